@@ -1,0 +1,131 @@
+//! Events on their way out: committed batches, shared by all readers.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use memchr::memchr_iter;
+
+use super::{RunId, Seq, Timestamp};
+
+/// Committed, contiguous events of one run that were appended at one moment. Immutable and shared.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// Seq of the first event.
+    pub first_seq: Seq,
+    /// Seq of the last event.
+    pub last_seq: Seq,
+    /// The run that appended them.
+    pub run: RunId,
+    /// When they were committed.
+    pub at: Timestamp,
+    /// The events' own bytes, one a line.
+    pub body: Bytes,
+    encoded: OnceLock<Bytes>,
+}
+
+impl Batch {
+    /// A batch whose `body` holds exactly the events `first_seq..=last_seq`, one a line.
+    pub fn new(first_seq: Seq, last_seq: Seq, run: RunId, at: Timestamp, body: Bytes) -> Self {
+        Self { first_seq, last_seq, run, at, body, encoded: OnceLock::new() }
+    }
+
+    /// Number of events.
+    pub fn count(&self) -> u64 {
+        self.last_seq + 1 - self.first_seq
+    }
+
+    /// The events with their seqs.
+    pub fn events(&self) -> impl Iterator<Item = (Seq, &[u8])> {
+        (self.first_seq..).zip(self.body.split(|byte| *byte == b'\n'))
+    }
+
+    /// The part of this batch with `after < seq < before`; `None` if that is nothing.
+    pub fn between(self: &Arc<Self>, after: Seq, before: Seq) -> Option<Arc<Self>> {
+        if after < self.first_seq && before > self.last_seq {
+            return Some(self.clone());
+        }
+        let first = self.first_seq.max(after.saturating_add(1));
+        let last = self.last_seq.min(before.saturating_sub(1));
+        if first > last {
+            return None;
+        }
+        let (from, to) = (first - self.first_seq, last + 1 - self.first_seq);
+        let mut breaks = memchr_iter(b'\n', &self.body);
+        let start = match from {
+            0 => 0,
+            n => breaks.nth(n as usize - 1).map_or(self.body.len(), |at| at + 1),
+        };
+        let end = breaks.nth((to - from) as usize - 1).unwrap_or(self.body.len());
+        Some(Arc::new(Self::new(first, last, self.run.clone(), self.at, self.body.slice(start..end))))
+    }
+
+    /// A serialised form that all subscribers of one log share: made by the first who asks.
+    pub fn encoded(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
+        self.encoded.get_or_init(|| encode(self)).clone()
+    }
+}
+
+/// A contiguous piece of a log, possibly empty.
+#[derive(Debug, Clone, Default)]
+pub struct LogSlice(pub Vec<Arc<Batch>>);
+
+impl LogSlice {
+    /// Seq of the first event.
+    pub fn first_seq(&self) -> Option<Seq> {
+        self.0.first().map(|batch| batch.first_seq)
+    }
+
+    /// Seq of the last event.
+    pub fn last_seq(&self) -> Option<Seq> {
+        self.0.last().map(|batch| batch.last_seq)
+    }
+
+    /// Number of events.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|batch| batch.count()).sum()
+    }
+
+    /// Bytes of events.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|batch| batch.body.len()).sum()
+    }
+
+    /// The part with `after < seq < before`.
+    pub fn between(&self, after: Seq, before: Seq) -> Self {
+        Self(self.0.iter().filter_map(|batch| batch.between(after, before)).collect())
+    }
+
+    /// Each event with its seq and its batch.
+    pub fn events(&self) -> impl Iterator<Item = (Seq, &[u8], &Batch)> {
+        self.0.iter().flat_map(|batch| batch.events().map(|(seq, event)| (seq, event, batch.as_ref())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> Arc<Batch> {
+        let run = RunId::new("r").expect("id");
+        Arc::new(Batch::new(5, 8, run, Timestamp(0), Bytes::from_static(b"{5}\n{6}\n{7}\n{8}")))
+    }
+
+    #[test]
+    fn a_batch_is_cut_at_events() {
+        let cut = |after, before| batch().between(after, before).map(|b| (b.first_seq, b.last_seq, b.body.clone()));
+        assert_eq!(cut(0, 100), Some((5, 8, Bytes::from_static(b"{5}\n{6}\n{7}\n{8}"))));
+        assert_eq!(cut(5, 8), Some((6, 7, Bytes::from_static(b"{6}\n{7}"))));
+        assert_eq!(cut(6, u64::MAX), Some((7, 8, Bytes::from_static(b"{7}\n{8}"))));
+        assert_eq!(cut(4, 6), Some((5, 5, Bytes::from_static(b"{5}"))));
+        assert_eq!(cut(8, 100), None);
+        assert_eq!(cut(0, 5), None);
+        assert_eq!(cut(u64::MAX, 100), None);
+    }
+
+    #[test]
+    fn events_carry_their_seqs() {
+        let all: Vec<_> = batch().events().map(|(seq, event)| (seq, event.to_vec())).collect();
+        assert_eq!(all.first(), Some(&(5, b"{5}".to_vec())));
+        assert_eq!(all.last(), Some(&(8, b"{8}".to_vec())));
+    }
+}

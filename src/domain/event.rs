@@ -1,0 +1,348 @@
+//! Events on their way in: checked once, here, and then carried as bytes.
+//!
+//! An event is one JSON object with a `type`. Its payload is kept byte for byte; only CR and LF
+//! outside strings become spaces, so that one event is one line.
+
+use bytes::{Bytes, BytesMut};
+use memchr::{memchr, memchr_iter, memchr2};
+use serde_json::value::RawValue;
+
+use super::{
+    json,
+    limits::{MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_ERROR_TEXT_BYTES, MAX_EVENT_BYTES, MAX_JSON_DEPTH},
+};
+
+/// What is wrong with an event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventErrorKind {
+    /// Not valid UTF-8.
+    #[error("the bytes are not valid UTF-8")]
+    NotUtf8,
+    /// Not valid JSON; the parser's words.
+    #[error("not valid JSON: {0}")]
+    NotJson(String),
+    /// The list of events is not an array.
+    #[error("expected a JSON array of events")]
+    NotArray,
+    /// Valid JSON, but not an object.
+    #[error("an event must be a JSON object")]
+    NotObject,
+    /// No string member `type`.
+    #[error("an event needs a non-empty string member \"type\"")]
+    NoType,
+    /// Nested deeper than [`MAX_JSON_DEPTH`].
+    #[error("nested deeper than {MAX_JSON_DEPTH} levels")]
+    TooDeep,
+    /// Longer than [`MAX_EVENT_BYTES`].
+    #[error("an event has at most {MAX_EVENT_BYTES} bytes")]
+    EventTooLarge,
+    /// The batch is longer than [`MAX_BATCH_BYTES`].
+    #[error("a batch has at most {MAX_BATCH_BYTES} bytes")]
+    BatchTooLarge,
+    /// More than [`MAX_BATCH_EVENTS`].
+    #[error("a batch has at most {MAX_BATCH_EVENTS} events")]
+    TooMany,
+    /// No event at all.
+    #[error("a batch needs at least one event")]
+    Empty,
+    /// Something follows RUN_FINISHED or RUN_ERROR.
+    #[error("nothing may follow the terminal event (RUN_FINISHED or RUN_ERROR) of a run")]
+    AfterTerminal,
+}
+
+/// An event that cannot be appended. Nothing of its batch was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {index}: {kind}")]
+pub struct EventError {
+    /// Position in the batch, from 0.
+    pub index: usize,
+    /// What is wrong.
+    pub kind: EventErrorKind,
+}
+
+/// How a run's own last event ended it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Terminal {
+    /// RUN_FINISHED.
+    Finished,
+    /// RUN_ERROR.
+    Error {
+        /// Its `code`.
+        code: Option<String>,
+        /// Its `message`.
+        message: Option<String>,
+    },
+}
+
+/// A checked, non-empty batch of events, one a line, without a newline at the end.
+#[derive(Debug, Clone)]
+pub struct NewEvents {
+    body: Bytes,
+    count: usize,
+    terminal: Option<Terminal>,
+}
+
+impl NewEvents {
+    /// Reads `[event, …]`.
+    pub fn from_array(bytes: &[u8]) -> Result<Self, EventError> {
+        let fail = |kind| EventError { index: 0, kind };
+        let text = std::str::from_utf8(bytes).map_err(|_| fail(EventErrorKind::NotUtf8))?;
+        if !text.trim_start().starts_with('[') {
+            return Err(fail(EventErrorKind::NotArray));
+        }
+        let events: Vec<&RawValue> =
+            serde_json::from_str(text).map_err(|error| fail(EventErrorKind::NotJson(error.to_string())))?;
+        let mut batch = BatchBuilder::default();
+        for event in events {
+            batch.push_valid(event.get())?;
+        }
+        batch.finish()
+    }
+
+    /// Reads one event a line; blank lines are skipped.
+    pub fn from_ndjson(bytes: &[u8]) -> Result<Self, EventError> {
+        let mut batch = BatchBuilder::default();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let end = memchr(b'\n', rest).unwrap_or(rest.len());
+            batch.push_line(&rest[..end])?;
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
+        batch.finish()
+    }
+
+    /// Events that Threadline itself makes: objects with a `type`, the last one possibly terminal.
+    pub fn from_values(events: &[serde_json::Value]) -> Self {
+        let mut batch = BatchBuilder::default();
+        for event in events {
+            let pushed = batch.push_valid(&event.to_string());
+            debug_assert_eq!(pushed, Ok(()), "our own events are valid");
+        }
+        Self { body: batch.body.freeze(), count: batch.count, terminal: batch.terminal }
+    }
+
+    /// Number of events, at least 1.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The events, one a line.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Set if the last event ends the run.
+    pub fn terminal(&self) -> Option<&Terminal> {
+        self.terminal.as_ref()
+    }
+
+    /// The first `n` events as lines; all of them if there are no more.
+    pub fn head(&self, n: usize) -> &[u8] {
+        if n >= self.count { &self.body } else { &self.body[..self.offset(n).saturating_sub(1)] }
+    }
+
+    /// The batch without its first `n` events; `None` if nothing is left.
+    pub fn skip(&self, n: usize) -> Option<Self> {
+        (n < self.count).then(|| Self {
+            body: self.body.slice(self.offset(n)..),
+            count: self.count - n,
+            terminal: self.terminal.clone(),
+        })
+    }
+
+    /// One batch from several, in order. `None` for an empty list.
+    pub fn concat(mut parts: Vec<Self>) -> Option<Self> {
+        if parts.len() <= 1 {
+            return parts.pop();
+        }
+        let mut body = BytesMut::with_capacity(parts.iter().map(|part| part.body.len() + 1).sum());
+        let (mut count, mut terminal) = (0, None);
+        for part in parts {
+            if !body.is_empty() {
+                body.extend_from_slice(b"\n");
+            }
+            body.extend_from_slice(&part.body);
+            count += part.count;
+            terminal = part.terminal;
+        }
+        Some(Self { body: body.freeze(), count, terminal })
+    }
+
+    fn offset(&self, event: usize) -> usize {
+        match event {
+            0 => 0,
+            n => memchr_iter(b'\n', &self.body).nth(n - 1).map_or(self.body.len(), |at| at + 1),
+        }
+    }
+}
+
+/// Gathers events into a batch, for producers that send them one by one.
+#[derive(Debug, Default)]
+pub struct BatchBuilder {
+    body: BytesMut,
+    count: usize,
+    terminal: Option<Terminal>,
+}
+
+impl BatchBuilder {
+    /// Adds a line of NDJSON; a blank one is skipped.
+    pub fn push_line(&mut self, line: &[u8]) -> Result<(), EventError> {
+        let text = std::str::from_utf8(line).map_err(|_| self.error(EventErrorKind::NotUtf8))?.trim();
+        if text.is_empty() {
+            return Ok(());
+        }
+        // Deliberately no size check before the syntax check: the caller bounds the line.
+        serde_json::from_str::<&RawValue>(text)
+            .map_err(|error| self.error(EventErrorKind::NotJson(error.to_string())))?;
+        self.push_valid(text)
+    }
+
+    /// Adds one event whose JSON syntax was checked.
+    fn push_valid(&mut self, event: &str) -> Result<(), EventError> {
+        if self.terminal.is_some() {
+            return Err(self.error(EventErrorKind::AfterTerminal));
+        }
+        if event.len() > MAX_EVENT_BYTES {
+            return Err(self.error(EventErrorKind::EventTooLarge));
+        }
+        if self.count == MAX_BATCH_EVENTS {
+            return Err(self.error(EventErrorKind::TooMany));
+        }
+        if self.body.len() + event.len() + 1 > MAX_BATCH_BYTES {
+            return Err(self.error(EventErrorKind::BatchTooLarge));
+        }
+        if !event.starts_with('{') {
+            return Err(self.error(EventErrorKind::NotObject));
+        }
+        if json::depth(event.as_bytes(), MAX_JSON_DEPTH) > MAX_JSON_DEPTH {
+            return Err(self.error(EventErrorKind::TooDeep));
+        }
+        let kind = json::member(event, "type").filter(|token| token.starts_with('"') && token.len() > 2);
+        let Some(kind) = kind else {
+            return Err(self.error(EventErrorKind::NoType));
+        };
+        self.terminal = terminal(kind, event);
+        if self.count > 0 {
+            self.body.extend_from_slice(b"\n");
+        }
+        let start = self.body.len();
+        self.body.extend_from_slice(event.as_bytes());
+        // Valid JSON has CR and LF only between tokens, so this touches no string.
+        let mut at = start;
+        while let Some(found) = memchr2(b'\r', b'\n', &self.body[at..]) {
+            at += found;
+            self.body[at] = b' ';
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Events gathered so far.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes gathered so far.
+    pub fn len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Whether nothing was gathered.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether the last event ends the run.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal.is_some()
+    }
+
+    /// The batch; an error if there is no event.
+    pub fn finish(self) -> Result<NewEvents, EventError> {
+        if self.count == 0 {
+            return Err(self.error(EventErrorKind::Empty));
+        }
+        Ok(NewEvents { body: self.body.freeze(), count: self.count, terminal: self.terminal })
+    }
+
+    fn error(&self, kind: EventErrorKind) -> EventError {
+        EventError { index: self.count, kind }
+    }
+}
+
+fn terminal(kind: &str, event: &str) -> Option<Terminal> {
+    // Cheap for the many: only the two names below are decoded any further.
+    let decoded = if kind.contains('\\') { json::string(kind) } else { None };
+    match decoded.as_deref().unwrap_or(&kind[1..kind.len() - 1]) {
+        "RUN_FINISHED" => Some(Terminal::Finished),
+        "RUN_ERROR" => Some(Terminal::Error {
+            code: json::string_member(event, "code").map(cut),
+            message: json::string_member(event, "message").map(cut),
+        }),
+        _ => None,
+    }
+}
+
+/// Cuts a text to [`MAX_ERROR_TEXT_BYTES`] at a character boundary.
+pub fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_ERROR_TEXT_BYTES));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(result: Result<NewEvents, EventError>) -> (usize, EventErrorKind) {
+        let error = result.expect_err("should be refused");
+        (error.index, error.kind)
+    }
+
+    #[test]
+    fn payloads_are_kept_byte_for_byte_on_one_line() {
+        let events = NewEvents::from_array(
+            b"[ {\"type\" : \"X\",\r\n \"a\":1.0, \"a\":2, \"s\":\"\\ud800 \\u0000\\n\"},{\"type\":\"\\u0059\"}]",
+        )
+        .expect("valid");
+        assert_eq!(events.count(), 2);
+        assert_eq!(
+            &events.body()[..],
+            &b"{\"type\" : \"X\",   \"a\":1.0, \"a\":2, \"s\":\"\\ud800 \\u0000\\n\"}\n{\"type\":\"\\u0059\"}"[..]
+        );
+    }
+
+    #[test]
+    fn array_and_lines_say_the_same() {
+        let array = NewEvents::from_array(br#"[{"type":"A"},{"type":"B"}]"#).expect("valid");
+        let lines = NewEvents::from_ndjson(b"\n{\"type\":\"A\"}\r\n\n{\"type\":\"B\"}\n").expect("valid");
+        assert_eq!(array.body(), lines.body());
+        assert_eq!(lines.head(1), b"{\"type\":\"A\"}");
+        assert_eq!(lines.head(2), &lines.body()[..]);
+        assert_eq!(lines.skip(1).map(|rest| rest.body().clone()), Some(Bytes::from_static(b"{\"type\":\"B\"}")));
+        assert!(lines.skip(2).is_none());
+    }
+
+    #[test]
+    fn bad_events_are_named_by_position_and_reason() {
+        assert_eq!(kind(NewEvents::from_array(b"[]")), (0, EventErrorKind::Empty));
+        assert_eq!(kind(NewEvents::from_array(b"{}")), (0, EventErrorKind::NotArray));
+        assert_eq!(kind(NewEvents::from_array(b"[\xff]")), (0, EventErrorKind::NotUtf8));
+        assert_eq!(kind(NewEvents::from_ndjson(b"{\"type\":\"A\"}\n[]")), (1, EventErrorKind::NotObject));
+        assert_eq!(kind(NewEvents::from_ndjson(b"{\"type\":7}")), (0, EventErrorKind::NoType));
+        assert_eq!(kind(NewEvents::from_ndjson(b"{\"type\":\"\"}")), (0, EventErrorKind::NoType));
+        assert_eq!(
+            kind(NewEvents::from_ndjson(b"{\"type\":\"RUN_FINISHED\"}\n{\"type\":\"A\"}")),
+            (1, EventErrorKind::AfterTerminal)
+        );
+        let deep = format!("{{\"type\":\"A\",\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
+        assert_eq!(kind(NewEvents::from_ndjson(deep.as_bytes())), (0, EventErrorKind::TooDeep));
+        assert!(matches!(kind(NewEvents::from_ndjson(b"{\"type\":\"A\"")), (0, EventErrorKind::NotJson(_))));
+    }
+
+    #[test]
+    fn a_terminal_event_is_recognised_however_it_is_written() {
+        let events =
+            NewEvents::from_ndjson(br#"{"\u0074ype":"RUN_\u0045RROR","message":"no","code":7}"#).expect("valid");
+        assert_eq!(events.terminal(), Some(&Terminal::Error { code: None, message: Some("no".into()) }));
+    }
+}

@@ -1,0 +1,164 @@
+//! Identifiers. Opaque strings of 1–256 bytes without control characters, made by clients or by Threadline (UUIDv7).
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::limits::MAX_ID_BYTES;
+
+/// Why a text cannot be an identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// The text is empty.
+    #[error("an id must not be empty")]
+    Empty,
+    /// The text is longer than [`MAX_ID_BYTES`].
+    #[error("an id has at most {MAX_ID_BYTES} bytes")]
+    TooLong,
+    /// The text holds a control character.
+    #[error("an id must not hold control characters")]
+    ControlCharacter,
+}
+
+fn check(text: &str) -> Result<(), IdError> {
+    if text.is_empty() {
+        Err(IdError::Empty)
+    } else if text.len() > MAX_ID_BYTES {
+        Err(IdError::TooLong)
+    } else if text.chars().any(char::is_control) {
+        Err(IdError::ControlCharacter)
+    } else {
+        Ok(())
+    }
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Parses an identifier; see [`IdError`] for what is refused.
+            pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
+                check(text.as_ref())?;
+                Ok(Self(Arc::from(text.as_ref())))
+            }
+
+            /// Makes a fresh, time-ordered identifier (UUIDv7).
+            pub fn generate() -> Self {
+                Self(Arc::from(uuid::Uuid::now_v7().to_string()))
+            }
+
+            /// The identifier as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0.as_ref().to_owned()
+            }
+        }
+    };
+}
+
+text_id!(
+    /// A tenant: owns threads, users, keys and agents.
+    ProjectId
+);
+text_id!(
+    /// The end user that a thread belongs to.
+    UserId
+);
+text_id!(
+    /// A thread, unique within its project.
+    ThreadId
+);
+text_id!(
+    /// A run, unique within its thread for ever.
+    RunId
+);
+text_id!(
+    /// A named agent.
+    AgentId
+);
+
+/// The store's own number for one incarnation of a thread. Never used twice, so whatever was meant
+/// for a deleted thread cannot touch the thread made later under the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadKey(pub i64);
+
+/// A number that grows with every run of a thread (and with its deletion). A writer that carries an
+/// old one is refused by the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fence(pub i64);
+
+/// One incarnation of a thread's log. Opaque outside: compare for equality, nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Epoch(i64);
+
+impl Epoch {
+    /// A fresh epoch that no other log has.
+    pub fn generate() -> Self {
+        // The random part of a v4 UUID; shifted so that it is positive in the stores' signed column.
+        Self((uuid::Uuid::new_v4().as_u64_pair().1 >> 2) as i64)
+    }
+
+    /// The stored number.
+    pub fn to_i64(self) -> i64 {
+        self.0
+    }
+
+    /// From the stored number.
+    pub fn from_i64(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// Reads the form that [`fmt::Display`] writes. Any other text is simply no epoch of ours.
+    pub fn parse(text: &str) -> Option<Self> {
+        (text.len() == 16).then(|| i64::from_str_radix(text, 16).ok().map(Self))?
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_checked_at_the_edge() {
+        assert_eq!(ThreadId::new(""), Err(IdError::Empty));
+        assert_eq!(ThreadId::new("a\nb"), Err(IdError::ControlCharacter));
+        assert_eq!(ThreadId::new("é".repeat(128)).map(|id| id.as_str().len()), Ok(256));
+        assert_eq!(ThreadId::new("a".repeat(257)), Err(IdError::TooLong));
+    }
+
+    #[test]
+    fn an_epoch_survives_its_text_form() {
+        let epoch = Epoch::generate();
+        assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
+        assert_eq!(Epoch::parse("short"), None);
+        assert_eq!(Epoch::parse("zzzzzzzzzzzzzzzz"), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! Looking into JSON text without building a tree: nesting depth, and the members of one object.
+//!
+//! Payloads are kept byte for byte, so they are never parsed into values and written again.
+//! `serde_json`'s raw values are checked for syntax but not for depth, hence [`depth`].
+
+use memchr::memchr2;
+
+/// Index just behind the string token that starts at `start` (which holds its opening quote).
+fn string_end(text: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(found) = memchr2(b'"', b'\\', &text[at.min(text.len())..]) {
+        let found = at + found;
+        if text[found] == b'"' {
+            return found + 1;
+        }
+        at = found + 2;
+    }
+    text.len()
+}
+
+/// Deepest nesting of arrays and objects. Works on any bytes; stops counting at `limit + 1`.
+pub fn depth(text: &[u8], limit: usize) -> usize {
+    let (mut at, mut depth, mut deepest) = (0, 0usize, 0usize);
+    while at < text.len() {
+        match text[at] {
+            b'"' => {
+                at = string_end(text, at);
+                continue;
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+                if deepest > limit {
+                    return deepest;
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    deepest
+}
+
+fn skip_blank(text: &[u8], mut at: usize) -> usize {
+    while text.get(at).is_some_and(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n')) {
+        at += 1;
+    }
+    at
+}
+
+fn value_end(text: &[u8], start: usize) -> usize {
+    match text.get(start) {
+        Some(b'"') => string_end(text, start),
+        Some(b'{' | b'[') => {
+            let (mut at, mut depth) = (start, 0usize);
+            while at < text.len() {
+                match text[at] {
+                    b'"' => {
+                        at = string_end(text, at);
+                        continue;
+                    }
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => {
+                        depth -= 1;
+                        if depth == 0 {
+                            return at + 1;
+                        }
+                    }
+                    _ => {}
+                }
+                at += 1;
+            }
+            text.len()
+        }
+        _ => {
+            let mut at = start;
+            while text.get(at).is_some_and(|b| !matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')) {
+                at += 1;
+            }
+            at
+        }
+    }
+}
+
+/// The value of a member of one object, as it stands in the text. `object` must be valid JSON.
+/// Where a name occurs twice the last one counts, as `JSON.parse` has it.
+pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let text = object.as_bytes();
+    let mut found = None;
+    let mut at = skip_blank(text, 0);
+    if text.get(at) != Some(&b'{') {
+        return None;
+    }
+    at = skip_blank(text, at + 1);
+    while text.get(at) == Some(&b'"') {
+        let key_end = string_end(text, at);
+        let key = &object[at..key_end];
+        let start = skip_blank(text, skip_blank(text, key_end) + 1);
+        let end = value_end(text, start);
+        if is_string(key, name) {
+            found = Some(&object[start..end]);
+        }
+        at = skip_blank(text, end);
+        if text.get(at) != Some(&b',') {
+            break;
+        }
+        at = skip_blank(text, at + 1);
+    }
+    found
+}
+
+fn is_string(token: &str, text: &str) -> bool {
+    if token.contains('\\') {
+        string(token).as_deref() == Some(text)
+    } else {
+        token.get(1..token.len().saturating_sub(1)) == Some(text)
+    }
+}
+
+/// The text of a string token; `None` for any other token, and for one that no UTF-8 text can hold (lone surrogates).
+pub fn string(token: &str) -> Option<String> {
+    if !token.starts_with('"') {
+        return None;
+    }
+    serde_json::from_str(token).ok()
+}
+
+/// The text of a string member, see [`member`] and [`string`].
+pub fn string_member(object: &str, name: &str) -> Option<String> {
+    member(object, name).and_then(string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_ignores_brackets_in_strings() {
+        assert_eq!(depth(br#"{"a":"[[[\"{{","b":[1,{"c":2}]}"#, 128), 3);
+        assert_eq!(depth("[".repeat(500_000).as_bytes(), 128), 129);
+        assert_eq!(depth(br#""unterminated \"#, 128), 0);
+    }
+
+    #[test]
+    fn members_of_the_outer_object_only_and_the_last_one_counts() {
+        let text = r#" { "a" : {"type":"inner"} , "type":"x", "s":"}\"," , "type" : "y" ,"n":-1.5e3,"t":true } "#;
+        assert_eq!(member(text, "type"), Some("\"y\""));
+        assert_eq!(member(text, "a"), Some(r#"{"type":"inner"}"#));
+        assert_eq!(member(text, "n"), Some("-1.5e3"));
+        assert_eq!(member(text, "t"), Some("true"));
+        assert_eq!(member(text, "none"), None);
+        assert_eq!(member("{}", "a"), None);
+        assert_eq!(member("[1]", "a"), None);
+    }
+
+    #[test]
+    fn an_escaped_name_is_the_same_name() {
+        assert_eq!(member(r#"{"\u0074ype":"RUN_ERROR"}"#, "type"), Some("\"RUN_ERROR\""));
+        assert_eq!(member(r#"{"\ud800":1,"type":"x"}"#, "type"), Some("\"x\""));
+    }
+}

@@ -1,0 +1,114 @@
+//! Every limit of Threadline, one named constant each. Validation, documents and tests use these.
+
+use std::time::Duration;
+
+/// Longest identifier, in bytes.
+pub const MAX_ID_BYTES: usize = 256;
+/// Longest thread name, in bytes.
+pub const MAX_NAME_BYTES: usize = 1_024;
+/// Largest metadata object of a thread, in bytes of JSON.
+pub const MAX_METADATA_BYTES: usize = 64 * 1_024;
+/// Longest `code` or `message` kept from a failed run, in bytes; longer ones are cut.
+pub const MAX_ERROR_TEXT_BYTES: usize = 4_096;
+
+/// Largest single event, in bytes of JSON.
+pub const MAX_EVENT_BYTES: usize = 8 * 1_024 * 1_024;
+/// Largest append batch, HTTP body or socket frame, in bytes.
+pub const MAX_BATCH_BYTES: usize = 16 * 1_024 * 1_024;
+/// Most events in one append batch.
+pub const MAX_BATCH_EVENTS: usize = 100_000;
+/// Deepest nesting of an event or a request body.
+pub const MAX_JSON_DEPTH: usize = 128;
+/// Largest JSON body that is not events (create, rename, …), in bytes.
+pub const MAX_REQUEST_BYTES: usize = 256 * 1_024;
+
+/// Page size of thread lists, run lists and the feed: used when the client names none.
+pub const DEFAULT_PAGE: usize = 50;
+/// Largest page of thread lists, run lists and the feed.
+pub const MAX_PAGE: usize = 500;
+/// Events in a page when the client names no limit.
+pub const DEFAULT_EVENT_PAGE: usize = 1_000;
+/// Most events in a page.
+pub const MAX_EVENT_PAGE: usize = 10_000;
+/// Bytes of events read from the store at once. A page stops at the first event that passes it.
+pub const PAGE_BYTES: usize = 256 * 1_024;
+/// Log rows read by one statement.
+pub const PAGE_ROWS: usize = 512;
+/// Longest time that a long-poll waits.
+pub const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// Events kept in memory per followed thread: this many batches …
+pub const RING_BATCHES: usize = 256;
+/// … and this many bytes, whichever is reached first.
+pub const RING_BYTES: usize = 256 * 1_024;
+/// How often a node asks the store for the heads of all followed threads, in case a wake-up was lost.
+pub const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Heads asked for by one recheck statement.
+pub const RECHECK_CHUNK: usize = 512;
+
+/// Lease of a run when the producer names none (`lockTtlSeconds`).
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(20);
+/// Longest lease.
+pub const MAX_LEASE: Duration = Duration::from_secs(3_600);
+/// How often the server renews the lease of a streamed run: a third of the default lease.
+pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(6);
+/// How often expired leases and overdue stops are looked for. With the time to close it stays below the 5 s of P5.
+pub const REAP_INTERVAL: Duration = Duration::from_secs(1);
+/// Time that a producer has to end a run after a stop was asked.
+pub const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Runs closed by one sweep of the reaper.
+pub const REAP_BATCH: usize = 256;
+/// Time that a whole-run append waits for the active run to end.
+pub const WHOLE_RUN_WAIT: Duration = Duration::from_secs(10);
+
+/// Requests waiting for the group commit; further appends wait for room (back-pressure, never a drop).
+pub const COMMIT_QUEUE: usize = 1_024;
+/// Most requests merged into one commit.
+pub const COMMIT_MAX_REQUESTS: usize = 512;
+/// Most bytes merged into one commit (a single larger batch still passes).
+pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
+
+/// Fewest events in a sealed segment.
+pub const SEGMENT_MIN_EVENTS: u64 = 256;
+/// Raw bytes at which a segment is cut.
+pub const SEGMENT_TARGET_BYTES: usize = 256 * 1_024;
+/// Most raw bytes in a segment. A larger single batch is sealed alone only if it fits.
+pub const SEGMENT_MAX_BYTES: usize = 1_024 * 1_024;
+/// Log rows looked at by one sealing step.
+pub const SEAL_ROWS: usize = 2_048;
+/// Log rows removed by one step of deleting a thread.
+pub const PURGE_ROWS: usize = 512;
+/// How often leftovers of sealing, deleting and the feed are swept.
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Connections served at once by one node.
+pub const MAX_CONNECTIONS: usize = 16_384;
+/// Time to send the whole head of a request.
+pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest silence inside a request body (a streamed run may pause longer, see below).
+pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest silence of a streamed run; a blank line counts as a sign of life.
+pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+/// Most header fields in a request.
+pub const MAX_HEADERS: usize = 64;
+/// Time that one write to a client may take before its connection is closed.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for requests under way to end when the server shuts down.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// What a draining server tells its readers to wait before they reconnect.
+pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// Time between heartbeats on sockets and SSE streams.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// Subscriptions on one socket.
+pub const MAX_SUBSCRIPTIONS: usize = 256;
+/// Append and stop frames of one socket that may be under way at once; then the socket is read no further.
+pub const SOCKET_MAX_INFLIGHT: usize = 256;
+/// Read buffer of a socket: small, so that an idle subscriber stays cheap.
+pub const SOCKET_READ_BUFFER: usize = 4 * 1_024;
+/// Write buffer of a socket: frames gathered until one write.
+pub const SOCKET_WRITE_BUFFER: usize = 64 * 1_024;
+/// Raw bytes of events put into one frame when history is replayed.
+pub const FRAME_TARGET_BYTES: usize = 64 * 1_024;
+/// A socket that sends nothing at all (not even a pong) for this long is closed.
+pub const SOCKET_IDLE_TIMEOUT: Duration = Duration::from_secs(60);

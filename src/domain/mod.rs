@@ -1,0 +1,26 @@
+//! The vocabulary of Threadline: pure types, parsed at the edge so that the inside never re-validates.
+//!
+//! Knows no runtime, no database and no transport.
+
+pub mod batch;
+pub mod event;
+pub mod feed;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod principal;
+pub mod run;
+pub mod thread;
+pub mod time;
+
+pub use batch::{Batch, LogSlice};
+pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
+pub use feed::{FeedChange, FeedEntry};
+pub use id::{AgentId, Epoch, Fence, IdError, ProjectId, RunId, ThreadId, ThreadKey, UserId};
+pub use principal::Principal;
+pub use run::{Run, RunStatus};
+pub use thread::{NameSource, NewThread, Thread, ThreadPatch};
+pub use time::{Clock, Timestamp};
+
+/// Position of an event in its thread: dense, from 1. `0` stands before the first event.
+pub type Seq = u64;

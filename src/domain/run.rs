@@ -1,0 +1,80 @@
+//! Runs: one agent execution inside a thread.
+
+use serde::Serialize;
+
+use super::{AgentId, Fence, RunId, Seq, Timestamp};
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// Its producer may append.
+    Running,
+    /// Its lock was released before its terminal event: it may still append until that event or the next start.
+    Finishing,
+    /// Ended by RUN_FINISHED.
+    Finished,
+    /// Ended by RUN_ERROR.
+    Error,
+    /// Ended by RUN_FINISHED after a stop was asked.
+    Stopped,
+    /// Ended without a single event; the log shows nothing of it.
+    Abandoned,
+}
+
+impl RunStatus {
+    /// All of them, in the order of their stored numbers.
+    pub const ALL: [Self; 6] =
+        [Self::Running, Self::Finishing, Self::Finished, Self::Error, Self::Stopped, Self::Abandoned];
+
+    /// Whether the run is the thread's active run.
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::Running | Self::Finishing)
+    }
+
+    /// The stored number.
+    pub fn to_i64(self) -> i64 {
+        self as i64
+    }
+
+    /// From the stored number.
+    pub fn from_i64(number: i64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+/// The record of a run. Kept as long as its thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Unique in its thread for ever.
+    pub id: RunId,
+    /// Grows with every run of the thread.
+    pub fence: Fence,
+    /// The agent it belongs to, if named.
+    pub agent: Option<AgentId>,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// `code` of its RUN_ERROR.
+    pub error_code: Option<String>,
+    /// `message` of its RUN_ERROR.
+    pub error_message: Option<String>,
+    /// The seq of the event with producer_seq 1: `seq = first_seq + producer_seq - 1`.
+    pub first_seq: Seq,
+    /// The newest stored producer_seq, 0 if none.
+    pub producer_seq: u64,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Until when it may be silent, while it is active.
+    pub lease_until: Option<Timestamp>,
+    /// When a stop was asked first.
+    pub stop_requested_at: Option<Timestamp>,
+}
+
+impl Run {
+    /// Seq of its newest event; `first_seq - 1` if it has none.
+    pub fn last_seq(&self) -> Seq {
+        self.first_seq + self.producer_seq - 1
+    }
+}

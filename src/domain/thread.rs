@@ -1,0 +1,96 @@
+//! Threads: the durable container of a conversation.
+
+use serde::Serialize;
+
+use super::{AgentId, Epoch, ProjectId, Run, Seq, ThreadId, ThreadKey, Timestamp, UserId};
+
+/// Who gave a thread its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NameSource {
+    /// Threadline, by a heuristic.
+    Auto,
+    /// Threadline, by a model.
+    Title,
+    /// A person or a program of theirs; never overwritten by us.
+    Person,
+}
+
+impl NameSource {
+    /// All of them, in the order of their stored numbers.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Title, Self::Person];
+
+    /// From the stored number.
+    pub fn from_i64(number: i64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+/// A thread as its owner sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Thread {
+    /// The store's own number for this incarnation.
+    pub key: ThreadKey,
+    /// Its tenant.
+    pub project: ProjectId,
+    /// Its id, unique in the project.
+    pub id: ThreadId,
+    /// The incarnation of its log.
+    pub epoch: Epoch,
+    /// Its owner.
+    pub user: UserId,
+    /// The agent it was made for, if named.
+    pub agent: Option<AgentId>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Who gave the name.
+    pub name_source: Option<NameSource>,
+    /// Whether it is hidden from lists.
+    pub archived: bool,
+    /// A JSON object, as text.
+    pub metadata: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last edited (not: appended to).
+    pub updated_at: Timestamp,
+    /// When a run of it last began or ended.
+    pub last_run_at: Option<Timestamp>,
+    /// Counts the changes of this row; edits compare it.
+    pub version: i64,
+    /// Digest of the request that made it: the same create again is the same thread.
+    pub created_with: String,
+    /// Seq of its newest event, 0 if none.
+    pub tail: Seq,
+    /// The run that holds it.
+    pub active_run: Option<Run>,
+}
+
+/// What is needed to make a thread.
+#[derive(Debug, Clone)]
+pub struct NewThread {
+    /// Its tenant.
+    pub project: ProjectId,
+    /// Its id.
+    pub id: ThreadId,
+    /// Its owner.
+    pub user: UserId,
+    /// The agent it is made for.
+    pub agent: Option<AgentId>,
+    /// Its name, given by a person.
+    pub name: Option<String>,
+    /// A JSON object, as text.
+    pub metadata: String,
+    /// See [`Thread::created_with`].
+    pub created_with: String,
+}
+
+/// New values for some of a thread's fields; `None` leaves a field alone.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadPatch {
+    /// The name and who gave it; `Some(None)` takes the name away.
+    pub name: Option<Option<(String, NameSource)>>,
+    /// The whole new metadata object, as text.
+    pub metadata: Option<String>,
+    /// Archived or not.
+    pub archived: Option<bool>,
+}

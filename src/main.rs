@@ -1,0 +1,3 @@
+//! The `threadline` program.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Pure folds over events. Knows no runtime, no database and no transport.
+
+pub mod closing;
