@@ -316,7 +316,7 @@ impl RunStore for MemoryStore {
         }
         let slice = LogSlice(row.close(&closing, now).into_iter().collect());
         let run = row.runs[&row.fence].clone();
-        Ok(CloseOutcome::Closed(Committed { run, head: row.head(), slice }))
+        Ok(CloseOutcome::Closed(Box::new(Committed { run, head: row.head(), slice })))
     }
 
     async fn heartbeat(&self, beats: &[Beat]) -> StoreResult<Vec<Option<ActiveHead>>> {

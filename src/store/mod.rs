@@ -167,7 +167,7 @@ pub enum StartOutcome {
 #[derive(Debug, Clone)]
 pub enum CloseOutcome {
     /// The run ended.
-    Closed(Committed),
+    Closed(Box<Committed>),
     /// The head is not as expected (or, with `if_due`, the run is not due): look again.
     Missed,
     /// There is no such thread (any more).
