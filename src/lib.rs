@@ -8,4 +8,6 @@
 
 pub mod domain;
 pub mod projection;
+pub mod service;
 pub mod store;
+pub mod subscription;

@@ -32,6 +32,8 @@ pub const DEFAULT_EVENT_PAGE: usize = 1_000;
 pub const MAX_EVENT_PAGE: usize = 10_000;
 /// Bytes of events read from the store at once. A page stops at the first event that passes it.
 pub const PAGE_BYTES: usize = 256 * 1_024;
+/// Bytes of events in one paged answer, whatever number of events was asked for.
+pub const MAX_PAGE_BYTES: usize = 4 * 1_024 * 1_024;
 /// Log rows read by one statement.
 pub const PAGE_ROWS: usize = 512;
 /// Longest time that a long-poll waits.

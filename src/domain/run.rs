@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{AgentId, Fence, RunId, Seq, Timestamp};
+use super::{AgentId, Fence, RunId, Seq, Timestamp, limits::STOP_GRACE};
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -76,5 +76,10 @@ impl Run {
     /// Seq of its newest event; `first_seq - 1` if it has none.
     pub fn last_seq(&self) -> Seq {
         self.first_seq + self.producer_seq - 1
+    }
+
+    /// Whether its producer had its time to end it after a stop was asked: from then on it can append nothing.
+    pub fn stop_overdue(&self, now: Timestamp) -> bool {
+        self.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now)
     }
 }

@@ -16,8 +16,7 @@ use super::{
 };
 use crate::domain::{
     Batch, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NameSource, NewEvents, NewThread, ProjectId, Run,
-    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
-    limits::{PAGE_BYTES, STOP_GRACE},
+    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId, limits::PAGE_BYTES,
 };
 
 /// A store in memory. Nothing survives the process.
@@ -142,10 +141,7 @@ impl Row {
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
-        self.active().is_some_and(|run| {
-            run.lease_until.is_none_or(|until| until <= now)
-                || run.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now)
-        })
+        self.active().is_some_and(|run| run.lease_until.is_none_or(|until| until <= now) || run.stop_overdue(now))
     }
 
     fn sort_at(&self, order: ListOrder) -> Timestamp {
@@ -394,7 +390,9 @@ impl LogStore for MemoryStore {
         for append in batch {
             let row = state.threads.get_mut(&append.key).filter(|row| {
                 row.fence == append.fence
-                    && row.active().is_some_and(|run| append.producer_seq.is_none_or(|seq| seq == run.producer_seq + 1))
+                    && row.active().is_some_and(|run| {
+                        !run.stop_overdue(now) && append.producer_seq.is_none_or(|seq| seq == run.producer_seq + 1)
+                    })
             });
             answers.push(row.and_then(|row| {
                 let batch = row.push(&append.events, now)?;

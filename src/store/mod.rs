@@ -345,8 +345,8 @@ pub trait RunStore: Send + Sync {
 pub trait LogStore: Send + Sync {
     /// Appends to many threads in one commit; at most one entry per thread. Answers in order.
     ///
-    /// `None`: this entry did not match its head (thread gone, fence foreign, producer_seq not the next one)
-    /// and changed nothing. It has no bearing on the others.
+    /// `None`: this entry did not match its head (thread gone, fence foreign, producer_seq not the next one, or the
+    /// run was asked to stop [`crate::domain::limits::STOP_GRACE`] ago) and changed nothing. It has no bearing on the others.
     async fn append(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>>;
 
     /// Reads a page; `None` if there is no such thread (any more).

@@ -1,0 +1,217 @@
+//! Group commit: everything that arrives while one commit is under way shares the next one. No timer.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{ServiceError, context::Context, directory::ThreadRef, resolve};
+use crate::{
+    domain::{
+        Batch, Epoch, Fence, LogSlice, NewEvents, RunId, Seq, ThreadKey, Timestamp,
+        limits::{COMMIT_MAX_BYTES, COMMIT_MAX_REQUESTS, COMMIT_QUEUE, MAX_BATCH_BYTES, MAX_BATCH_EVENTS},
+    },
+    store::{Append, Appended},
+};
+
+/// The answer to an append. The same request sent again gets the same seqs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// The incarnation of the log.
+    pub epoch: Epoch,
+    /// Seq of its first event.
+    pub first_seq: Seq,
+    /// Seq of its last event.
+    pub last_seq: Seq,
+    /// producer_seq of its last event.
+    pub producer_seq: u64,
+    /// Whether the run was asked to stop.
+    pub stop_requested: bool,
+    /// Until when the run may be silent; `None` if it has ended.
+    pub lease_until: Option<Timestamp>,
+}
+
+/// One producer's append on its way.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub thread: Arc<ThreadRef>,
+    pub run: RunId,
+    pub fence: Fence,
+    pub producer_seq: Option<u64>,
+    pub events: NewEvents,
+    pub reply: oneshot::Sender<Result<Receipt, ServiceError>>,
+}
+
+/// Where appends are handed in.
+#[derive(Debug, Clone)]
+pub(super) struct Committer {
+    requests: mpsc::Sender<Request>,
+}
+
+impl Committer {
+    /// The hand-in and the loop behind it, which ends when all hand-ins are gone or the context is shut down, after
+    /// what was handed in is committed.
+    pub fn new() -> (Self, mpsc::Receiver<Request>) {
+        let (requests, receiver) = mpsc::channel(COMMIT_QUEUE);
+        (Self { requests }, receiver)
+    }
+
+    /// Hands in an append; waits while the queue is full. Appends of one run are committed in the order handed in.
+    pub async fn submit(&self, request: Request) -> Result<(), ServiceError> {
+        self.requests.send(request).await.map_err(|_| ServiceError::Draining)
+    }
+}
+
+/// Consecutive appends of one run that are stored as one row.
+struct Entry {
+    requests: Vec<Request>,
+    count: usize,
+    bytes: usize,
+}
+
+impl Entry {
+    fn new(request: Request) -> Self {
+        Self { count: request.events.count(), bytes: request.events.body().len(), requests: vec![request] }
+    }
+
+    /// Whether this append goes on exactly where the entry ends.
+    fn takes(&self, request: &Request) -> bool {
+        let Some(last) = self.requests.last() else { return false };
+        let follows = match (last.producer_seq, request.producer_seq) {
+            (Some(last_seq), Some(next)) => last_seq + last.events.count() as u64 == next,
+            (None, None) => true,
+            _ => false,
+        };
+        follows
+            && last.fence == request.fence
+            && last.events.terminal().is_none()
+            && self.count + request.events.count() <= MAX_BATCH_EVENTS
+            && self.bytes + request.events.body().len() < MAX_BATCH_BYTES
+    }
+
+    fn push(&mut self, request: Request) {
+        self.count += request.events.count();
+        self.bytes += request.events.body().len() + 1;
+        self.requests.push(request);
+    }
+
+    fn append(&self) -> Option<Append> {
+        let first = self.requests.first()?;
+        let events = NewEvents::concat(self.requests.iter().map(|request| request.events.clone()).collect())?;
+        Some(Append { key: first.thread.key, fence: first.fence, producer_seq: first.producer_seq, events })
+    }
+}
+
+/// The commit loop.
+pub(super) async fn run(context: Context, mut requests: mpsc::Receiver<Request>) {
+    let mut carried = VecDeque::new();
+    loop {
+        if carried.is_empty() {
+            tokio::select! {
+                biased;
+                request = requests.recv() => match request {
+                    Some(request) => carried.push_back(request),
+                    None => return,
+                },
+                () = context.stopped() => {
+                    // Nothing new is taken in; what was handed in is still committed.
+                    requests.close();
+                    match requests.recv().await {
+                        Some(request) => carried.push_back(request),
+                        None => return,
+                    }
+                }
+            }
+        }
+        let entries = gather(&mut carried, &mut requests);
+        commit(&context, entries).await;
+    }
+}
+
+/// One entry per thread from what waits. What does not fit its thread's entry is carried over to the next commit,
+/// and everything of that thread after it, so that order is kept.
+fn gather(carried: &mut VecDeque<Request>, requests: &mut mpsc::Receiver<Request>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut places: HashMap<ThreadKey, usize> = HashMap::new();
+    let mut held_back: HashSet<ThreadKey> = HashSet::new();
+    let mut later = VecDeque::new();
+    let (mut count, mut bytes) = (0, 0);
+    while count < COMMIT_MAX_REQUESTS && bytes < COMMIT_MAX_BYTES {
+        let Some(request) = carried.pop_front().or_else(|| requests.try_recv().ok()) else { break };
+        count += 1;
+        let key = request.thread.key;
+        let size = request.events.body().len();
+        match places.get(&key) {
+            _ if held_back.contains(&key) => later.push_back(request),
+            None => {
+                places.insert(key, entries.len());
+                entries.push(Entry::new(request));
+                bytes += size;
+            }
+            Some(place) if entries[*place].takes(&request) => {
+                entries[*place].push(request);
+                bytes += size;
+            }
+            Some(_) => {
+                held_back.insert(key);
+                later.push_back(request);
+            }
+        }
+    }
+    later.append(carried);
+    *carried = later;
+    entries
+}
+
+async fn commit(context: &Context, entries: Vec<Entry>) {
+    let batch: Vec<Append> = entries.iter().filter_map(Entry::append).collect();
+    let answers = match context.store.append(&batch).await {
+        Ok(answers) => answers,
+        Err(error) => {
+            for request in entries.into_iter().flat_map(|entry| entry.requests) {
+                // A receiver that went away wants no answer.
+                let _ = request.reply.send(Err(error.clone().into()));
+            }
+            return;
+        }
+    };
+    for ((entry, append), answer) in entries.into_iter().zip(batch).zip(answers) {
+        match answer {
+            Some(appended) => answer_entry(context, entry, &append, &appended),
+            // It did not match its head. Why, and what to answer, is worked out aside: nobody waits for it.
+            None => context.spawn(resolve::resolve(context.clone(), entry.requests)),
+        }
+    }
+}
+
+fn answer_entry(context: &Context, entry: Entry, append: &Append, appended: &Appended) {
+    let Some(first) = entry.requests.first() else { return };
+    publish(context, &first.thread, append, appended);
+    let mut first_seq = appended.first_seq;
+    let mut producer_seq = appended.producer_seq - append.events.count() as u64;
+    for request in entry.requests {
+        let count = request.events.count() as u64;
+        producer_seq += count;
+        let active = appended.head.active.as_ref();
+        let receipt = Receipt {
+            epoch: request.thread.epoch,
+            first_seq,
+            last_seq: first_seq + count - 1,
+            producer_seq,
+            stop_requested: active.is_some_and(|active| active.stop_requested_at.is_some()),
+            lease_until: active.map(|active| active.lease_until),
+        };
+        first_seq += count;
+        let _ = request.reply.send(Ok(receipt));
+    }
+}
+
+/// After the commit, never before: followers see the events, and lists learn of a run that ended.
+pub(super) fn publish(context: &Context, thread: &ThreadRef, append: &Append, appended: &Appended) {
+    let last_seq = appended.first_seq + append.events.count() as u64 - 1;
+    let body = append.events.body().clone();
+    let batch = Arc::new(Batch::new(appended.first_seq, last_seq, appended.run.clone(), appended.at, body));
+    context.published(thread, &appended.head, &LogSlice(vec![batch]), append.events.terminal().is_some());
+}

@@ -1,0 +1,85 @@
+//! What the use cases share: the store, the hub, and the background tasks of this node.
+
+use std::sync::Arc;
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    ServiceError,
+    committer::Committer,
+    directory::{Directory, ThreadRef},
+    feed_writer::FeedWriter,
+    heartbeats::Heartbeats,
+    sealer::Sealer,
+};
+use crate::{
+    domain::{Clock, LogSlice},
+    store::{DynStore, Head},
+    subscription::{Hub, TopicState},
+};
+
+/// What the use cases share. Cheap to clone.
+#[derive(Clone)]
+pub struct Context(Arc<Shared>);
+
+/// See [`Context`].
+pub struct Shared {
+    pub(super) store: DynStore,
+    pub(super) clock: Clock,
+    pub(super) hub: Hub,
+    pub(super) directory: Directory,
+    pub(super) committer: Committer,
+    pub(super) heartbeats: Heartbeats,
+    pub(super) feed_writer: FeedWriter,
+    pub(super) sealer: Sealer,
+    pub(super) draining: CancellationToken,
+    pub(super) stopping: CancellationToken,
+    pub(super) tasks: TaskTracker,
+}
+
+impl std::ops::Deref for Context {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Context {
+    pub(super) fn new(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+
+    /// Runs something that must end before the node does.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(task);
+    }
+
+    /// Refuses what would begin something new while the node is going away.
+    pub(super) fn refuse_if_draining(&self) -> Result<(), ServiceError> {
+        if self.draining.is_cancelled() { Err(ServiceError::Draining) } else { Ok(()) }
+    }
+
+    /// Completes when background work is to end.
+    pub(super) async fn stopped(&self) {
+        self.stopping.cancelled().await;
+    }
+
+    /// Tells everyone what a commit has changed: followers, the sealer, and, if the thread's row changed, its feed.
+    pub(super) fn published(&self, thread: &ThreadRef, head: &Head, slice: &LogSlice, row_changed: bool) {
+        self.hub.commit(head, slice);
+        if !slice.0.is_empty() {
+            self.sealer.note(thread.key, slice, row_changed);
+        }
+        if row_changed {
+            self.feed_writer.mark(&thread.project, &thread.user);
+        }
+    }
+
+    /// The thread was deleted.
+    pub(super) fn deleted(&self, thread: &ThreadRef) {
+        self.directory.forget(thread);
+        self.hub.advance(thread.key, &TopicState::GONE);
+        self.feed_writer.mark(&thread.project, &thread.user);
+        self.sealer.purge();
+    }
+}

@@ -1,0 +1,107 @@
+//! The use cases. All rules of authorisation and order are here; front doors only translate.
+//!
+//! A request enters at [`Threads`], [`Runs`], [`Events`] or [`Feed`], always with a
+//! [`Principal`](crate::domain::Principal). Behind them run the commit loop (`committer`), the feed writer, the
+//! sealer and the reaper.
+
+mod closing;
+mod committer;
+mod context;
+mod directory;
+mod error;
+mod events;
+mod feed;
+mod feed_writer;
+mod heartbeats;
+mod reaper;
+mod resolve;
+mod runs;
+mod sealer;
+mod stream_run;
+mod threads;
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use committer::Receipt;
+pub use error::{ActiveRun, ServiceError};
+pub use events::{Events, EventsPage, PageRequest};
+pub use feed::{Feed, FeedSlice};
+pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
+pub use stream_run::StreamedRun;
+pub use threads::{CreateThread, EditThread, ListRequest, Threads};
+
+use crate::{domain::Clock, store::DynStore, subscription::Hub};
+use context::{Context, Shared};
+
+/// All use cases over one store, with their background tasks.
+#[derive(Clone)]
+pub struct Service {
+    /// Threads.
+    pub threads: Threads,
+    /// Runs.
+    pub runs: Runs,
+    /// Reading logs.
+    pub events: Events,
+    /// Reading feeds.
+    pub feed: Feed,
+    context: Context,
+}
+
+impl Service {
+    /// Starts the background tasks; call it inside a tokio runtime. `clock` must be the store's.
+    pub fn start(store: DynStore, clock: Clock) -> Self {
+        let (committer, appends) = committer::Committer::new();
+        let (heartbeats, beats) = heartbeats::Heartbeats::new();
+        let (sealer, due) = sealer::Sealer::new();
+        let context = Context::new(Shared {
+            directory: directory::Directory::new(store.clone()),
+            store,
+            clock,
+            hub: Hub::default(),
+            committer,
+            heartbeats,
+            feed_writer: feed_writer::FeedWriter::default(),
+            sealer,
+            draining: CancellationToken::new(),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        context.spawn(committer::run(context.clone(), appends));
+        context.spawn(heartbeats::run(context.clone(), beats));
+        context.spawn(feed_writer::run(context.clone()));
+        context.spawn(sealer::run(context.clone(), due));
+        context.spawn(sealer::run_purge(context.clone()));
+        context.spawn(reaper::run(context.clone()));
+        context.spawn(reaper::recheck(context.clone()));
+        Self {
+            threads: Threads { context: context.clone() },
+            runs: Runs { context: context.clone() },
+            events: Events { context: context.clone() },
+            feed: Feed { context: context.clone() },
+            context,
+        }
+    }
+
+    /// Cancelled once the node is shutting down: long answers are to end, telling their readers `draining`.
+    pub fn draining(&self) -> CancellationToken {
+        self.context.draining.clone()
+    }
+
+    /// The hub of this node, for hints from other nodes.
+    pub fn hub(&self) -> &Hub {
+        &self.context.hub
+    }
+
+    /// First half of the end: nothing new is started, readers and streamed runs are told to go.
+    pub fn drain(&self) {
+        self.context.draining.cancel();
+    }
+
+    /// Second half: commits what was handed in, then ends the background tasks.
+    pub async fn stop(&self) {
+        self.context.draining.cancel();
+        self.context.stopping.cancel();
+        self.context.tasks.close();
+        self.context.tasks.wait().await;
+    }
+}

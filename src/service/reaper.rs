@@ -1,0 +1,65 @@
+//! Ends runs whose producer does not: their lease ran out, or they were asked to stop and did not.
+
+use tokio::time;
+
+use super::{
+    closing::{self, Why},
+    context::Context,
+    directory::ThreadRef,
+};
+use crate::domain::limits::{REAP_BATCH, REAP_INTERVAL, RECHECK_CHUNK, RECHECK_INTERVAL};
+use crate::store::Due;
+
+/// The loop that ends what is due. It reads only the store, so any node may end any run.
+pub(super) async fn run(context: Context) {
+    let mut tick = time::interval(REAP_INTERVAL);
+    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = context.stopped() => return,
+        }
+        match context.store.due(REAP_BATCH).await {
+            Ok(due) => {
+                for due in due {
+                    reap(&context, due).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot look for runs that are due; trying again"),
+        }
+    }
+}
+
+async fn reap(context: &Context, due: Due) {
+    let ended = async {
+        let Some(head) = context.store.heads(&[due.key]).await?.pop() else { return Ok(None) };
+        let Some(run) = context.store.runs(due.key, None, 1).await?.pop() else { return Ok(None) };
+        let (project, user, id) = (due.project, due.user, due.thread);
+        let thread = ThreadRef { key: due.key, epoch: head.epoch, project, user, id };
+        closing::close(context, &thread, &run.id, run.fence, &Why::Due).await
+    };
+    match ended.await {
+        Ok(Some(run)) if !run.status.is_active() => {
+            tracing::info!(run = %run.id, status = ?run.status, "ended a run on behalf of its producer");
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "cannot end a run that is due; trying again"),
+    }
+}
+
+/// The loop that asks the store for the heads of all followed threads, so that a lost wake-up costs time only.
+pub(super) async fn recheck(context: Context) {
+    let mut tick = time::interval(RECHECK_INTERVAL);
+    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = context.stopped() => return,
+        }
+        for keys in context.hub.followed().chunks(RECHECK_CHUNK) {
+            if let Err(error) = context.hub.recheck(context.store.as_ref(), keys).await {
+                tracing::warn!(%error, "cannot recheck followed threads; trying again");
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What to answer to an append that did not match its head: it was stored before, it comes too early or too late,
+//! or only the moment was wrong.
+
+use tokio::sync::oneshot;
+
+use super::{
+    ServiceError,
+    committer::{Receipt, Request, publish},
+    context::Context,
+    directory::ThreadRef,
+};
+use crate::{
+    domain::{Fence, NewEvents, Run, RunId, Seq, ThreadKey},
+    store::{Append, ReadFrom, StoreError, segment::join_bodies},
+};
+
+/// Looks at the head may be overtaken by another append this often before the producer is asked to come again.
+const TRIES: usize = 16;
+
+/// Answers appends of one run, in order.
+pub(super) async fn resolve(context: Context, requests: Vec<Request>) {
+    for request in requests {
+        let Request { thread, run, fence, producer_seq, events, reply } = request;
+        let answer = resolve_one(&context, &thread, &run, fence, producer_seq, &events).await;
+        send(reply, answer);
+    }
+}
+
+fn send(reply: oneshot::Sender<Result<Receipt, ServiceError>>, answer: Result<Receipt, ServiceError>) {
+    // A receiver that went away wants no answer.
+    let _ = reply.send(answer);
+}
+
+async fn resolve_one(
+    context: &Context,
+    thread: &ThreadRef,
+    run_id: &RunId,
+    fence: Fence,
+    producer_seq: Option<u64>,
+    events: &NewEvents,
+) -> Result<Receipt, ServiceError> {
+    for _ in 0..TRIES {
+        let Some(run) = context.store.run(thread.key, run_id).await? else {
+            context.directory.forget(thread);
+            return Err(ServiceError::ThreadNotFound);
+        };
+        let from = producer_seq.unwrap_or(run.producer_seq + 1);
+        let stored = stored_prefix(context, thread.key, &run, from, events).await?;
+        let first_seq = run.first_seq + from - 1;
+        let Some(rest) = events.skip(stored) else {
+            return Ok(receipt(thread, &run, first_seq, events.count() as u64, from));
+        };
+        if !run.status.is_active() || run.stop_overdue(context.clock.now()) {
+            return Err(ServiceError::RunFenced(Box::new(run)));
+        }
+        if from > run.producer_seq + 1 {
+            return Err(ServiceError::ProducerSeqGap { expected: run.producer_seq + 1 });
+        }
+        let next = producer_seq.map(|_| from + stored as u64);
+        let append = Append { key: thread.key, fence, producer_seq: next, events: rest };
+        if let Some(appended) = context.store.append(std::slice::from_ref(&append)).await?.pop().flatten() {
+            publish(context, thread, &append, &appended);
+            let active = appended.head.active.as_ref();
+            return Ok(Receipt {
+                epoch: thread.epoch,
+                first_seq: appended.first_seq - stored as u64,
+                last_seq: appended.first_seq + append.events.count() as u64 - 1,
+                producer_seq: appended.producer_seq,
+                stop_requested: active.is_some_and(|active| active.stop_requested_at.is_some()),
+                lease_until: active.map(|active| active.lease_until),
+            });
+        }
+    }
+    Err(StoreError::Unavailable("the thread is changing too fast; send the same append again".into()).into())
+}
+
+fn receipt(thread: &ThreadRef, run: &Run, first_seq: Seq, count: u64, from: u64) -> Receipt {
+    Receipt {
+        epoch: thread.epoch,
+        first_seq,
+        last_seq: first_seq + count - 1,
+        producer_seq: from + count - 1,
+        stop_requested: run.stop_requested_at.is_some() && run.status.is_active(),
+        lease_until: run.lease_until,
+    }
+}
+
+/// How many of `events` the run has stored already, from producer_seq `from` on: all their bytes are compared.
+pub(super) async fn stored_prefix(
+    context: &Context,
+    key: ThreadKey,
+    run: &Run,
+    from: u64,
+    events: &NewEvents,
+) -> Result<usize, ServiceError> {
+    let overlap = (run.producer_seq + 1).saturating_sub(from).min(events.count() as u64);
+    let first_seq = run.first_seq + from - 1;
+    let mut compared = 0u64;
+    while compared < overlap {
+        let wanted = usize::try_from(overlap - compared).unwrap_or(usize::MAX);
+        let Some(page) = context.store.read(key, ReadFrom::After(first_seq + compared - 1), wanted).await? else {
+            return Err(ServiceError::ThreadNotFound);
+        };
+        let count = page.slice.count();
+        if page.slice.first_seq() != Some(first_seq + compared) {
+            return Err(StoreError::Corrupt(format!("events of run {} are missing", run.id)).into());
+        }
+        let rest = events.skip(compared as usize);
+        let sent = rest.as_ref().map(|rest| rest.head(count as usize)).unwrap_or_default();
+        if join_bodies(&page.slice.0) != sent {
+            let same =
+                page.slice.events().zip(sent.split(|byte| *byte == b'\n')).take_while(|(a, b)| a.1 == *b).count();
+            return Err(ServiceError::ProducerSeqConflict { producer_seq: from + compared + same as u64 });
+        }
+        compared += count;
+    }
+    Ok(overlap as usize)
+}

@@ -1,0 +1,342 @@
+//! Runs: start, append, heartbeat, end.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::oneshot, time};
+
+use super::{
+    ServiceError,
+    closing::{self, Why},
+    committer::{Receipt, Request},
+    context::Context,
+    directory::ThreadRef,
+    error::ActiveRun,
+    resolve,
+};
+use crate::{
+    domain::{
+        AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, Seq, ThreadId,
+        event::cut,
+        limits::{DEFAULT_LEASE, MAX_LEASE, MAX_PAGE, WHOLE_RUN_WAIT},
+    },
+    projection::closing::{Ending, OpenParts},
+    store::{Beat, Head, StartOutcome, StartRun, StopOutcome},
+};
+
+/// Ending a predecessor may be overtaken this often by other starts before one of them has won.
+const START_TRIES: usize = 32;
+
+/// What is wanted of a new run.
+#[derive(Debug, Clone, Default)]
+pub struct NewRun {
+    /// Its id; made up if absent.
+    pub id: Option<RunId>,
+    /// Its agent.
+    pub agent: Option<AgentId>,
+    /// How long it may be silent; [`DEFAULT_LEASE`] if absent, at most [`MAX_LEASE`].
+    pub lease: Option<Duration>,
+}
+
+impl NewRun {
+    fn lease(&self) -> Duration {
+        self.lease.unwrap_or(DEFAULT_LEASE).clamp(Duration::from_secs(1), MAX_LEASE)
+    }
+}
+
+/// A started (or appended) run.
+#[derive(Debug, Clone)]
+pub struct StartedRun {
+    /// The run.
+    pub run: Run,
+    /// The incarnation of the log.
+    pub epoch: Epoch,
+    /// Follow from here to see the whole run.
+    pub cursor: Seq,
+    /// False if a run of this id was there already: the request was a repetition.
+    pub created: bool,
+}
+
+/// An append that was handed in; await it for the receipt.
+#[derive(Debug)]
+pub struct PendingAppend {
+    receipt: oneshot::Receiver<Result<Receipt, ServiceError>>,
+}
+
+impl PendingAppend {
+    /// The answer, once the events are durable. Dropping the future does not take the append back.
+    pub async fn receipt(self) -> Result<Receipt, ServiceError> {
+        self.receipt.await.unwrap_or(Err(ServiceError::Draining))
+    }
+}
+
+/// The use cases of runs.
+#[derive(Clone)]
+pub struct Runs {
+    pub(super) context: Context,
+}
+
+impl Runs {
+    /// Starts a run. The same id again is the same run.
+    pub async fn start(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        new: NewRun,
+    ) -> Result<StartedRun, ServiceError> {
+        self.context.refuse_if_draining()?;
+        let id = new.id.clone().unwrap_or_else(RunId::generate);
+        self.context.directory.with(principal, thread, async |thread| self.begin(&thread, &id, &new, None).await).await
+    }
+
+    /// Appends a finished run whole. Events without a terminal one are closed by RUN_FINISHED. Waits up to
+    /// [`WHOLE_RUN_WAIT`] while another run is active. The same id with the same events again changes nothing.
+    pub async fn append_whole(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        new: NewRun,
+        events: NewEvents,
+    ) -> Result<StartedRun, ServiceError> {
+        self.context.refuse_if_draining()?;
+        let id = new.id.clone().unwrap_or_else(RunId::generate);
+        let deadline = time::Instant::now() + WHOLE_RUN_WAIT;
+        let events = ended(thread, &id, events);
+        self.context
+            .directory
+            .with(principal, thread, async |thread| {
+                let topic = self.context.hub.join(thread.key);
+                let mut changes = topic.watch();
+                loop {
+                    changes.borrow_and_update();
+                    match self.begin(&thread, &id, &new, Some(&events)).await {
+                        Err(ServiceError::RunActive(active)) => {
+                            let over = async {
+                                while !topic.state().is_over(active.run.fence) && changes.changed().await.is_ok() {}
+                            };
+                            if time::timeout_at(deadline, over).await.is_err() {
+                                return Err(ServiceError::RunActive(active));
+                            }
+                        }
+                        answer => return answer,
+                    }
+                }
+            })
+            .await
+    }
+
+    async fn begin(
+        &self,
+        thread: &Arc<ThreadRef>,
+        id: &RunId,
+        new: &NewRun,
+        whole: Option<&NewEvents>,
+    ) -> Result<Option<StartedRun>, ServiceError> {
+        let mut closing = None;
+        for _ in 0..START_TRIES {
+            let start = StartRun {
+                key: thread.key,
+                run: id.clone(),
+                agent: new.agent.clone(),
+                lease: new.lease(),
+                closing: closing.take(),
+                whole: whole.cloned(),
+            };
+            match self.context.store.start(start).await? {
+                StartOutcome::Started(committed) => {
+                    self.context.published(thread, &committed.head, &committed.slice, true);
+                    return Ok(Some(started(committed.run, &committed.head, true)));
+                }
+                StartOutcome::Exists(run, head) => {
+                    if let Some(events) = whole {
+                        self.check_same(thread, &run, events).await?;
+                    }
+                    return Ok(Some(started(run, &head, false)));
+                }
+                StartOutcome::Held(run, head) => {
+                    let cursor = run.first_seq - 1;
+                    let active = ActiveRun { run, epoch: head.epoch, cursor, tail: head.tail };
+                    return Err(ServiceError::RunActive(Box::new(active)));
+                }
+                StartOutcome::Lapsed(run, head) => {
+                    closing = closing::of_predecessor(&self.context, thread, &head, &run).await?;
+                    if closing.is_none() {
+                        return Ok(None);
+                    }
+                }
+                StartOutcome::Gone => return Ok(None),
+            }
+        }
+        Err(crate::store::StoreError::Unavailable("too many starts at once; try again".into()).into())
+    }
+
+    /// A whole run that is there already must have the same events.
+    async fn check_same(&self, thread: &ThreadRef, run: &Run, events: &NewEvents) -> Result<(), ServiceError> {
+        let stored = resolve::stored_prefix(&self.context, thread.key, run, 1, events).await?;
+        if run.status.is_active() || stored < events.count() || run.producer_seq > events.count() as u64 {
+            return Err(ServiceError::ProducerSeqConflict { producer_seq: stored as u64 + 1 });
+        }
+        Ok(())
+    }
+
+    /// Hands in events of a run. Appends handed in one after the other are committed in that order.
+    pub async fn submit(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        producer_seq: Option<u64>,
+        events: NewEvents,
+    ) -> Result<PendingAppend, ServiceError> {
+        if producer_seq == Some(0) {
+            return Err(ServiceError::InvalidRequest("producerSeq counts from 1".into()));
+        }
+        let (thread, fence) = self.find(principal, thread, run).await?;
+        let (reply, receipt) = oneshot::channel();
+        let request = Request { thread, run: run.clone(), fence, producer_seq, events, reply };
+        self.context.committer.submit(request).await?;
+        Ok(PendingAppend { receipt })
+    }
+
+    /// Appends events of a run; answered once they are durable.
+    pub async fn append(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        producer_seq: Option<u64>,
+        events: NewEvents,
+    ) -> Result<Receipt, ServiceError> {
+        self.submit(principal, thread, run, producer_seq, events).await?.receipt().await
+    }
+
+    /// A sign of life: extends the run's lease (and sets its length, if given).
+    pub async fn heartbeat(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        lease: Option<Duration>,
+    ) -> Result<Run, ServiceError> {
+        let (found, fence) = self.find(principal, thread, run).await?;
+        let lease = lease.map(|lease| lease.clamp(Duration::from_secs(1), MAX_LEASE));
+        let alive = self.context.heartbeats.beat(Beat { key: found.key, fence, lease }).await?;
+        let now = self.get(principal, thread, run).await?;
+        if alive.is_some() { Ok(now) } else { Err(ServiceError::RunFenced(Box::new(now))) }
+    }
+
+    /// The producer is done: what is open is closed, then RUN_FINISHED. Of an ended run: the run as it ended.
+    pub async fn finish(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+        self.end(principal, thread, run, &Why::Finished).await
+    }
+
+    /// The producer failed: what is open is closed, then RUN_ERROR. Of an ended run: the run as it ended.
+    pub async fn fail(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        code: Option<String>,
+        message: Option<String>,
+    ) -> Result<Run, ServiceError> {
+        let code = cut(code.unwrap_or_else(|| "producer-failed".into()));
+        let message = cut(message.unwrap_or_else(|| "The producer reported a failure.".into()));
+        self.end(principal, thread, run, &Why::Failed { code, message }).await
+    }
+
+    pub(super) async fn end(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        why: &Why,
+    ) -> Result<Run, ServiceError> {
+        let (found, fence) = self.find(principal, thread, run).await?;
+        match closing::close(&self.context, &found, run, fence, why).await? {
+            Some(run) => Ok(run),
+            None => {
+                self.context.directory.forget(&found);
+                Err(ServiceError::ThreadNotFound)
+            }
+        }
+    }
+
+    /// Asks a run to stop; its producer has [`crate::domain::limits::STOP_GRACE`] to end it.
+    pub async fn stop(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+        self.context
+            .directory
+            .with(principal, thread, async |thread| match self.context.store.request_stop(thread.key, run).await? {
+                StopOutcome::Asked(run, head) => {
+                    self.context.hub.advance(thread.key, &(&head).into());
+                    Ok(Some(run))
+                }
+                StopOutcome::Ended(run) => Ok(Some(run)),
+                StopOutcome::NoRun => Err(ServiceError::RunNotFound),
+                StopOutcome::Gone => Ok(None),
+            })
+            .await
+    }
+
+    /// Gives the run's lock back before its last events: it may append until its terminal event or the next start.
+    pub async fn release(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+        let (found, fence) = self.find(principal, thread, run).await?;
+        self.context.store.release(found.key, fence).await?;
+        self.get(principal, thread, run).await
+    }
+
+    /// A run as it is now.
+    pub async fn get(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+        let (thread, _) = self.find(principal, thread, run).await?;
+        self.context.store.run(thread.key, run).await?.ok_or(ServiceError::RunNotFound)
+    }
+
+    /// Runs of a thread, newest first, before the fence given; and whether there are more.
+    pub async fn list(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        before: Option<Fence>,
+        limit: usize,
+    ) -> Result<(Vec<Run>, bool), ServiceError> {
+        let limit = limit.clamp(1, MAX_PAGE);
+        let thread = self.context.directory.find(principal, thread).await?;
+        let mut runs = self.context.store.runs(thread.key, before, limit + 1).await?;
+        let more = runs.len() > limit;
+        runs.truncate(limit);
+        Ok((runs, more))
+    }
+
+    /// The thread and the run's fence.
+    pub(super) async fn find(
+        &self,
+        principal: &Principal,
+        id: &ThreadId,
+        run: &RunId,
+    ) -> Result<(Arc<ThreadRef>, Fence), ServiceError> {
+        let thread = self.context.directory.find(principal, id).await?;
+        if let Some(fence) = self.context.directory.fence(thread.key, run).await? {
+            return Ok((thread, fence));
+        }
+        // The run may belong to a thread made under this id after the one remembered.
+        self.context.directory.forget(&thread);
+        let thread = self.context.directory.find(principal, id).await?;
+        let fence = self.context.directory.fence(thread.key, run).await?.ok_or(ServiceError::RunNotFound)?;
+        Ok((thread, fence))
+    }
+}
+
+fn started(run: Run, head: &Head, created: bool) -> StartedRun {
+    StartedRun { cursor: run.first_seq - 1, epoch: head.epoch, run, created }
+}
+
+/// Events that end in a terminal one.
+fn ended(thread: &ThreadId, run: &RunId, events: NewEvents) -> NewEvents {
+    if events.terminal().is_some() {
+        return events;
+    }
+    let mut parts = OpenParts::default();
+    for event in events.body().split(|byte| *byte == b'\n') {
+        parts.observe(event);
+    }
+    let closers = parts.closers(thread.as_str(), run.as_str(), &Ending::Finished);
+    NewEvents::concat(vec![events.clone(), closers]).unwrap_or(events)
+}

@@ -1,0 +1,236 @@
+//! Threads: create, look, list, edit, delete.
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::{ServiceError, context::Context, directory::ThreadRef};
+use crate::{
+    domain::{
+        AgentId, NameSource, NewThread, Principal, Thread, ThreadId, ThreadPatch, UserId,
+        limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_PAGE},
+    },
+    store::{ListOrder, ListPosition, ListThreads, StoreError, ThreadPage},
+};
+
+/// An edit may be overtaken by another this often before the client is asked to come again.
+const EDIT_TRIES: usize = 32;
+
+/// What is wanted of a new thread.
+#[derive(Debug, Clone, Default)]
+pub struct CreateThread {
+    /// Its id; made up if absent.
+    pub id: Option<ThreadId>,
+    /// Its owner, if the principal is a whole project.
+    pub user: Option<UserId>,
+    /// The agent it is made for.
+    pub agent: Option<AgentId>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its metadata.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// A change of a thread; `None` leaves a field alone.
+#[derive(Debug, Clone, Default)]
+pub struct EditThread {
+    /// A new name; `Some(None)` takes the name away.
+    pub name: Option<Option<String>>,
+    /// A merge patch (RFC 7396) for the metadata.
+    pub metadata: Option<Map<String, Value>>,
+    /// Archived or not.
+    pub archived: Option<bool>,
+}
+
+/// A request for a page of a thread list.
+#[derive(Debug, Clone, Default)]
+pub struct ListRequest {
+    /// Whose threads, if the principal is a whole project.
+    pub user: Option<UserId>,
+    /// Whether archived ones are shown.
+    pub include_archived: bool,
+    /// Only those of this agent.
+    pub agent: Option<AgentId>,
+    /// The order.
+    pub order: ListOrder,
+    /// Where to go on.
+    pub after: Option<ListPosition>,
+    /// Most threads.
+    pub limit: usize,
+}
+
+/// The use cases of threads.
+#[derive(Clone)]
+pub struct Threads {
+    pub(super) context: Context,
+}
+
+impl Threads {
+    /// Makes a thread; `(thread, true)`. The same create again is the same thread: `(it, false)`.
+    pub async fn create(&self, principal: &Principal, create: CreateThread) -> Result<(Thread, bool), ServiceError> {
+        self.context.refuse_if_draining()?;
+        let user = acting_user(principal, create.user)?;
+        if let Some(name) = &create.name {
+            check_name(name)?;
+        }
+        let metadata = Value::Object(create.metadata.unwrap_or_default()).to_string();
+        check_metadata(&metadata)?;
+        let created_with = fingerprint(create.agent.as_ref(), create.name.as_deref(), &metadata);
+        let new = NewThread {
+            project: principal.project.clone(),
+            id: create.id.unwrap_or_else(ThreadId::generate),
+            user,
+            agent: create.agent,
+            name: create.name,
+            metadata,
+            created_with,
+        };
+        let (user, created_with) = (new.user.clone(), new.created_with.clone());
+        let (thread, created) = self.context.store.create_thread(new).await?;
+        if !created && (thread.user != user || thread.created_with != created_with) {
+            return Err(ServiceError::ThreadExists);
+        }
+        if created {
+            self.context.feed_writer.mark(&thread.project, &thread.user);
+        }
+        Ok((thread, created))
+    }
+
+    /// A thread as it is now.
+    pub async fn get(&self, principal: &Principal, id: &ThreadId) -> Result<Thread, ServiceError> {
+        let thread = self.context.store.thread(&principal.project, id).await?;
+        thread.filter(|thread| principal.may_access_thread(thread)).ok_or(ServiceError::ThreadNotFound)
+    }
+
+    /// A page of a user's threads.
+    pub async fn list(&self, principal: &Principal, request: ListRequest) -> Result<ThreadPage, ServiceError> {
+        let list = ListThreads {
+            project: principal.project.clone(),
+            user: acting_user(principal, request.user)?,
+            include_archived: request.include_archived,
+            agent: request.agent,
+            order: request.order,
+            after: request.after,
+            limit: request.limit.clamp(1, MAX_PAGE),
+        };
+        Ok(self.context.store.list_threads(list).await?)
+    }
+
+    /// Changes a thread. A name given here is a person's.
+    pub async fn edit(&self, principal: &Principal, id: &ThreadId, edit: EditThread) -> Result<Thread, ServiceError> {
+        self.context.refuse_if_draining()?;
+        if let Some(Some(name)) = &edit.name {
+            check_name(name)?;
+        }
+        for _ in 0..EDIT_TRIES {
+            let thread = self.get(principal, id).await?;
+            let metadata = edit.metadata.as_ref().map(|patch| merged(&thread.metadata, patch)).transpose()?;
+            let patch = ThreadPatch {
+                name: edit.name.clone().map(|name| name.map(|name| (name, NameSource::Person))),
+                metadata,
+                archived: edit.archived,
+            };
+            if let Some(thread) = self.context.store.edit_thread(thread.key, thread.version, patch).await? {
+                self.context.feed_writer.mark(&thread.project, &thread.user);
+                return Ok(thread);
+            }
+        }
+        Err(StoreError::Unavailable("the thread is changing too fast; try again".into()).into())
+    }
+
+    /// Deletes a thread and all of its log. An active run is over.
+    pub async fn delete(&self, principal: &Principal, id: &ThreadId) -> Result<(), ServiceError> {
+        self.context.refuse_if_draining()?;
+        let thread = ThreadRef::from(&self.get(principal, id).await?);
+        let deleted = self.context.store.delete_thread(thread.key).await?;
+        self.context.deleted(&thread);
+        if deleted { Ok(()) } else { Err(ServiceError::ThreadNotFound) }
+    }
+}
+
+/// On whose behalf the principal acts: itself, or, if it is a whole project, the user it names.
+pub(super) fn acting_user(principal: &Principal, named: Option<UserId>) -> Result<UserId, ServiceError> {
+    match (&principal.user, named) {
+        (Some(user), None) => Ok(user.clone()),
+        (Some(user), Some(named)) if *user == named => Ok(named),
+        (Some(_), Some(_)) => {
+            Err(ServiceError::InvalidRequest("userId names another user than the one who asks; leave it out".into()))
+        }
+        (None, Some(named)) => Ok(named),
+        (None, None) => {
+            Err(ServiceError::InvalidRequest("say for which user: send the header Threadline-User, or userId".into()))
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), ServiceError> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return Err(ServiceError::InvalidRequest(format!("name has 1 to {MAX_NAME_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+fn check_metadata(metadata: &str) -> Result<(), ServiceError> {
+    if metadata.len() > MAX_METADATA_BYTES {
+        return Err(ServiceError::InvalidRequest(format!("metadata has at most {MAX_METADATA_BYTES} bytes of JSON")));
+    }
+    Ok(())
+}
+
+/// Digest of what a create asks for, so that its repetition is told from another create of the same id.
+fn fingerprint(agent: Option<&AgentId>, name: Option<&str>, metadata: &str) -> String {
+    let asked = serde_json::json!([agent, name, metadata]).to_string();
+    let digest = Sha256::digest(asked.as_bytes());
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn merged(metadata: &str, patch: &Map<String, Value>) -> Result<String, ServiceError> {
+    let mut value = serde_json::from_str(metadata)
+        .map_err(|error| StoreError::Corrupt(format!("metadata is not JSON: {error}")))?;
+    merge(&mut value, patch);
+    let text = value.to_string();
+    check_metadata(&text)?;
+    Ok(text)
+}
+
+/// RFC 7396: members of the patch replace or, where null, remove; objects are merged.
+fn merge(target: &mut Value, patch: &Map<String, Value>) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(target) = target else { return };
+    for (name, value) in patch {
+        match value {
+            Value::Null => {
+                target.remove(name);
+            }
+            Value::Object(inner) => merge(target.entry(name.clone()).or_insert(Value::Null), inner),
+            other => {
+                target.insert(name.clone(), other.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn merge_patch_follows_rfc_7396() {
+        let cases = [
+            (json!({"a":"b"}), json!({"a":"c"}), json!({"a":"c"})),
+            (json!({"a":"b"}), json!({"b":"c"}), json!({"a":"b","b":"c"})),
+            (json!({"a":"b","b":"c"}), json!({"a":null}), json!({"b":"c"})),
+            (json!({"a":["b"]}), json!({"a":"c"}), json!({"a":"c"})),
+            (json!({"a":{"b":"c"}}), json!({"a":{"b":"d","c":null}}), json!({"a":{"b":"d"}})),
+            (json!({"a":"foo"}), json!({"a":{"bb":{"ccc":null}}}), json!({"a":{"bb":{}}})),
+            (json!({"e":null}), json!({"a":1}), json!({"e":null,"a":1})),
+        ];
+        for (mut target, patch, want) in cases {
+            merge(&mut target, patch.as_object().expect("object"));
+            assert_eq!(target, want);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Following a feed: the same idea as following a log, over the newest change of each thread.
+
+use super::hub::{FeedTopic, Hub};
+use crate::{
+    domain::{FeedEntry, ProjectId, UserId, limits::MAX_PAGE},
+    store::{DynStore, StoreError},
+};
+use tokio::sync::watch;
+
+/// What a feed subscription hands on.
+#[derive(Debug, Clone)]
+pub enum FeedDelivery {
+    /// Changes, in order of their positions.
+    Entries(Vec<FeedEntry>),
+    /// The end is reached; what comes from here on is live.
+    CaughtUp(u64),
+}
+
+/// A reader's cursor on its way over a user's feed.
+pub struct FeedSubscription {
+    store: DynStore,
+    project: ProjectId,
+    user: UserId,
+    watch: watch::Receiver<u64>,
+    cursor: u64,
+    live: bool,
+    // Held so that the topic stays in the hub.
+    _topic: FeedTopic,
+}
+
+impl std::fmt::Debug for FeedSubscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FeedSubscription").field("user", &self.user).field("cursor", &self.cursor).finish()
+    }
+}
+
+impl FeedSubscription {
+    /// Begins after `cursor`. `Err(head)` if the cursor is beyond the feed's newest position.
+    pub async fn open(
+        hub: &Hub,
+        store: DynStore,
+        project: ProjectId,
+        user: UserId,
+        cursor: u64,
+    ) -> Result<Result<Self, u64>, StoreError> {
+        let topic = hub.join_feed(&project, &user);
+        let head = store.feed(&project, &user, cursor, 0).await?.head;
+        if cursor > head {
+            return Ok(Err(head));
+        }
+        hub.advance_feed(&project, &user, head);
+        let watch = topic.subscribe();
+        Ok(Ok(Self { store, project, user, watch, cursor, live: false, _topic: topic }))
+    }
+
+    /// Position of the last entry delivered.
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Waits for the next delivery. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<FeedDelivery, StoreError> {
+        loop {
+            let head = *self.watch.borrow_and_update();
+            if self.cursor < head {
+                let page = self.store.feed(&self.project, &self.user, self.cursor, MAX_PAGE).await?;
+                // Entries replaced by newer ones leave holes, so the last one tells how far we are.
+                self.cursor = page.entries.last().map_or(page.head, |entry| entry.cursor);
+                if !page.entries.is_empty() {
+                    return Ok(FeedDelivery::Entries(page.entries));
+                }
+            } else if !self.live {
+                self.live = true;
+                return Ok(FeedDelivery::CaughtUp(self.cursor));
+            } else if self.watch.changed().await.is_err() {
+                // The topic is held by us, so its sender lives as long as we do.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}

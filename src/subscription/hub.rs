@@ -1,0 +1,80 @@
+//! All followed threads and feeds of this node.
+
+use super::{
+    registry::{Held, Registry},
+    state::TopicState,
+    topic::{Topic, TopicRef},
+};
+use crate::{
+    domain::{LogSlice, ProjectId, ThreadKey, UserId},
+    store::{Head, LogStore, StoreResult},
+};
+use tokio::sync::watch;
+
+/// Whose feed.
+pub(super) type FeedKey = (ProjectId, UserId);
+
+/// A hold on a followed feed: the newest position known.
+pub(super) type FeedTopic = Held<FeedKey, watch::Sender<u64>>;
+
+/// All followed threads and feeds of this node. Costs nothing for those that nobody follows.
+#[derive(Debug, Default)]
+pub struct Hub {
+    threads: Registry<ThreadKey, Topic>,
+    feeds: Registry<FeedKey, watch::Sender<u64>>,
+}
+
+impl Hub {
+    /// Joins the topic of a thread. Join first, then read the head, so that no commit falls in between.
+    pub fn join(&self, key: ThreadKey) -> TopicRef {
+        self.threads.hold(key, || Topic::new(key))
+    }
+
+    /// A commit of this node.
+    pub fn commit(&self, head: &Head, slice: &LogSlice) {
+        self.threads.with(&head.key, |topic| topic.commit(slice, &TopicState::from(head)));
+    }
+
+    /// News of a thread without events: from a read, or a hint from another node.
+    pub fn advance(&self, key: ThreadKey, news: &TopicState) {
+        self.threads.with(&key, |topic| topic.advance(news));
+    }
+
+    /// The threads followed at this moment.
+    pub fn followed(&self) -> Vec<ThreadKey> {
+        self.threads.keys()
+    }
+
+    /// Asks the store for the heads of these threads, so that a lost wake-up costs time and not events.
+    pub async fn recheck(&self, log: &dyn LogStore, keys: &[ThreadKey]) -> StoreResult<()> {
+        let mut missing: std::collections::HashSet<ThreadKey> = keys.iter().copied().collect();
+        for head in log.heads(keys).await? {
+            missing.remove(&head.key);
+            self.advance(head.key, &TopicState::from(&head));
+        }
+        for key in missing {
+            self.advance(key, &TopicState::GONE);
+        }
+        Ok(())
+    }
+
+    pub(super) fn join_feed(&self, project: &ProjectId, user: &UserId) -> FeedTopic {
+        self.feeds.hold((project.clone(), user.clone()), || watch::Sender::new(0))
+    }
+
+    /// A feed has reached this position.
+    pub fn advance_feed(&self, project: &ProjectId, user: &UserId, head: u64) {
+        self.feeds.with(&(project.clone(), user.clone()), |position| {
+            position.send_if_modified(|known| {
+                let newer = head > *known;
+                *known = head.max(*known);
+                newer
+            });
+        });
+    }
+
+    /// The feeds followed at this moment.
+    pub fn followed_feeds(&self) -> Vec<(ProjectId, UserId)> {
+        self.feeds.keys()
+    }
+}

@@ -1,0 +1,201 @@
+//! A subscription: a cursor that moves over one log, optionally bounded to one run.
+
+use tokio::sync::watch;
+
+use super::{Hub, TopicRef, TopicState};
+use crate::{
+    domain::{Epoch, LogSlice, Run, Seq, ThreadKey},
+    store::{DynStore, StoreError},
+};
+
+/// What a subscription hands on, in order.
+#[derive(Debug, Clone)]
+pub enum Delivery {
+    /// The next events: the first one has seq cursor + 1.
+    Events(LogSlice),
+    /// The tail is reached; what comes from here on is live.
+    CaughtUp(Seq),
+    /// Live no more: the reader is behind what is kept in memory. Events go on without a gap.
+    FellBehind(Seq),
+    /// The last delivery.
+    Ended(EndReason),
+}
+
+/// Why a subscription ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// It was bounded to a run, and all of the run was delivered.
+    RunEnded,
+    /// The thread was deleted.
+    ThreadDeleted,
+}
+
+/// Why a subscription cannot begin.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FollowError {
+    /// There is no such thread (any more).
+    #[error("no such thread")]
+    Gone,
+    /// The cursor belongs to another incarnation of the log.
+    #[error("the cursor belongs to another log")]
+    LogReplaced {
+        /// The epoch of the log that is there.
+        epoch: Epoch,
+        /// Its tail.
+        tail: Seq,
+    },
+    /// The cursor is beyond the tail.
+    #[error("the cursor is beyond the tail")]
+    CursorAhead {
+        /// The epoch of the log.
+        epoch: Epoch,
+        /// Its tail.
+        tail: Seq,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A reader's cursor on its way over a log.
+#[derive(Debug)]
+pub struct Subscription {
+    store: StoreHandle,
+    topic: TopicRef,
+    watch: watch::Receiver<TopicState>,
+    epoch: Epoch,
+    cursor: Seq,
+    live: bool,
+    bound: Option<Bound>,
+    ended: bool,
+}
+
+/// Keeps `Subscription: Debug` without asking it of every store.
+struct StoreHandle(DynStore);
+
+impl std::fmt::Debug for StoreHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+#[derive(Debug)]
+struct Bound {
+    run: Run,
+    /// Seq of the run's last event, once it has ended.
+    last: Option<Seq>,
+}
+
+impl Subscription {
+    /// Begins after `cursor`. A cursor of another epoch or beyond the tail is refused; with `run` only that run's
+    /// events are delivered, and the subscription ends with it.
+    pub async fn open(
+        hub: &Hub,
+        store: DynStore,
+        key: ThreadKey,
+        cursor: Seq,
+        epoch: Option<Epoch>,
+        run: Option<Run>,
+    ) -> Result<Self, FollowError> {
+        let topic = hub.join(key);
+        let head = store.heads(&[key]).await?.pop().ok_or(FollowError::Gone)?;
+        topic.advance(&TopicState::from(&head));
+        if epoch.is_some_and(|epoch| epoch != head.epoch) {
+            return Err(FollowError::LogReplaced { epoch: head.epoch, tail: head.tail });
+        }
+        if cursor > head.tail {
+            return Err(FollowError::CursorAhead { epoch: head.epoch, tail: head.tail });
+        }
+        let cursor = run.as_ref().map_or(cursor, |run| cursor.max(run.first_seq - 1));
+        let bound = run.map(|run| Bound { last: run.ended_at.map(|_| run.last_seq()), run });
+        let watch = topic.watch();
+        let store = StoreHandle(store);
+        Ok(Self { store, topic, watch, epoch: head.epoch, cursor, live: false, bound, ended: false })
+    }
+
+    /// The incarnation of the log.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Seq of the last event delivered.
+    pub fn cursor(&self) -> Seq {
+        self.cursor
+    }
+
+    /// The newest tail known.
+    pub fn tail(&self) -> Seq {
+        self.topic.state().tail
+    }
+
+    /// Waits for the next delivery; `None` after [`Delivery::Ended`]. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<Option<Delivery>, StoreError> {
+        loop {
+            if self.ended {
+                return Ok(None);
+            }
+            // Seen before the read: what changes during it wakes us again.
+            let state = *self.watch.borrow_and_update();
+            if state.gone {
+                return Ok(self.end(EndReason::ThreadDeleted));
+            }
+            if let Some(bound) = &mut self.bound {
+                if bound.last.is_none() && state.is_over(bound.run.fence) {
+                    let Some(run) = self.store.0.run(self.topic.key(), &bound.run.id).await? else {
+                        return Ok(self.end(EndReason::ThreadDeleted));
+                    };
+                    bound.last = Some(run.last_seq());
+                }
+                if bound.last.is_some_and(|last| self.cursor >= last) {
+                    return Ok(self.end(EndReason::RunEnded));
+                }
+            }
+            let last = self.bound.as_ref().and_then(|bound| bound.last).unwrap_or(Seq::MAX);
+            if self.cursor < state.tail.min(last) {
+                if self.live && self.topic.has_moved_past(self.cursor) {
+                    self.live = false;
+                    return Ok(Some(Delivery::FellBehind(self.cursor)));
+                }
+                let Some(page) = self.topic.page(self.store.0.as_ref(), self.cursor).await? else {
+                    return Ok(self.end(EndReason::ThreadDeleted));
+                };
+                if let Some(slice) = self.accept(page, last)? {
+                    return Ok(Some(Delivery::Events(slice)));
+                }
+                continue;
+            }
+            if !self.live {
+                self.live = true;
+                return Ok(Some(Delivery::CaughtUp(self.cursor)));
+            }
+            if self.watch.changed().await.is_err() {
+                return Ok(self.end(EndReason::ThreadDeleted));
+            }
+        }
+    }
+
+    /// Moves the cursor over a page; `None` if nothing of it is for this reader.
+    fn accept(&mut self, page: LogSlice, last: Seq) -> Result<Option<LogSlice>, StoreError> {
+        if page.first_seq() != Some(self.cursor + 1) {
+            let got = page.first_seq();
+            return Err(StoreError::Corrupt(format!("expected seq {} next, the log has {got:?}", self.cursor + 1)));
+        }
+        let mut page = if last == Seq::MAX { page } else { page.between(self.cursor, last.saturating_add(1)) };
+        if let Some(bound) = &mut self.bound {
+            // A page can reach into the next run before the news of this run's end have come.
+            let own = page.0.iter().take_while(|batch| batch.run == bound.run.id).count();
+            if own < page.0.len() {
+                page.0.truncate(own);
+                bound.last = Some(page.last_seq().unwrap_or(self.cursor));
+            }
+        }
+        let Some(reached) = page.last_seq() else { return Ok(None) };
+        self.cursor = reached;
+        Ok(Some(page))
+    }
+
+    fn end(&mut self, reason: EndReason) -> Option<Delivery> {
+        self.ended = true;
+        Some(Delivery::Ended(reason))
+    }
+}
