@@ -6,8 +6,13 @@
 //! - [`projection`]: folds over events; pure.
 //! - [`store`]: the store port, its reference in memory, and SQLite.
 
+pub mod api;
+pub mod app;
+pub mod auth;
 pub mod domain;
 pub mod projection;
+pub mod server;
 pub mod service;
 pub mod store;
 pub mod subscription;
+mod timed_io;

@@ -75,22 +75,9 @@ impl Directory {
         self.threads.invalidate(&(thread.project.clone(), thread.id.clone()));
     }
 
-    /// Does something with a thread; `work` answers `None` if the store says that it is gone. Then the memory may
-    /// have been old, and the thread that is there now, if any, gets one more try.
-    pub async fn with<T>(
-        &self,
-        principal: &Principal,
-        id: &ThreadId,
-        mut work: impl AsyncFnMut(Arc<ThreadRef>) -> Result<Option<T>, ServiceError>,
-    ) -> Result<T, ServiceError> {
-        for _ in 0..2 {
-            let thread = self.find(principal, id).await?;
-            if let Some(done) = work(thread.clone()).await? {
-                return Ok(done);
-            }
-            self.forget(&thread);
-        }
-        Err(ServiceError::ThreadNotFound)
+    /// To look for a thread again where the store says that the one remembered is gone.
+    pub fn lookup<'a>(&'a self, principal: &'a Principal, id: &'a ThreadId) -> Lookup<'a> {
+        Lookup { directory: self, principal, id, found: None, tries: 0 }
     }
 
     /// The fence of a run; `None` if the thread has no such run (or is gone).
@@ -103,5 +90,30 @@ impl Directory {
             self.runs.insert((key, run.clone()), fence);
         }
         Ok(found)
+    }
+}
+
+/// A thread looked for with a memory that may be old.
+pub struct Lookup<'a> {
+    directory: &'a Directory,
+    principal: &'a Principal,
+    id: &'a ThreadId,
+    found: Option<Arc<ThreadRef>>,
+    tries: u32,
+}
+
+impl Lookup<'_> {
+    /// The thread. Called again, the one given before was gone: then the thread that is there now, if any, once.
+    pub async fn next(&mut self) -> Result<Arc<ThreadRef>, ServiceError> {
+        if let Some(gone) = self.found.take() {
+            self.directory.forget(&gone);
+        }
+        self.tries += 1;
+        if self.tries > 2 {
+            return Err(ServiceError::ThreadNotFound);
+        }
+        let thread = self.directory.find(self.principal, self.id).await?;
+        self.found = Some(thread.clone());
+        Ok(thread)
     }
 }

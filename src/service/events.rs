@@ -59,22 +59,28 @@ impl Events {
         request: PageRequest,
     ) -> Result<EventsPage, ServiceError> {
         let limit = request.limit.clamp(1, MAX_EVENT_PAGE);
-        self.context
-            .directory
-            .with(principal, thread, async |thread| {
-                let run = self.bound(&thread, request.run.as_ref()).await?;
-                match (request.from, request.wait) {
-                    (ReadFrom::After(cursor), Some(wait)) => {
-                        self.wait(&thread, cursor, request.epoch, run.clone(), wait).await?;
+        let mut lookup = self.context.directory.lookup(principal, thread);
+        loop {
+            let thread = lookup.next().await?;
+            let run = self.bound(&thread, request.run.as_ref()).await?;
+            match (request.from, request.wait) {
+                (ReadFrom::After(cursor), Some(wait)) => {
+                    match self.wait(&thread, cursor, request.epoch, run, wait).await {
+                        Err(ServiceError::ThreadNotFound) => continue,
+                        waited => waited?,
                     }
-                    (ReadFrom::Before(_), Some(_)) => {
-                        return Err(ServiceError::InvalidRequest("wait goes with after, not with before".into()));
-                    }
-                    (_, None) => {}
                 }
-                self.read(&thread, request.from, limit, request.epoch, run).await
-            })
-            .await
+                (ReadFrom::Before(_), Some(_)) => {
+                    return Err(ServiceError::InvalidRequest("wait goes with after, not with before".into()));
+                }
+                (_, None) => {}
+            }
+            // Asked again: the run may have gone on while we waited.
+            let run = self.bound(&thread, request.run.as_ref()).await?;
+            if let Some(page) = self.read(&thread, request.from, limit, request.epoch, run).await? {
+                return Ok(page);
+            }
+        }
     }
 
     /// Follows a thread from a cursor; with `run`, that run only and to its end.
@@ -87,17 +93,15 @@ impl Events {
         run: Option<&RunId>,
     ) -> Result<Subscription, ServiceError> {
         self.context.refuse_if_draining()?;
-        self.context
-            .directory
-            .with(principal, thread, async |thread| {
-                let run = self.bound(&thread, run).await?;
-                match self.open(&thread, after, epoch, run).await {
-                    Ok(subscription) => Ok(Some(subscription)),
-                    Err(ServiceError::ThreadNotFound) => Ok(None),
-                    Err(error) => Err(error),
-                }
-            })
-            .await
+        let mut lookup = self.context.directory.lookup(principal, thread);
+        loop {
+            let thread = lookup.next().await?;
+            let run = self.bound(&thread, run).await?;
+            match self.open(&thread, after, epoch, run).await {
+                Err(ServiceError::ThreadNotFound) => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// Looks at a thread's head as it moves: for producers, who must learn of a stop. The fence is the run's.

@@ -85,7 +85,13 @@ impl Runs {
     ) -> Result<StartedRun, ServiceError> {
         self.context.refuse_if_draining()?;
         let id = new.id.clone().unwrap_or_else(RunId::generate);
-        self.context.directory.with(principal, thread, async |thread| self.begin(&thread, &id, &new, None).await).await
+        let mut lookup = self.context.directory.lookup(principal, thread);
+        loop {
+            let thread = lookup.next().await?;
+            if let Some(started) = self.begin(&thread, &id, &new, None).await? {
+                return Ok(started);
+            }
+        }
     }
 
     /// Appends a finished run whole. Events without a terminal one are closed by RUN_FINISHED. Waits up to
@@ -101,27 +107,38 @@ impl Runs {
         let id = new.id.clone().unwrap_or_else(RunId::generate);
         let deadline = time::Instant::now() + WHOLE_RUN_WAIT;
         let events = ended(thread, &id, events);
-        self.context
-            .directory
-            .with(principal, thread, async |thread| {
-                let topic = self.context.hub.join(thread.key);
-                let mut changes = topic.watch();
-                loop {
-                    changes.borrow_and_update();
-                    match self.begin(&thread, &id, &new, Some(&events)).await {
-                        Err(ServiceError::RunActive(active)) => {
-                            let over = async {
-                                while !topic.state().is_over(active.run.fence) && changes.changed().await.is_ok() {}
-                            };
-                            if time::timeout_at(deadline, over).await.is_err() {
-                                return Err(ServiceError::RunActive(active));
-                            }
-                        }
-                        answer => return answer,
+        let mut lookup = self.context.directory.lookup(principal, thread);
+        loop {
+            let thread = lookup.next().await?;
+            if let Some(started) = self.begin_whole(&thread, &id, &new, &events, deadline).await? {
+                return Ok(started);
+            }
+        }
+    }
+
+    async fn begin_whole(
+        &self,
+        thread: &Arc<ThreadRef>,
+        id: &RunId,
+        new: &NewRun,
+        events: &NewEvents,
+        deadline: time::Instant,
+    ) -> Result<Option<StartedRun>, ServiceError> {
+        let topic = self.context.hub.join(thread.key);
+        let mut changes = topic.watch();
+        loop {
+            changes.borrow_and_update();
+            match self.begin(thread, id, new, Some(events)).await {
+                Err(ServiceError::RunActive(active)) => {
+                    let over =
+                        async { while !topic.state().is_over(active.run.fence) && changes.changed().await.is_ok() {} };
+                    if time::timeout_at(deadline, over).await.is_err() {
+                        return Err(ServiceError::RunActive(active));
                     }
                 }
-            })
-            .await
+                answer => return answer,
+            }
+        }
     }
 
     async fn begin(
@@ -262,18 +279,19 @@ impl Runs {
 
     /// Asks a run to stop; its producer has [`crate::domain::limits::STOP_GRACE`] to end it.
     pub async fn stop(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
-        self.context
-            .directory
-            .with(principal, thread, async |thread| match self.context.store.request_stop(thread.key, run).await? {
+        let mut lookup = self.context.directory.lookup(principal, thread);
+        loop {
+            let thread = lookup.next().await?;
+            match self.context.store.request_stop(thread.key, run).await? {
                 StopOutcome::Asked(run, head) => {
                     self.context.hub.advance(thread.key, &(&head).into());
-                    Ok(Some(run))
+                    return Ok(run);
                 }
-                StopOutcome::Ended(run) => Ok(Some(run)),
-                StopOutcome::NoRun => Err(ServiceError::RunNotFound),
-                StopOutcome::Gone => Ok(None),
-            })
-            .await
+                StopOutcome::Ended(run) => return Ok(run),
+                StopOutcome::NoRun => return Err(ServiceError::RunNotFound),
+                StopOutcome::Gone => {}
+            }
+        }
     }
 
     /// Gives the run's lock back before its last events: it may append until its terminal event or the next start.

@@ -128,6 +128,11 @@ impl Subscription {
         self.topic.state().tail
     }
 
+    /// To look at the head as it moves.
+    pub fn watch(&self) -> watch::Receiver<TopicState> {
+        self.topic.watch()
+    }
+
     /// Waits for the next delivery; `None` after [`Delivery::Ended`]. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Delivery>, StoreError> {
         loop {

@@ -1,0 +1,86 @@
+//! The one place where routes and frames are registered, so that a test can list them all.
+
+use axum::Router;
+use utoipa::openapi::{Info, OpenApi};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use super::ApiState;
+
+/// Who may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Anybody who reaches the server.
+    Public,
+    /// A principal: the handler takes a [`Caller`](super::extract::Caller).
+    Principal,
+}
+
+/// A registered route or frame.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// The method; `None` for a frame.
+    pub method: Option<&'static str>,
+    /// The path; for a frame the path of its socket.
+    pub path: String,
+    /// The name of a frame.
+    pub frame: Option<&'static str>,
+    /// Who may pass.
+    pub access: Access,
+}
+
+/// Doors under construction.
+pub struct Doors {
+    router: OpenApiRouter<ApiState>,
+    entries: Vec<Entry>,
+}
+
+impl Default for Doors {
+    fn default() -> Self {
+        Self { router: OpenApiRouter::new(), entries: Vec::new() }
+    }
+}
+
+impl Doors {
+    /// Registers handlers that share a path, as `utoipa_axum::routes!` gathers them.
+    pub fn route(mut self, access: Access, routes: UtoipaMethodRouter<ApiState>) -> Self {
+        for (path, item) in &routes.1.paths {
+            let methods = [
+                (&item.get, "GET"),
+                (&item.post, "POST"),
+                (&item.put, "PUT"),
+                (&item.patch, "PATCH"),
+                (&item.delete, "DELETE"),
+            ];
+            for (operation, method) in methods {
+                if operation.is_some() {
+                    self.entries.push(Entry { method: Some(method), path: path.clone(), frame: None, access });
+                }
+            }
+        }
+        self.router = self.router.routes(routes);
+        self
+    }
+
+    /// Registers the client frames of a socket.
+    pub fn frames(mut self, path: &str, names: &'static [&'static str]) -> Self {
+        self.entries.extend(names.iter().map(|name| Entry {
+            method: None,
+            path: path.to_owned(),
+            frame: Some(name),
+            access: Access::Principal,
+        }));
+        self
+    }
+
+    /// The router, its description, and the list of everything registered.
+    pub fn finish(self) -> (Router<ApiState>, OpenApi, Vec<Entry>) {
+        let (router, mut openapi) = self.router.split_for_parts();
+        openapi.info = Info::new("Threadline", env!("CARGO_PKG_VERSION"));
+        openapi.info.description = Some(
+            "Threads for AI agents: durable, resumable, realtime. The socket at /v1/socket is described in \
+             proto/socket.md."
+                .to_owned(),
+        );
+        (router, openapi, self.entries)
+    }
+}

@@ -1,0 +1,120 @@
+//! What handlers take out of a request, with errors of our own form.
+
+use axum::{
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    http::{HeaderMap, header, request::Parts},
+};
+use serde::de::DeserializeOwned;
+
+use super::{ApiState, body, problem::Problem};
+use crate::{
+    auth::AuthError,
+    domain::{
+        IdError, Principal, RunId, ThreadId, json,
+        limits::{MAX_JSON_DEPTH, MAX_REQUEST_BYTES},
+    },
+};
+
+/// Names the user on whose behalf a request is made.
+pub const USER_HEADER: &str = "threadline-user";
+
+/// The authenticated principal.
+#[derive(Debug, Clone)]
+pub struct Caller(pub Principal);
+
+impl FromRequestParts<ApiState> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+        let user = match parts.headers.get(USER_HEADER) {
+            Some(user) => Some(user.to_str().map_err(|_| AuthError::BadUser(IdError::ControlCharacter))?),
+            None => None,
+        };
+        let key = bearer(&parts.headers).or_else(|| socket_bearer(&parts.headers));
+        Ok(Self(state.auth.authenticate(key, user)?))
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, key) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+/// Browsers cannot set headers on a socket; they can name a subprotocol `bearer.<key>`.
+fn socket_bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    protocols.find_map(|list| list.split(',').find_map(|name| name.trim().strip_prefix("bearer.")))
+}
+
+/// A JSON body of ours (not events): bounded, shallow, without unknown members.
+#[derive(Debug)]
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned + Default> FromRequest<ApiState> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &ApiState) -> Result<Self, Problem> {
+        let bytes = body::read(request.into_body(), MAX_REQUEST_BYTES).await?;
+        parse_json(&bytes).map(Self)
+    }
+}
+
+/// Reads a JSON text; an empty one is the default.
+pub fn parse_json<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.trim_ascii().is_empty() {
+        return Ok(T::default());
+    }
+    if json::depth(bytes, MAX_JSON_DEPTH) > MAX_JSON_DEPTH {
+        return Err(Problem::invalid(format!("the body is nested deeper than {MAX_JSON_DEPTH} levels")));
+    }
+    serde_json::from_slice(bytes)
+        .map_err(|error| Problem::invalid(format!("the body is not what is expected: {error}")))
+}
+
+/// The query string.
+#[derive(Debug)]
+pub struct Params<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<ApiState> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &ApiState) -> Result<Self, Problem> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(error) => Err(Problem::invalid(format!("the query string: {}", error.body_text()))),
+        }
+    }
+}
+
+/// The thread named in the path.
+#[derive(Debug)]
+pub struct InThread(pub ThreadId);
+
+/// The thread and the run named in the path.
+#[derive(Debug)]
+pub struct InRun(pub ThreadId, pub RunId);
+
+async fn path<T: DeserializeOwned + Send>(parts: &mut Parts, state: &ApiState) -> Result<T, Problem> {
+    match Path::<T>::from_request_parts(parts, state).await {
+        Ok(Path(values)) => Ok(values),
+        Err(error) => Err(Problem::invalid(format!("the path: {}", error.body_text()))),
+    }
+}
+
+impl FromRequestParts<ApiState> for InThread {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+        path(parts, state).await.map(Self)
+    }
+}
+
+impl FromRequestParts<ApiState> for InRun {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+        let (thread, run) = path(parts, state).await?;
+        Ok(Self(thread, run))
+    }
+}

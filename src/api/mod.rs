@@ -1,0 +1,34 @@
+//! The front doors. Each one translates between its wire and the service, and holds no truth of its own.
+
+pub mod body;
+pub mod doors;
+pub mod extract;
+pub mod guard;
+pub mod native;
+pub mod problem;
+
+use std::sync::Arc;
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{auth::Auth, service::Service};
+
+/// What the doors stand on.
+#[derive(Clone)]
+pub struct ApiState {
+    /// The use cases.
+    pub service: Service,
+    /// Who is let in.
+    pub auth: Arc<Auth>,
+    /// Cancelled once the node is shutting down.
+    pub draining: CancellationToken,
+    /// Counts connections and sockets, so that the end of the last one can be waited for.
+    pub connections: TaskTracker,
+}
+
+impl ApiState {
+    /// Doors over this service.
+    pub fn new(service: Service, auth: Auth) -> Self {
+        Self { draining: service.draining(), service, auth: Arc::new(auth), connections: TaskTracker::new() }
+    }
+}

@@ -1,0 +1,247 @@
+//! Reading a thread's log: pages, NDJSON, SSE, long-poll.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::json;
+use utoipa::IntoParams;
+
+use super::{
+    envelope::{self, BatchHead},
+    sse::{self, Followed},
+};
+use crate::{
+    api::{
+        ApiState,
+        extract::{Caller, InThread, Params},
+        problem::{Problem, ProblemDocument, ProblemType},
+    },
+    domain::{Epoch, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
+    service::PageRequest,
+    store::{ReadFrom, StoreError},
+    subscription::{Delivery, EndReason, Subscription},
+};
+
+/// Which part of the log.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ReadParams {
+    /// The cursor: only events with seq above it. `Last-Event-ID` wins over it. Default 0.
+    after: Option<u64>,
+    /// Instead of `after`: the newest events with seq below it, oldest first.
+    before: Option<u64>,
+    /// Most events of a JSON page, 1 to 10000. Default 1000.
+    limit: Option<usize>,
+    /// The epoch that the cursor belongs to; another one is answered 410.
+    epoch: Option<String>,
+    /// Only this run; SSE and NDJSON end with it.
+    #[param(value_type = Option<String>)]
+    run_id: Option<RunId>,
+    /// Long-poll: wait up to this many seconds (at most 60) for the first event.
+    wait: Option<f64>,
+    /// `tail`: SSE ends when it has caught up.
+    until: Option<Until>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Until {
+    Tail,
+}
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// One JSON document.
+    Json,
+    /// One JSON document a line.
+    Ndjson,
+    /// Server-sent events.
+    Sse,
+}
+
+impl Form {
+    /// The first type of `Accept` that can be given; JSON if the client does not care.
+    pub fn accepted(headers: &HeaderMap) -> Result<Self, Problem> {
+        let Some(accept) = headers.get(header::ACCEPT) else { return Ok(Self::Json) };
+        let types = accept.to_str().unwrap_or_default().split(',');
+        let known = types.filter_map(|kind| match kind.split(';').next().unwrap_or_default().trim() {
+            "application/json" | "application/*" | "*/*" => Some(Self::Json),
+            "application/x-ndjson" | "application/ndjson" => Some(Self::Ndjson),
+            "text/event-stream" => Some(Self::Sse),
+            _ => None,
+        });
+        known.into_iter().next().ok_or_else(|| Problem::new(ProblemType::NotAcceptable, "see the header Accept"))
+    }
+}
+
+/// `Last-Event-ID`, which a browser sends when it comes again.
+pub fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(id) = headers.get("last-event-id") else { return Ok(None) };
+    let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
+    id.map(Some).ok_or_else(|| Problem::invalid("Last-Event-ID is not a cursor"))
+}
+
+/// A number of seconds to wait.
+pub fn wait_time(seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
+    let parse = |seconds: f64| Duration::try_from_secs_f64(seconds).map_err(|_| Problem::invalid("wait is not a time"));
+    seconds.map(parse).transpose()
+}
+
+/// Reads events: a page, all of them as NDJSON, or a stream that goes on live as SSE.
+///
+/// Every form gives the same events in the same order with the same seqs. Replay becomes live without a gap.
+#[utoipa::path(get, path = "/v1/threads/{threadId}/events", tag = "events",
+    params(("threadId" = String, Path), ReadParams, ("Last-Event-ID" = Option<u64>, Header)),
+    responses(
+        (status = 200, description = "Events", content(
+            (serde_json::Value = "application/json", example = json!({
+                "threadId": "demo", "epoch": "0123456789abcdef", "tail": 2, "cursor": 1, "hasMore": true,
+                "events": [{ "seq": 1, "runId": "r1", "at": "2026-11-21T10:11:15.123Z", "event": { "type": "RUN_STARTED" } }]
+            })),
+            (String = "application/x-ndjson"),
+            (String = "text/event-stream"))),
+        (status = 400, description = "Not understood", body = ProblemDocument),
+        (status = 401, description = "Not let in", body = ProblemDocument),
+        (status = 404, description = "No such thread or run", body = ProblemDocument),
+        (status = 406, description = "No such form", body = ProblemDocument),
+        (status = 410, description = "The cursor belongs to another log", body = ProblemDocument),
+        (status = 416, description = "The cursor is beyond the tail", body = ProblemDocument)))]
+pub async fn read(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Params(params): Params<ReadParams>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let form = Form::accepted(&headers)?;
+    let after = last_event_id(&headers)?.or(params.after);
+    let from = match (after, params.before) {
+        (Some(_), Some(_)) => return Err(Problem::invalid("give after or before, not both")),
+        (after, None) => ReadFrom::After(after.unwrap_or(0)),
+        (None, Some(before)) => ReadFrom::Before(before),
+    };
+    // A text that is no epoch of ours is the epoch of some other log.
+    let epoch = params.epoch.as_deref().map(|text| Epoch::parse(text).unwrap_or(Epoch::from_i64(-1)));
+    if form == Form::Json {
+        let wait = wait_time(params.wait)?;
+        let limit = params.limit.unwrap_or(DEFAULT_EVENT_PAGE);
+        let request = PageRequest { from, limit, epoch, run: params.run_id, wait };
+        let page = state.service.events.page(&principal, &thread, request).await?;
+        return Ok(([(header::CONTENT_TYPE, "application/json")], envelope::page(&thread, &page)).into_response());
+    }
+    let ReadFrom::After(after) = from else {
+        return Err(Problem::invalid("before goes with a JSON page only"));
+    };
+    let events = &state.service.events;
+    let subscription = events.subscribe(&principal, &thread, after, epoch, params.run_id.as_ref()).await?;
+    if form == Form::Ndjson {
+        return Ok(lines(subscription));
+    }
+    let hello = hello(&thread, &subscription);
+    let followed = EventStream { subscription, until: params.until, done: false };
+    Ok(sse::response(followed, hello, state.draining))
+}
+
+fn hello(thread: &ThreadId, subscription: &Subscription) -> String {
+    let hello = json!({
+        "threadId": thread.as_str(),
+        "epoch": subscription.epoch().to_string(),
+        "tail": subscription.tail(),
+        "after": subscription.cursor(),
+    });
+    sse::named("hello", &hello)
+}
+
+/// All events up to the tail of this moment, one a line.
+fn lines(subscription: Subscription) -> Response {
+    let (epoch, tail) = (subscription.epoch(), subscription.tail());
+    let body = stream::unfold(Some(subscription), move |subscription| async move {
+        let mut subscription = subscription?;
+        loop {
+            if subscription.cursor() >= tail {
+                return None;
+            }
+            match subscription.next().await {
+                Ok(Some(Delivery::Events(slice))) => {
+                    return Some((Ok(envelope::ndjson(&slice.between(0, tail + 1))), Some(subscription)));
+                }
+                Ok(Some(Delivery::FellBehind(_))) => {}
+                Ok(Some(Delivery::CaughtUp(_) | Delivery::Ended(EndReason::RunEnded)) | None) => return None,
+                // A body that ends without its last chunk tells the client that something is missing.
+                Ok(Some(Delivery::Ended(EndReason::ThreadDeleted))) => {
+                    return Some((Err(StoreError::Unavailable("the thread was deleted".into())), None));
+                }
+                Err(error) => return Some((Err(error), None)),
+            }
+        }
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    headers.insert(envelope::TAIL_HEADER, HeaderValue::from(tail));
+    if let Ok(epoch) = HeaderValue::from_str(&epoch.to_string()) {
+        headers.insert(envelope::EPOCH_HEADER, epoch);
+    }
+    response
+}
+
+struct EventStream {
+    subscription: Subscription,
+    until: Option<Until>,
+    done: bool,
+}
+
+impl Followed for EventStream {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        if self.done {
+            return Ok(None);
+        }
+        let Some(delivery) = self.subscription.next().await? else { return Ok(None) };
+        let at = |seq: u64| json!({ "seq": seq });
+        Ok(Some(match delivery {
+            Delivery::Events(slice) => {
+                let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 130);
+                for batch in &slice.0 {
+                    let head = BatchHead::new(batch);
+                    for (seq, event) in batch.events() {
+                        out.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
+                        head.write(&mut out, seq, event);
+                        out.extend_from_slice(b"\n\n");
+                    }
+                }
+                out.into()
+            }
+            Delivery::CaughtUp(seq) => {
+                self.done = self.until == Some(Until::Tail);
+                sse::named("caught_up", &at(seq)).into()
+            }
+            Delivery::FellBehind(seq) => sse::named("fell_behind", &at(seq)).into(),
+            Delivery::Ended(reason) => {
+                self.done = true;
+                let ended = json!({ "reason": end_reason(reason), "seq": self.subscription.cursor() });
+                sse::named("ended", &ended).into()
+            }
+        }))
+    }
+
+    fn tail(&self) -> u64 {
+        self.subscription.tail()
+    }
+}
+
+/// The wire's name for the end of a subscription.
+pub fn end_reason(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::RunEnded => "run-ended",
+        EndReason::ThreadDeleted => "thread-deleted",
+    }
+}

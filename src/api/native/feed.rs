@@ -1,0 +1,110 @@
+//! Reading a user's feed: pages, SSE, long-poll.
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::{IntoParams, ToSchema};
+
+use super::{
+    events::{Form, last_event_id, wait_time},
+    sse::{self, Followed},
+    view::FeedEntryView,
+};
+use crate::{
+    api::{
+        ApiState,
+        extract::{Caller, Params},
+        problem::{Problem, ProblemDocument, ProblemType},
+    },
+    domain::{UserId, limits::DEFAULT_PAGE},
+    store::StoreError,
+    subscription::{FeedDelivery, FeedSubscription},
+};
+
+/// Which part of the feed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct FeedParams {
+    /// The cursor: only changes after it. `Last-Event-ID` wins over it. Default 0.
+    after: Option<u64>,
+    /// Most entries of a page, 1 to 500. Default 50.
+    limit: Option<usize>,
+    /// Long-poll: wait up to this many seconds (at most 60) for the first change.
+    wait: Option<f64>,
+    /// Whose feed, if the API key is used without a user.
+    #[param(value_type = Option<String>)]
+    user_id: Option<UserId>,
+}
+
+/// A page of a feed.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FeedView {
+    entries: Vec<FeedEntryView>,
+    /// Where the next page begins.
+    cursor: u64,
+    has_more: bool,
+}
+
+/// Reads the changes of a user's threads: a page, or a stream that goes on live as SSE.
+///
+/// Only the newest change of each thread is kept, so a cursor never expires.
+#[utoipa::path(get, path = "/v1/feed", tag = "feed",
+    params(FeedParams, ("Last-Event-ID" = Option<u64>, Header)),
+    responses(
+        (status = 200, description = "Changes", content((FeedView = "application/json"), (String = "text/event-stream"))),
+        (status = 400, description = "Not understood", body = ProblemDocument),
+        (status = 401, description = "Not let in", body = ProblemDocument),
+        (status = 406, description = "No such form", body = ProblemDocument),
+        (status = 416, description = "The cursor is beyond the end", body = ProblemDocument)))]
+pub async fn read(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Params(params): Params<FeedParams>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let after = last_event_id(&headers)?.or(params.after).unwrap_or(0);
+    let feed = &state.service.feed;
+    match Form::accepted(&headers)? {
+        Form::Json => {
+            let limit = params.limit.unwrap_or(DEFAULT_PAGE);
+            let page = feed.page(&principal, params.user_id, after, limit, wait_time(params.wait)?).await?;
+            let entries = page.entries.iter().map(FeedEntryView::new).collect();
+            Ok(Json(FeedView { entries, cursor: page.cursor, has_more: page.has_more }).into_response())
+        }
+        Form::Sse => {
+            let subscription = feed.subscribe(&principal, params.user_id, after).await?;
+            let hello = sse::named("hello", &json!({ "cursor": after }));
+            Ok(sse::response(FeedStream(subscription), hello, state.draining))
+        }
+        Form::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed has no NDJSON form")),
+    }
+}
+
+struct FeedStream(FeedSubscription);
+
+impl Followed for FeedStream {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        Ok(Some(match self.0.next().await? {
+            FeedDelivery::Entries(entries) => {
+                let event = |entry| {
+                    let view = FeedEntryView::new(entry);
+                    format!("id: {}\ndata: {}\n\n", entry.cursor, serde_json::to_string(&view).unwrap_or_default())
+                };
+                entries.iter().map(event).collect::<String>().into()
+            }
+            FeedDelivery::CaughtUp(cursor) => sse::named("caught_up", &json!({ "cursor": cursor })).into(),
+        }))
+    }
+
+    fn tail(&self) -> u64 {
+        self.0.cursor()
+    }
+}

@@ -1,0 +1,368 @@
+//! Runs over REST.
+
+use std::time::Duration;
+
+use axum::{
+    Json as Answer,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::{StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::view::{ReceiptView, RunView, StartedView};
+use crate::{
+    api::{
+        ApiState, body,
+        extract::{Caller, InRun, InThread, Json, Params, parse_json},
+        problem::{Problem, ProblemDocument, ProblemType},
+    },
+    domain::{
+        AgentId, Fence, NewEvents, RunId,
+        limits::{DEFAULT_PAGE, MAX_BATCH_BYTES, MAX_REQUEST_BYTES},
+    },
+    service::{NewRun, ServiceError, StartedRun},
+};
+
+/// What a body holds, by its `Content-Type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Json,
+    Ndjson,
+}
+
+impl Content {
+    fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(Self::Json) };
+        match kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim() {
+            "application/json" | "" => Ok(Self::Json),
+            "application/x-ndjson" | "application/ndjson" => Ok(Self::Ndjson),
+            // What curl sends with --data if nobody says otherwise.
+            "application/x-www-form-urlencoded" => Ok(Self::Json),
+            other => Err(Problem::new(ProblemType::UnsupportedMediaType, format!("{other} is not understood"))),
+        }
+    }
+}
+
+async fn read_events(request: Request) -> Result<NewEvents, Problem> {
+    let content = Content::of(request.headers())?;
+    let bytes = body::read(request.into_body(), MAX_BATCH_BYTES).await?;
+    let events = match content {
+        Content::Json => NewEvents::from_array(&bytes),
+        Content::Ndjson => NewEvents::from_ndjson(&bytes),
+    };
+    events.map_err(|error| ServiceError::from(error).into())
+}
+
+/// A run to be started.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct StartBody {
+    /// Made up (UUIDv7) if absent.
+    #[schema(value_type = Option<String>)]
+    run_id: Option<RunId>,
+    #[schema(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+    /// How long the run may be silent, 1 to 3600. Default 20.
+    lease_seconds: Option<u64>,
+}
+
+/// The same for a streamed run, whose body is its events.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StreamParams {
+    /// Streamed runs: the run's id; made up if absent.
+    #[param(value_type = Option<String>)]
+    run_id: Option<RunId>,
+    /// Streamed runs: the run's agent.
+    #[param(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+    /// Streamed runs: how long the run may be silent once the stream broke. Default 20.
+    lease_seconds: Option<u64>,
+    /// Streamed runs: producerSeq of the first line, to go on where a broken stream ended. Default 1.
+    producer_seq: Option<u64>,
+}
+
+/// Starts a run. With `application/x-ndjson` the body is the run: one event a line, while they happen.
+///
+/// A JSON start is answered at once; the producer then appends, sends heartbeats and finishes. A streamed run is
+/// kept alive by its connection (blank lines are signs of life) and finished by the end of the body; the answer comes
+/// then, or early if a stop was asked or the terminal event was seen. A stream that breaks leaves the run to its
+/// lease: send it again under the same runId.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs", tag = "runs",
+    params(("threadId" = String, Path), StreamParams),
+    request_body(content((StartBody = "application/json"), (String = "application/x-ndjson"))), responses(
+    (status = 201, description = "Started; or, streamed, ended", body = StartedView),
+    (status = 200, description = "A run of this id was there before: the same answer again", body = StartedView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 409, description = "Another run is active: which, since when, until when", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
+    (status = 422, description = "An event cannot be stored; the run was ended", body = ProblemDocument)))]
+pub async fn start(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Params(params): Params<StreamParams>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let runs = &state.service.runs;
+    if Content::of(request.headers())? == Content::Json {
+        let bytes = body::read(request.into_body(), MAX_REQUEST_BYTES).await?;
+        let start: StartBody = parse_json(&bytes)?;
+        let new = NewRun {
+            id: start.run_id.or(params.run_id),
+            agent: start.agent_id.or(params.agent_id),
+            lease: start.lease_seconds.or(params.lease_seconds).map(Duration::from_secs),
+        };
+        return Ok(answer(&runs.start(&principal, &thread, new).await?));
+    }
+    let lease = params.lease_seconds.map(Duration::from_secs);
+    let new = NewRun { id: params.run_id, agent: params.agent_id, lease };
+    let mut data = request.into_body().into_data_stream();
+    // Ours to go on reading after the run took what it needs.
+    let chunks = stream::poll_fn(|context| data.poll_next_unpin(context));
+    let result = runs.stream(&principal, &thread, new, params.producer_seq.unwrap_or(1), chunks).await;
+    match result {
+        Ok(streamed) => {
+            let mut response = answer(&streamed.run);
+            if streamed.early {
+                body::discard(data);
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response)
+        }
+        Err(error) => {
+            body::discard(data);
+            Err(error.into())
+        }
+    }
+}
+
+fn answer(started: &StartedRun) -> Response {
+    let status = if started.created { StatusCode::CREATED } else { StatusCode::OK };
+    (status, Answer(StartedView::new(started))).into_response()
+}
+
+/// Which agent a whole run is of.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WholeParams {
+    #[param(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+}
+
+/// Appends a finished run whole: all of it or nothing. Waits up to 10 s while another run is active.
+///
+/// Without a terminal event it is closed by RUN_FINISHED. The same run again changes nothing.
+#[utoipa::path(put, path = "/v1/threads/{threadId}/runs/{runId}", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path), WholeParams),
+    request_body(content((Vec<serde_json::Value> = "application/json"), (String = "application/x-ndjson"))), responses(
+    (status = 201, description = "Appended", body = StartedView),
+    (status = 200, description = "Was appended before", body = StartedView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 409, description = "Another run is active", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 422, description = "An event cannot be stored, or the run is there with other events", body = ProblemDocument)))]
+pub async fn append_whole(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+    Params(params): Params<WholeParams>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let events = read_events(request).await?;
+    let new = NewRun { id: Some(run), agent: params.agent_id, lease: None };
+    Ok(answer(&state.service.runs.append_whole(&principal, &thread, new, events).await?))
+}
+
+/// Which runs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RunsParams {
+    /// 1 to 500. Default 50.
+    limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    cursor: Option<i64>,
+}
+
+/// A page of runs.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPageView {
+    runs: Vec<RunView>,
+    /// Where the next page begins; null at the end.
+    #[schema(required)]
+    next_cursor: Option<i64>,
+}
+
+/// Lists a thread's runs, newest first.
+#[utoipa::path(get, path = "/v1/threads/{threadId}/runs", tag = "runs",
+    params(("threadId" = String, Path), RunsParams), responses(
+    (status = 200, description = "A page", body = RunPageView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument)))]
+pub async fn list(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Params(params): Params<RunsParams>,
+) -> Result<Answer<RunPageView>, Problem> {
+    let limit = params.limit.unwrap_or(DEFAULT_PAGE);
+    let (runs, more) = state.service.runs.list(&principal, &thread, params.cursor.map(Fence), limit).await?;
+    let next_cursor = runs.last().filter(|_| more).map(|run| run.fence.0);
+    Ok(Answer(RunPageView { runs: runs.iter().map(RunView::new).collect(), next_cursor }))
+}
+
+/// Shows a run.
+#[utoipa::path(get, path = "/v1/threads/{threadId}/runs/{runId}", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    (status = 200, description = "The run", body = RunView),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+pub async fn get(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+) -> Result<Answer<RunView>, Problem> {
+    Ok(Answer(RunView::new(&state.service.runs.get(&principal, &thread, &run).await?)))
+}
+
+/// How an append is numbered.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AppendParams {
+    /// The run's own number of the first event here, counted from 1. It makes a retry harmless; without it the events
+    /// go behind whatever the run has, and a retry may append them twice.
+    producer_seq: Option<u64>,
+}
+
+/// Appends events of a run. Answered once they are durable; the same append again gets the same answer.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/events", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path), AppendParams),
+    request_body(content((Vec<serde_json::Value> = "application/json"), (String = "application/x-ndjson"))), responses(
+    (status = 200, description = "Stored", body = ReceiptView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread or run", body = ProblemDocument),
+    (status = 409, description = "The run has ended, or events are missing before these", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
+    (status = 422, description = "An event cannot be stored, or other events have this number", body = ProblemDocument)))]
+pub async fn append(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+    Params(params): Params<AppendParams>,
+    request: Request,
+) -> Result<Answer<ReceiptView>, Problem> {
+    let events = read_events(request).await?;
+    let receipt = state.service.runs.append(&principal, &thread, &run, params.producer_seq, events).await?;
+    Ok(Answer(ReceiptView::new(&receipt)))
+}
+
+/// A heartbeat.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HeartbeatBody {
+    /// A new lease length, 1 to 3600.
+    lease_seconds: Option<u64>,
+}
+
+/// Keeps a run's lease. Every append does so too.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/heartbeat", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), request_body = HeartbeatBody, responses(
+    (status = 200, description = "The run", body = RunView),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread or run", body = ProblemDocument),
+    (status = 409, description = "The run has ended", body = ProblemDocument)))]
+pub async fn heartbeat(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+    Json(body): Json<HeartbeatBody>,
+) -> Result<Answer<RunView>, Problem> {
+    let lease = body.lease_seconds.map(Duration::from_secs);
+    Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, &thread, &run, lease).await?)))
+}
+
+/// Ends a run well: what is open is closed, then RUN_FINISHED.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/finish", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    (status = 200, description = "The run as it ended", body = RunView),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+pub async fn finish(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+) -> Result<Answer<RunView>, Problem> {
+    Ok(Answer(RunView::new(&state.service.runs.finish(&principal, &thread, &run).await?)))
+}
+
+/// Why a run failed.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FailBody {
+    /// `code` of the RUN_ERROR.
+    code: Option<String>,
+    /// `message` of the RUN_ERROR.
+    message: Option<String>,
+}
+
+/// Ends a run badly: what is open is closed, then RUN_ERROR.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/fail", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), request_body = FailBody, responses(
+    (status = 200, description = "The run as it ended", body = RunView),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+pub async fn fail(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+    Json(body): Json<FailBody>,
+) -> Result<Answer<RunView>, Problem> {
+    let run = state.service.runs.fail(&principal, &thread, &run, body.code, body.message).await?;
+    Ok(Answer(RunView::new(&run)))
+}
+
+/// Asks a run to stop. Its producer has 10 s to end it; then the server does.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/stop", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    (status = 202, description = "Asked", body = RunView),
+    (status = 200, description = "The run had ended", body = RunView),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+pub async fn stop(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+) -> Result<Response, Problem> {
+    let run = state.service.runs.stop(&principal, &thread, &run).await?;
+    let status = if run.status.is_active() { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, Answer(RunView::new(&run))).into_response())
+}
+
+/// Gives the lock back before the last events: the run may append until its terminal event or the next start.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/release", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    (status = 200, description = "The run", body = RunView),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+pub async fn release(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+) -> Result<Answer<RunView>, Problem> {
+    Ok(Answer(RunView::new(&state.service.runs.release(&principal, &thread, &run).await?)))
+}

@@ -1,0 +1,88 @@
+//! Close codes of the socket. 4000–4499: come again from the cursor; 4500–4999: do not, as things are.
+
+use std::time::Duration;
+
+use crate::domain::limits::DRAIN_RETRY_AFTER;
+
+/// Why the server closes a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CloseCode {
+    /// The server is shutting down.
+    Draining,
+    /// The server could not go on, the store being unavailable for one.
+    ServerError,
+    /// The client did not read for too long.
+    SlowConsumer,
+    /// The client sent nothing, not even a pong, for too long.
+    Idle,
+    /// A frame was not JSON, or not text.
+    BadFrame,
+    /// A frame was too large.
+    TooLarge,
+    /// None of the subprotocols asked for is spoken here.
+    UnsupportedVersion,
+}
+
+impl CloseCode {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Draining,
+        Self::ServerError,
+        Self::SlowConsumer,
+        Self::Idle,
+        Self::BadFrame,
+        Self::TooLarge,
+        Self::UnsupportedVersion,
+    ];
+
+    /// The code on the wire.
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Draining => 4000,
+            Self::ServerError => 4001,
+            Self::SlowConsumer => 4008,
+            Self::Idle => 4009,
+            Self::BadFrame => 4500,
+            Self::TooLarge => 4509,
+            Self::UnsupportedVersion => 4510,
+        }
+    }
+
+    /// The reason on the wire.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Draining => "draining",
+            Self::ServerError => "server-error",
+            Self::SlowConsumer => "slow-consumer",
+            Self::Idle => "idle",
+            Self::BadFrame => "bad-frame",
+            Self::TooLarge => "too-large",
+            Self::UnsupportedVersion => "unsupported-version",
+        }
+    }
+
+    /// When to come again; `None`: not as things are.
+    pub fn retry_after(self) -> Option<Duration> {
+        match self {
+            Self::Draining => Some(DRAIN_RETRY_AFTER),
+            Self::ServerError => Some(Duration::from_secs(1)),
+            Self::SlowConsumer | Self::Idle => Some(Duration::ZERO),
+            Self::BadFrame | Self::TooLarge | Self::UnsupportedVersion => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_range_of_a_code_says_whether_to_come_again() {
+        let mut codes: Vec<_> = CloseCode::ALL.iter().map(|code| code.code()).collect();
+        for code in CloseCode::ALL {
+            assert_eq!(code.code() < 4500, code.retry_after().is_some(), "{code:?}");
+        }
+        codes.dedup();
+        assert_eq!(codes.len(), CloseCode::ALL.len());
+    }
+}

@@ -1,0 +1,302 @@
+//! The frames of `/v1/socket`: JSON text with exactly one member that names the frame, and perhaps an `id`.
+//!
+//! The contract is `proto/threadline/v1/socket.proto`; numbers that proto3 JSON would write as strings are written as
+//! numbers here and read in both forms.
+
+use std::{fmt::Write, sync::Arc};
+
+use axum::extract::ws::Utf8Bytes;
+use bytes::{Bytes, BytesMut};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::value::RawValue;
+
+use crate::{
+    api::native::envelope::json_string,
+    domain::{Batch, Epoch, RunId, ThreadId, UserId, json, limits::MAX_JSON_DEPTH},
+};
+
+/// Names of the frames that a client may send.
+pub const CLIENT_FRAMES: &[&str] =
+    &["subscribe", "unsubscribe", "subscribeFeed", "unsubscribeFeed", "append", "heartbeat", "stop", "ping"];
+
+/// A frame of a client, and its `id`, which the answer repeats.
+#[derive(Debug)]
+pub struct ClientMessage<'a> {
+    /// Repeated in the answer.
+    pub id: Option<String>,
+    /// What is wanted.
+    pub frame: ClientFrame<'a>,
+}
+
+/// What a client can want.
+#[derive(Debug)]
+pub enum ClientFrame<'a> {
+    /// Follow a thread.
+    Subscribe(Subscribe),
+    /// Follow it no more.
+    Unsubscribe(Thread),
+    /// Follow the feed.
+    SubscribeFeed(SubscribeFeed),
+    /// Follow it no more.
+    UnsubscribeFeed,
+    /// Append events of a run.
+    Append(Append<'a>),
+    /// Keep a run's lease.
+    Heartbeat(Run),
+    /// Ask a run to stop.
+    Stop(Run),
+    /// Ask for a pong.
+    Ping,
+}
+
+/// A subscription to a thread.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Subscribe {
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// The cursor.
+    #[serde(default, deserialize_with = "number")]
+    pub after: u64,
+    /// The epoch that the cursor belongs to.
+    pub epoch: Option<String>,
+    /// Only this run, to its end.
+    pub run_id: Option<RunId>,
+}
+
+/// A thread.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Thread {
+    /// The thread.
+    pub thread_id: ThreadId,
+}
+
+/// A subscription to the feed.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SubscribeFeed {
+    /// The cursor.
+    #[serde(default, deserialize_with = "number")]
+    pub after: u64,
+    /// Whose feed, if the API key is used without a user.
+    pub user_id: Option<UserId>,
+}
+
+/// Events of a run.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Append<'a> {
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// The run.
+    pub run_id: RunId,
+    /// producerSeq of the first event.
+    #[serde(default, deserialize_with = "optional_number")]
+    pub producer_seq: Option<u64>,
+    /// The events, as they came.
+    #[serde(borrow)]
+    pub events: &'a RawValue,
+}
+
+/// A run.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Run {
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// The run.
+    pub run_id: RunId,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Incoming<'a> {
+    id: Option<String>,
+    subscribe: Option<Subscribe>,
+    unsubscribe: Option<Thread>,
+    subscribe_feed: Option<SubscribeFeed>,
+    unsubscribe_feed: Option<Nothing>,
+    #[serde(borrow)]
+    append: Option<Append<'a>>,
+    heartbeat: Option<Run>,
+    stop: Option<Run>,
+    ping: Option<Nothing>,
+}
+
+/// Why a text is no frame.
+#[derive(Debug)]
+pub enum FrameError {
+    /// Not a JSON object at all: there is no talking to this client.
+    NotJson,
+    /// JSON, but no frame that is known; the `id`, if it has one.
+    Invalid(Option<String>, String),
+}
+
+/// Reads a frame.
+pub fn parse(text: &str) -> Result<ClientMessage<'_>, FrameError> {
+    let incoming: Incoming<'_> = match serde_json::from_str(text) {
+        Ok(incoming) => incoming,
+        Err(error) => {
+            let is_object = text.trim_start().starts_with('{')
+                && json::depth(text.as_bytes(), MAX_JSON_DEPTH) <= MAX_JSON_DEPTH
+                && serde_json::from_str::<&RawValue>(text).is_ok();
+            let id = is_object.then(|| json::string_member(text, "id")).flatten();
+            let reason = error.to_string();
+            return Err(if is_object { FrameError::Invalid(id, reason) } else { FrameError::NotJson });
+        }
+    };
+    let Incoming { id, subscribe, unsubscribe, subscribe_feed, unsubscribe_feed, append, heartbeat, stop, ping } =
+        incoming;
+    let mut frames = [
+        subscribe.map(ClientFrame::Subscribe),
+        unsubscribe.map(ClientFrame::Unsubscribe),
+        subscribe_feed.map(ClientFrame::SubscribeFeed),
+        unsubscribe_feed.map(|_| ClientFrame::UnsubscribeFeed),
+        append.map(ClientFrame::Append),
+        heartbeat.map(ClientFrame::Heartbeat),
+        stop.map(ClientFrame::Stop),
+        ping.map(|_| ClientFrame::Ping),
+    ]
+    .into_iter()
+    .flatten();
+    match (frames.next(), frames.next()) {
+        (Some(frame), None) => Ok(ClientMessage { id, frame }),
+        _ => {
+            Err(FrameError::Invalid(id, format!("a frame has exactly one of the members {}", CLIENT_FRAMES.join(", "))))
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+impl NumberOrText {
+    fn value<E: de::Error>(self) -> Result<u64, E> {
+        match self {
+            Self::Number(number) => Ok(number),
+            Self::Text(text) => text.parse().map_err(|_| E::custom("expected a number from 0 on")),
+        }
+    }
+}
+
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    NumberOrText::deserialize(deserializer)?.value()
+}
+
+fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Option::<NumberOrText>::deserialize(deserializer)?.map(NumberOrText::value).transpose()
+}
+
+/// A server frame: `{"id":…,"<name>":body}`.
+pub fn frame(id: Option<&str>, name: &str, body: &impl Serialize) -> String {
+    let body = serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned());
+    match id {
+        Some(id) => format!("{{\"id\":{},\"{name}\":{body}}}", json_string(id)),
+        None => format!("{{\"{name}\":{body}}}"),
+    }
+}
+
+/// What the frames of one subscription have in common.
+#[derive(Debug)]
+pub struct Tag {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The incarnation of its log.
+    pub epoch: Epoch,
+    start: String,
+}
+
+impl Tag {
+    /// Of this log.
+    pub fn new(thread: ThreadId, epoch: Epoch) -> Self {
+        let start =
+            format!("{{\"events\":{{\"threadId\":{},\"epoch\":\"{epoch}\",\"batches\":[", json_string(thread.as_str()));
+        Self { thread, epoch, start }
+    }
+
+    /// A frame of its own for one batch: the same for every subscriber, and made once.
+    pub fn shared(&self, batch: &Batch) -> Utf8Bytes {
+        utf8(batch.encoded(|batch| self.events(std::iter::once(batch), batch.body.len())))
+    }
+
+    /// One frame for several batches.
+    pub fn merged(&self, batches: &[Arc<Batch>]) -> Utf8Bytes {
+        let bytes = batches.iter().map(|batch| batch.body.len()).sum();
+        utf8(self.events(batches.iter().map(Arc::as_ref), bytes))
+    }
+
+    fn events<'a>(&self, batches: impl Iterator<Item = &'a Batch>, bytes: usize) -> Bytes {
+        let mut out = BytesMut::with_capacity(self.start.len() + bytes + bytes / 8 + 256);
+        out.extend_from_slice(self.start.as_bytes());
+        for (index, batch) in batches.enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            let run = json_string(batch.run.as_str());
+            // Writing to a buffer cannot fail.
+            let _ = write!(
+                out,
+                "{comma}{{\"seq\":{},\"runId\":{run},\"at\":\"{}\",\"events\":[",
+                batch.first_seq, batch.at
+            );
+            let start = out.len();
+            out.extend_from_slice(&batch.body);
+            // Newlines stand only between events.
+            for at in memchr::memchr_iter(b'\n', &batch.body) {
+                out[start + at] = b',';
+            }
+            out.extend_from_slice(b"]}");
+        }
+        out.extend_from_slice(b"]}}");
+        out.freeze()
+    }
+}
+
+fn utf8(bytes: Bytes) -> Utf8Bytes {
+    // Events were checked to be UTF-8 when they came in, so this only looks.
+    Utf8Bytes::try_from(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_registered_frame_is_understood() {
+        for name in CLIENT_FRAMES {
+            let body = match *name {
+                "subscribe" | "unsubscribe" => r#"{"threadId":"t"}"#,
+                "append" => r#"{"threadId":"t","runId":"r","producerSeq":"7","events":[{"type":"A"}]}"#,
+                "heartbeat" | "stop" => r#"{"threadId":"t","runId":"r"}"#,
+                _ => "{}",
+            };
+            let text = format!(r#"{{"id":"1","{name}":{body}}}"#);
+            assert!(matches!(parse(&text), Ok(ClientMessage { id: Some(_), .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_told_apart() {
+        for text in ["", "nonsense", "[]", "7", "{\"ping\":{}", "{\"a\":\u{7}}"] {
+            assert!(matches!(parse(text), Err(FrameError::NotJson)), "{text}");
+        }
+        for text in [
+            "{}",
+            r#"{"id":"x"}"#,
+            r#"{"id":"x","ping":{},"stop":{"threadId":"t","runId":"r"}}"#,
+            r#"{"id":"x","subscribe":{"threadId":""}}"#,
+            r#"{"id":"x","subscribe":{"threadId":"t","after":-1}}"#,
+            r#"{"id":"x","dance":{}}"#,
+        ] {
+            assert!(matches!(parse(text), Err(FrameError::Invalid(..))), "{text}");
+        }
+        assert!(matches!(parse(r#"{"id":"x","dance":{}}"#), Err(FrameError::Invalid(Some(id), _)) if id == "x"));
+    }
+}

@@ -1,0 +1,74 @@
+//! The socket: many subscriptions, the feed, appends and stops over one connection. See `proto/socket.md`.
+
+mod close;
+mod frames;
+mod session;
+
+use axum::{
+    extract::{FromRequestParts, State, WebSocketUpgrade, ws::rejection::WebSocketUpgradeRejection},
+    http::request::Parts,
+    response::{IntoResponse, Response},
+};
+
+pub use close::CloseCode;
+pub use frames::CLIENT_FRAMES;
+
+use crate::{
+    api::{
+        ApiState,
+        extract::Caller,
+        problem::{Problem, ProblemDocument},
+    },
+    domain::limits::{MAX_BATCH_BYTES, SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER},
+    service::ServiceError,
+};
+
+/// The subprotocol.
+pub const PROTOCOL: &str = "threadline.v1";
+
+/// Opens the socket (RFC 6455), subprotocol `threadline.v1`.
+///
+/// Browsers, which cannot set headers, may add a subprotocol `bearer.<API key>`.
+#[utoipa::path(get, path = "/v1/socket", tag = "socket", responses(
+    (status = 101, description = "Switching protocols"),
+    (status = 400, description = "No WebSocket handshake", body = ProblemDocument),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
+pub async fn open(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Upgrade(upgrade): Upgrade,
+) -> Result<Response, Problem> {
+    if state.draining.is_cancelled() {
+        return Err(ServiceError::Draining.into());
+    }
+    let asked: Vec<_> = upgrade.requested_protocols().cloned().collect();
+    let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
+    let alive = state.connections.token();
+    let upgrade = upgrade
+        .protocols([PROTOCOL])
+        .read_buffer_size(SOCKET_READ_BUFFER)
+        .write_buffer_size(SOCKET_WRITE_BUFFER)
+        .max_message_size(MAX_BATCH_BYTES)
+        .max_frame_size(MAX_BATCH_BYTES);
+    Ok(upgrade
+        .on_upgrade(async move |socket| {
+            let _alive = alive;
+            session::run(state, principal, socket, understood).await;
+        })
+        .into_response())
+}
+
+/// The handshake, with errors of our own form.
+pub struct Upgrade(WebSocketUpgrade);
+
+impl FromRequestParts<ApiState> for Upgrade {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+        WebSocketUpgrade::from_request_parts(parts, state)
+            .await
+            .map(Self)
+            .map_err(|error: WebSocketUpgradeRejection| Problem::invalid(format!("this is a WebSocket: {error}")))
+    }
+}

@@ -1,0 +1,487 @@
+//! One socket: reads frames, and on each wake writes everything that is pending with one flush.
+//!
+//! Nothing is queued per subscriber: a delivery is taken from its subscription only when the one before it has been
+//! written. A client that does not read is behind its cursor, and after a while its socket is closed.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use futures_util::{
+    FutureExt, SinkExt, StreamExt,
+    future::BoxFuture,
+    stream::{self, AbortHandle, BoxStream, FuturesUnordered, SelectAll},
+};
+use serde::Serialize;
+use serde_json::json;
+use tokio::{
+    sync::watch,
+    time::{self, Instant},
+};
+
+use super::{
+    close::CloseCode,
+    frames::{self, Append, ClientFrame, ClientMessage, FrameError, Subscribe, SubscribeFeed, Tag, frame},
+};
+use crate::{
+    api::{
+        ApiState,
+        native::{
+            events::end_reason,
+            view::{FeedEntryView, ReceiptView, RunView},
+        },
+        problem::Problem,
+    },
+    domain::{
+        Batch, Epoch, NewEvents, Principal, Run, RunId, ThreadId,
+        limits::{
+            FRAME_TARGET_BYTES, HEARTBEAT_INTERVAL, MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_IDLE_TIMEOUT,
+            SOCKET_MAX_INFLIGHT, WRITE_TIMEOUT,
+        },
+    },
+    service::{Receipt, ServiceError},
+    store::StoreError,
+    subscription::{Delivery, FeedDelivery, FeedSubscription, Subscription, TopicState},
+};
+
+/// Time that a closing client has to answer.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
+
+/// Something to be written.
+enum Item {
+    /// From a thread's log; `live` once it has caught up.
+    Log { tag: Arc<Tag>, live: bool, cursor: u64, delivery: Result<Delivery, StoreError> },
+    /// From the feed.
+    Feed(Result<FeedDelivery, StoreError>),
+    /// A run that this client appends to was asked to stop.
+    Stop(ThreadId, RunId),
+}
+
+struct Followed {
+    abort: AbortHandle,
+    epoch: Epoch,
+    state: watch::Receiver<TopicState>,
+}
+
+struct Session {
+    state: ApiState,
+    principal: Principal,
+    items: SelectAll<BoxStream<'static, Item>>,
+    answers: FuturesUnordered<BoxFuture<'static, String>>,
+    threads: HashMap<ThreadId, Followed>,
+    feed: Option<AbortHandle>,
+    producing: HashSet<(ThreadId, RunId)>,
+    out: Vec<Message>,
+    out_bytes: usize,
+}
+
+/// Serves a socket until it ends.
+pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, understood: bool) {
+    let mut session = Session {
+        state,
+        principal,
+        items: SelectAll::new(),
+        answers: FuturesUnordered::new(),
+        threads: HashMap::new(),
+        feed: None,
+        producing: HashSet::new(),
+        out: Vec::new(),
+        out_bytes: 0,
+    };
+    let code = if understood { session.serve(&mut socket).await } else { Some(CloseCode::UnsupportedVersion) };
+    if let Some(code) = code {
+        close(&mut socket, code).await;
+    }
+}
+
+async fn close(socket: &mut WebSocket, code: CloseCode) {
+    let closing = json!({
+        "code": code.code(),
+        "reason": code.reason(),
+        "reconnect": code.retry_after().is_some(),
+        "retryAfterMs": code.retry_after().map(|wait| wait.as_millis() as u64),
+    });
+    let farewell = async {
+        socket.send(Message::Text(frame(None, "closing", &closing).into())).await?;
+        let close = CloseFrame { code: code.code(), reason: Utf8Bytes::from_static(code.reason()) };
+        socket.send(Message::Close(Some(close))).await?;
+        while let Some(Ok(_)) = socket.recv().await {}
+        Ok::<_, axum::Error>(())
+    };
+    // A client that does not read cannot be told why: its connection just ends.
+    let _ = time::timeout(CLOSE_TIME, farewell).await;
+}
+
+impl Session {
+    /// Serves until the client goes (`None`) or is to be sent away.
+    async fn serve(&mut self, socket: &mut WebSocket) -> Option<CloseCode> {
+        let welcome = json!({ "protocol": super::PROTOCOL, "heartbeatSeconds": HEARTBEAT_INTERVAL.as_secs() });
+        self.push(None, "welcome", &welcome);
+        let draining = self.state.draining.clone();
+        let mut beat = time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
+        beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        let mut heard = Instant::now();
+        loop {
+            if let Err(code) = self.flush(socket).await {
+                return code;
+            }
+            tokio::select! {
+                message = socket.recv(), if self.answers.len() < SOCKET_MAX_INFLIGHT => {
+                    heard = Instant::now();
+                    match message {
+                        Some(Ok(Message::Text(text))) => {
+                            if let Err(code) = self.take(text.as_str()).await {
+                                return Some(code);
+                            }
+                        }
+                        Some(Ok(Message::Binary(_))) => return Some(CloseCode::BadFrame),
+                        Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                        Some(Ok(Message::Close(_))) | None => return None,
+                        Some(Err(error)) => return read_error(error),
+                    }
+                }
+                Some(item) = self.items.next(), if !self.items.is_empty() => {
+                    if let Err(code) = self.write(item) {
+                        return Some(code);
+                    }
+                }
+                Some(answer) = self.answers.next(), if !self.answers.is_empty() => self.text(answer.into()),
+                _ = beat.tick() => {
+                    if heard.elapsed() > SOCKET_IDLE_TIMEOUT {
+                        return Some(CloseCode::Idle);
+                    }
+                    self.heartbeat();
+                }
+                () = draining.cancelled() => return Some(CloseCode::Draining),
+            }
+            if let Err(code) = self.gather() {
+                return Some(code);
+            }
+        }
+    }
+
+    /// Takes along what else is ready now, so that it shares the flush.
+    fn gather(&mut self) -> Result<(), CloseCode> {
+        while self.out_bytes < PAGE_BYTES {
+            if let Some(Some(answer)) = self.answers.next().now_or_never() {
+                self.text(answer.into());
+            } else if let Some(Some(item)) = self.items.next().now_or_never() {
+                self.write(item)?;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is pending; `Err(None)` if the client is gone.
+    async fn flush(&mut self, socket: &mut WebSocket) -> Result<(), Option<CloseCode>> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        self.out_bytes = 0;
+        let write = async {
+            for message in self.out.drain(..) {
+                socket.feed(message).await?;
+            }
+            socket.flush().await
+        };
+        match time::timeout(WRITE_TIMEOUT, write).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(None),
+            Err(_) => Err(Some(CloseCode::SlowConsumer)),
+        }
+    }
+
+    fn text(&mut self, text: Utf8Bytes) {
+        self.out_bytes += text.len();
+        self.out.push(Message::Text(text));
+    }
+
+    fn push(&mut self, id: Option<&str>, name: &str, body: &serde_json::Value) {
+        self.text(frame(id, name, body).into());
+    }
+
+    fn refuse(&mut self, id: Option<&str>, problem: impl Into<Problem>) {
+        self.text(error_frame(id, problem.into()).into());
+    }
+
+    fn heartbeat(&mut self) {
+        let tails: Vec<_> = self
+            .threads
+            .iter()
+            .map(|(thread, followed)| {
+                json!({
+                    "threadId": thread.as_str(),
+                    "epoch": followed.epoch.to_string(),
+                    "tail": followed.state.borrow().tail,
+                })
+            })
+            .collect();
+        self.push(None, "heartbeat", &json!({ "tails": tails }));
+        // Its pong shows that the other side lives.
+        self.out.push(Message::Ping(bytes::Bytes::new()));
+    }
+
+    /// Carries out a frame of the client.
+    async fn take(&mut self, text: &str) -> Result<(), CloseCode> {
+        let ClientMessage { id, frame } = match frames::parse(text) {
+            Ok(message) => message,
+            Err(FrameError::NotJson) => return Err(CloseCode::BadFrame),
+            Err(FrameError::Invalid(id, reason)) => {
+                self.refuse(id.as_deref(), Problem::invalid(format!("the frame is not understood: {reason}")));
+                return Ok(());
+            }
+        };
+        match frame {
+            ClientFrame::Subscribe(subscribe) => self.subscribe(id.as_deref(), subscribe).await,
+            ClientFrame::Unsubscribe(thread) => {
+                if let Some(followed) = self.threads.remove(&thread.thread_id) {
+                    followed.abort.abort();
+                }
+                let ended = json!({ "threadId": thread.thread_id.as_str(), "reason": "unsubscribed" });
+                self.push(id.as_deref(), "ended", &ended);
+            }
+            ClientFrame::SubscribeFeed(subscribe) => self.subscribe_feed(id.as_deref(), subscribe).await,
+            ClientFrame::UnsubscribeFeed => {
+                if let Some(feed) = self.feed.take() {
+                    feed.abort();
+                }
+                self.push(id.as_deref(), "feedEnded", &json!({}));
+            }
+            ClientFrame::Append(append) => self.append(id, append).await,
+            ClientFrame::Heartbeat(run) => {
+                let (runs, principal) = (self.state.service.runs.clone(), self.principal.clone());
+                self.answers.push(Box::pin(async move {
+                    match runs.heartbeat(&principal, &run.thread_id, &run.run_id, None).await {
+                        Ok(alive) => run_frame(id.as_deref(), "alive", &run.thread_id, &alive),
+                        Err(error) => error_frame(id.as_deref(), error.into()),
+                    }
+                }));
+            }
+            ClientFrame::Stop(run) => {
+                let (runs, principal) = (self.state.service.runs.clone(), self.principal.clone());
+                self.answers.push(Box::pin(async move {
+                    match runs.stop(&principal, &run.thread_id, &run.run_id).await {
+                        Ok(stopping) => run_frame(id.as_deref(), "stopping", &run.thread_id, &stopping),
+                        Err(error) => error_frame(id.as_deref(), error.into()),
+                    }
+                }));
+            }
+            ClientFrame::Ping => self.push(id.as_deref(), "pong", &json!({})),
+        }
+        Ok(())
+    }
+
+    async fn subscribe(&mut self, id: Option<&str>, subscribe: Subscribe) {
+        let Subscribe { thread_id, after, epoch, run_id } = subscribe;
+        if self.threads.len() >= MAX_SUBSCRIPTIONS && !self.threads.contains_key(&thread_id) {
+            let reason = format!("a socket has at most {MAX_SUBSCRIPTIONS} subscriptions; open another one");
+            return self.refuse(id, Problem::invalid(reason));
+        }
+        // A text that is no epoch of ours is the epoch of some other log.
+        let epoch = epoch.map(|text| Epoch::parse(&text).unwrap_or(Epoch::from_i64(-1)));
+        let events = &self.state.service.events;
+        let subscription = match events.subscribe(&self.principal, &thread_id, after, epoch, run_id.as_ref()).await {
+            Ok(subscription) => subscription,
+            Err(error) => return self.refuse(id, in_thread(error.into(), &thread_id)),
+        };
+        let tag = Arc::new(Tag::new(thread_id.clone(), subscription.epoch()));
+        let (abort, registration) = AbortHandle::new_pair();
+        let followed = Followed { abort, epoch: tag.epoch, state: subscription.watch() };
+        if let Some(before) = self.threads.insert(thread_id, followed) {
+            before.abort.abort();
+        }
+        let hello = json!({
+            "threadId": tag.thread.as_str(),
+            "epoch": tag.epoch.to_string(),
+            "tail": subscription.tail(),
+            "after": subscription.cursor(),
+            "runId": run_id.as_ref().map(RunId::as_str),
+        });
+        self.push(id, "hello", &hello);
+        self.items.push(Box::pin(stream::Abortable::new(log_items(subscription, tag), registration)));
+    }
+
+    async fn subscribe_feed(&mut self, id: Option<&str>, subscribe: SubscribeFeed) {
+        let feed = &self.state.service.feed;
+        match feed.subscribe(&self.principal, subscribe.user_id, subscribe.after).await {
+            Ok(subscription) => {
+                let (abort, registration) = AbortHandle::new_pair();
+                if let Some(before) = self.feed.replace(abort) {
+                    before.abort();
+                }
+                self.push(id, "feedHello", &json!({ "cursor": subscribe.after }));
+                self.items.push(Box::pin(stream::Abortable::new(feed_items(subscription), registration)));
+            }
+            Err(error) => self.refuse(id, error),
+        }
+    }
+
+    /// Hands in events. Appends are handed in in the order they come, and answered as they are durable.
+    async fn append(&mut self, id: Option<String>, append: Append<'_>) {
+        let Append { thread_id, run_id, producer_seq, events } = append;
+        let events = match NewEvents::from_array(events.get().as_bytes()) {
+            Ok(events) => events,
+            Err(error) => return self.refuse(id.as_deref(), ServiceError::from(error)),
+        };
+        let runs = &self.state.service.runs;
+        let pending = match runs.submit(&self.principal, &thread_id, &run_id, producer_seq, events).await {
+            Ok(pending) => pending,
+            Err(error) => return self.refuse(id.as_deref(), in_thread(error.into(), &thread_id)),
+        };
+        self.watch_for_stop(&thread_id, &run_id).await;
+        self.answers.push(Box::pin(async move {
+            match pending.receipt().await {
+                Ok(receipt) => appended_frame(id.as_deref(), &thread_id, &run_id, &receipt),
+                Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &thread_id)),
+            }
+        }));
+    }
+
+    /// A client that appends to a run is told if the run is asked to stop.
+    async fn watch_for_stop(&mut self, thread: &ThreadId, run: &RunId) {
+        let key = (thread.clone(), run.clone());
+        if self.producing.contains(&key) || self.producing.len() >= MAX_SUBSCRIPTIONS {
+            // Beyond the limit the answers to its appends still say so.
+            return;
+        }
+        let events = &self.state.service.events;
+        let Ok((topic, fence)) = events.watch_run(&self.principal, thread, run).await else { return };
+        self.producing.insert(key.clone());
+        let wait = async move {
+            let mut changes = topic.watch();
+            loop {
+                let state = *changes.borrow_and_update();
+                if state.must_stop(fence) {
+                    return Some(Item::Stop(key.0, key.1));
+                }
+                if state.is_over(fence) || changes.changed().await.is_err() {
+                    return None;
+                }
+            }
+        };
+        self.items.push(Box::pin(stream::once(wait).filter_map(async |item| item)));
+    }
+
+    /// Puts an item into frames.
+    fn write(&mut self, item: Item) -> Result<(), CloseCode> {
+        match item {
+            Item::Log { tag, live, cursor, delivery } => {
+                let at = json!({ "threadId": tag.thread.as_str(), "epoch": tag.epoch.to_string(), "seq": cursor });
+                match delivery.map_err(store_failed)? {
+                    Delivery::Events(slice) if live => {
+                        for batch in &slice.0 {
+                            self.text(tag.shared(batch));
+                        }
+                    }
+                    Delivery::Events(slice) => {
+                        for group in groups(&slice.0) {
+                            self.text(tag.merged(group));
+                        }
+                    }
+                    Delivery::CaughtUp(_) => self.push(None, "caughtUp", &at),
+                    Delivery::FellBehind(_) => self.push(None, "fellBehind", &at),
+                    Delivery::Ended(reason) => {
+                        self.threads.remove(&tag.thread);
+                        let mut ended = at;
+                        ended["reason"] = end_reason(reason).into();
+                        self.push(None, "ended", &ended);
+                    }
+                }
+            }
+            Item::Feed(delivery) => match delivery.map_err(store_failed)? {
+                FeedDelivery::Entries(entries) => {
+                    let cursor = entries.last().map(|entry| entry.cursor);
+                    let entries: Vec<_> = entries.iter().map(FeedEntryView::new).collect();
+                    self.push(None, "feed", &json!({ "entries": entries, "cursor": cursor }));
+                }
+                FeedDelivery::CaughtUp(cursor) => self.push(None, "feedCaughtUp", &json!({ "cursor": cursor })),
+            },
+            Item::Stop(thread, run) => {
+                let stop = json!({ "threadId": thread.as_str(), "runId": run.as_str() });
+                self.push(None, "stopRequested", &stop);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Consecutive batches up to about one frame.
+fn groups(batches: &[Arc<Batch>]) -> impl Iterator<Item = &[Arc<Batch>]> {
+    let mut bytes = 0;
+    batches.chunk_by(move |batch, _| {
+        bytes += batch.body.len();
+        let fits = bytes < FRAME_TARGET_BYTES;
+        if !fits {
+            bytes = 0;
+        }
+        fits
+    })
+}
+
+fn log_items(subscription: Subscription, tag: Arc<Tag>) -> impl futures_util::Stream<Item = Item> {
+    stream::unfold((subscription, tag, false), async |(mut subscription, tag, mut live)| {
+        let delivery = subscription.next().await.transpose()?;
+        match &delivery {
+            Ok(Delivery::CaughtUp(_)) => live = true,
+            Ok(Delivery::FellBehind(_)) => live = false,
+            Ok(Delivery::Events(_) | Delivery::Ended(_)) | Err(_) => {}
+        }
+        let item = Item::Log { tag: tag.clone(), live, cursor: subscription.cursor(), delivery };
+        Some((item, (subscription, tag, live)))
+    })
+}
+
+fn feed_items(subscription: FeedSubscription) -> impl futures_util::Stream<Item = Item> {
+    stream::unfold(subscription, async |mut subscription| {
+        let delivery = subscription.next().await;
+        Some((Item::Feed(delivery), subscription))
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InThread<'a, T> {
+    thread_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<&'a str>,
+    #[serde(flatten)]
+    body: T,
+}
+
+fn run_frame(id: Option<&str>, name: &str, thread: &ThreadId, run: &Run) -> String {
+    frame(id, name, &InThread { thread_id: thread.as_str(), run_id: None, body: RunView::new(run) })
+}
+
+fn appended_frame(id: Option<&str>, thread: &ThreadId, run: &RunId, receipt: &Receipt) -> String {
+    let body = ReceiptView::new(receipt);
+    frame(id, "appended", &InThread { thread_id: thread.as_str(), run_id: Some(run.as_str()), body })
+}
+
+fn error_frame(id: Option<&str>, problem: Problem) -> String {
+    frame(id, "error", &problem.document())
+}
+
+/// Says which thread a problem is about: a client has many on one socket.
+fn in_thread(mut problem: Problem, thread: &ThreadId) -> Problem {
+    problem.facts.insert("threadId".into(), thread.as_str().into());
+    problem
+}
+
+fn store_failed(error: StoreError) -> CloseCode {
+    tracing::warn!(%error, "a socket is closed because the store failed");
+    CloseCode::ServerError
+}
+
+fn read_error(error: axum::Error) -> Option<CloseCode> {
+    use tokio_tungstenite::tungstenite::Error;
+    match error.into_inner().downcast_ref::<Error>() {
+        Some(Error::Capacity(_)) => Some(CloseCode::TooLarge),
+        Some(Error::Utf8(_) | Error::Protocol(_)) => Some(CloseCode::BadFrame),
+        _ => None,
+    }
+}

@@ -1,0 +1,101 @@
+//! Server-sent events (WHATWG HTML, section 9.2): what is followed, as a response that does not end.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderValue, header},
+    response::Response,
+};
+use futures_util::{Stream, stream};
+use serde_json::Value;
+use tokio::time::{self, Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api::problem::Problem,
+    domain::limits::{DRAIN_RETRY_AFTER, HEARTBEAT_INTERVAL},
+    service::ServiceError,
+    store::StoreError,
+};
+
+/// Something that can be followed as SSE.
+pub trait Followed: Send + 'static {
+    /// The next piece of the stream; `None` at its end.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
+
+    /// What a heartbeat says: where the end is now.
+    fn tail(&self) -> u64;
+}
+
+/// A named event without an id, so that it does not move `Last-Event-ID`.
+pub fn named(event: &str, data: &Value) -> String {
+    format!("event: {event}\ndata: {data}\n\n")
+}
+
+/// The response; `hello` is sent first.
+pub fn response(followed: impl Followed, hello: String, draining: CancellationToken) -> Response {
+    let mut response = Response::new(Body::from_stream(body(followed, hello, draining)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Asks proxies (nginx) not to gather what should arrive at once.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+struct State<F> {
+    followed: F,
+    first: Option<String>,
+    beat: Instant,
+    draining: CancellationToken,
+    ended: bool,
+}
+
+fn body(
+    followed: impl Followed,
+    hello: String,
+    draining: CancellationToken,
+) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
+    let beat = Instant::now() + HEARTBEAT_INTERVAL;
+    let state = State { followed, first: Some(hello), beat, draining, ended: false };
+    stream::unfold(state, async |mut state| {
+        if let Some(first) = state.first.take() {
+            return Some((Ok(first.into()), state));
+        }
+        if state.ended {
+            return None;
+        }
+        let piece = tokio::select! {
+            piece = state.followed.next() => match piece {
+                Ok(Some(piece)) => piece,
+                Ok(None) => return None,
+                Err(error) => {
+                    // Readers come again from their cursor.
+                    state.ended = true;
+                    failed(error)
+                }
+            },
+            () = time::sleep_until(state.beat) => {
+                state.beat = Instant::now() + HEARTBEAT_INTERVAL;
+                format!(": tail {}\n\n", state.followed.tail()).into()
+            }
+            () = state.draining.cancelled() => {
+                state.ended = true;
+                goodbye()
+            }
+        };
+        Some((Ok(piece), state))
+    })
+}
+
+fn failed(error: StoreError) -> Bytes {
+    let problem = Problem::from(ServiceError::Store(error)).document();
+    named("error", &serde_json::to_value(problem).unwrap_or_default()).into()
+}
+
+fn goodbye() -> Bytes {
+    // The field `retry` tells a browser when to come again.
+    let wait = Duration::as_millis(&DRAIN_RETRY_AFTER);
+    format!("retry: {wait}\nevent: closing\ndata: {{\"code\":4000,\"reason\":\"draining\"}}\n\n").into()
+}

@@ -1,0 +1,115 @@
+//! Puts the parts together. The only file that names concrete back-ends.
+
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use tokio::net::TcpListener;
+
+use crate::{
+    api::{ApiState, native},
+    auth::Auth,
+    domain::Clock,
+    server::{self, Patience},
+    service::Service,
+    store::{
+        DynStore,
+        sqlite::{OpenError, SqliteStore},
+    },
+};
+
+/// What `threadline serve` is told.
+#[derive(Debug, Clone)]
+pub struct ServeConfig {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The data directory.
+    pub data: PathBuf,
+    /// The key of the project `default`; without it the server runs in development mode.
+    pub api_key: Option<String>,
+}
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Everybody could reach a server that lets everybody in.
+    #[error(
+        "refusing to listen on {0} without an API key: anybody who reaches it would be let in.\n\
+         Set THREADLINE_API_KEY to a long random text, or listen on 127.0.0.1."
+    )]
+    Unprotected(SocketAddr),
+    /// The address cannot be bound.
+    #[error("cannot listen on {0}: {1}\nIs another server running there? Choose another address with --listen.")]
+    Bind(SocketAddr, io::Error),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+}
+
+/// A server that is listening and has opened its store, but does not serve yet.
+pub struct App {
+    listener: TcpListener,
+    store: Option<Arc<SqliteStore>>,
+    state: ApiState,
+    patience: Patience,
+}
+
+impl App {
+    /// Checks the configuration, opens the store and binds the address.
+    pub async fn start(config: ServeConfig) -> Result<Self, StartError> {
+        let auth = Auth::new(config.api_key.as_deref());
+        if auth.is_development() && !config.listen.ip().is_loopback() {
+            return Err(StartError::Unprotected(config.listen));
+        }
+        let listener = TcpListener::bind(config.listen).await.map_err(|error| StartError::Bind(config.listen, error))?;
+        let clock = Clock::system();
+        let store = Arc::new(SqliteStore::open(&config.data, clock.clone()).await?);
+        let mut app = Self::over(listener, store.clone(), clock, auth);
+        app.store = Some(store);
+        Ok(app)
+    }
+
+    /// A server over a store that the caller owns. `clock` must be the store's.
+    pub fn over(listener: TcpListener, store: DynStore, clock: Clock, auth: Auth) -> Self {
+        let state = ApiState::new(Service::start(store, clock), auth);
+        Self { listener, store: None, state, patience: Patience::default() }
+    }
+
+    /// Other time-outs than the usual ones.
+    pub fn with_patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The address bound.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Whether everybody is let in.
+    pub fn is_development(&self) -> bool {
+        self.state.auth.is_development()
+    }
+
+    /// The use cases that are served.
+    pub fn service(&self) -> &Service {
+        &self.state.service
+    }
+
+    /// Serves until `shutdown` completes: then stops accepting, tells readers to go, lets requests under way end,
+    /// and finishes what was handed in.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let Self { listener, store, state, patience } = self;
+        let service = state.service.clone();
+        let connections = state.connections.clone();
+        let serving =
+            server::serve(listener, native::router(state), connections, service.draining(), patience);
+        let ending = async {
+            shutdown.await;
+            tracing::info!("shutting down: no new requests, readers are told to go");
+            service.drain();
+        };
+        tokio::join!(serving, ending);
+        service.stop().await;
+        if let Some(store) = store {
+            store.close().await;
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The listener: an accept loop of our own, because a silent or half-sent request must not hold a connection for ever.
+
+use std::{io, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    domain::limits::{DRAIN_TIMEOUT, HEADER_TIMEOUT, MAX_CONNECTIONS, MAX_HEADERS, WRITE_TIMEOUT},
+    timed_io::TimedWrites,
+};
+
+/// A peer that vanished without a word is noticed after about a minute of silence.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(30))
+    .with_interval(Duration::from_secs(10))
+    .with_retries(3);
+
+/// How long the listener bears with its clients.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Time to send the whole head of a request; also how long an idle connection stays open between requests.
+    pub header: Duration,
+    /// Time that one write may take.
+    pub write: Duration,
+    /// Time for requests under way to end after the listener was told to.
+    pub drain: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { header: HEADER_TIMEOUT, write: WRITE_TIMEOUT + Duration::from_secs(5), drain: DRAIN_TIMEOUT }
+    }
+}
+
+/// Serves until `draining` is cancelled, then lets the requests under way end. `connections` counts what is open,
+/// sockets included.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    connections: TaskTracker,
+    draining: CancellationToken,
+    patience: Patience,
+) {
+    let places = std::sync::Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            accepted = async {
+                // Beyond the limit clients wait in the listener's queue.
+                let place = places.clone().acquire_owned().await;
+                listener.accept().await.map(|(stream, _)| (stream, place))
+            } => accepted,
+            () = draining.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, place)) => {
+                let connection = serve_one(stream, router.clone(), draining.clone(), patience);
+                connections.spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: wait for some to be freed.
+                tracing::warn!(%error, "cannot accept a connection");
+                time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    if time::timeout(patience.drain, connections.wait()).await.is_err() {
+        tracing::warn!(open = connections.len(), "connections are cut that did not end in time");
+    }
+}
+
+async fn serve_one(stream: TcpStream, router: Router, draining: CancellationToken, patience: Patience) {
+    if let Err(error) = prepare(&stream) {
+        tracing::debug!(%error, "cannot set up a connection");
+        return;
+    }
+    let io = TokioIo::new(TimedWrites::new(stream, patience.write));
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience.header)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(io, service)
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = draining.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    SockRef::from(stream).set_tcp_keepalive(&KEEPALIVE)
+}
+
