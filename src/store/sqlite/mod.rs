@@ -31,6 +31,8 @@ mod migrate;
 mod rows;
 mod runs;
 mod seal;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod writer;
 
@@ -146,49 +148,6 @@ impl SqliteStore {
             .await?;
         }
         Ok(large)
-    }
-
-    /// The query plan of a statement, one line a step: for the tests that keep hot statements off table scans.
-    #[doc(hidden)]
-    pub async fn hot_plans(&self) -> StoreResult<Vec<(&'static str, Vec<String>)>> {
-        let statements = [
-            ("append one", append::ONE),
-            ("append group", append::GROUP),
-            ("insert and end", append::WRITE_AND_END),
-            ("read after", log::AFTER),
-            ("read before", log::BEFORE),
-            ("heads", log::HEADS),
-            ("heartbeat", runs::HEARTBEAT),
-            ("active run", runs::ACTIVE),
-            ("due", runs::DUE),
-            ("start", runs::START),
-            ("list recent", threads::LIST_RECENT),
-            ("list created", threads::LIST_CREATED),
-            ("feed", feed::PAGE),
-            ("dirty threads", feed::DIRTY),
-        ];
-        let mut plans = Vec::new();
-        for (name, text) in statements {
-            let mut steps = Vec::new();
-            for statement in text.split(';').filter(|part| part.contains("log") || part.contains("WHERE")) {
-                let sql = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
-                let rows = sqlx::query(sql).fetch_all(&self.inner.readers).await.map_err(fetch::Failure::from)?;
-                for row in rows {
-                    steps.push(rows::Columns::new(&row).skip(3).text()?);
-                }
-            }
-            plans.push((name, steps));
-        }
-        Ok(plans)
-    }
-
-    /// Runs one statement on the writing connection, for tests that make the disk small.
-    #[doc(hidden)]
-    pub async fn pragma(&self, text: String) -> StoreResult<()> {
-        self.write(|connection| {
-            Box::pin(async move { fetch::run(connection, sqlx::query(sqlx::AssertSqlSafe(text))).await })
-        })
-        .await
     }
 }
 
