@@ -83,6 +83,19 @@ pub const PURGE_ROWS: usize = 512;
 /// How often leftovers of sealing, deleting and the feed are swept.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Connections that read the SQLite file. Its one writer is not among them.
+pub const SQLITE_READERS: u32 = 4;
+/// Page cache of each SQLite connection, in KiB.
+pub const SQLITE_CACHE_KIB: usize = 16 * 1_024;
+/// Pages in SQLite's write-ahead log after which a commit writes them back.
+pub const WAL_CHECKPOINT_PAGES: usize = 2_000;
+/// Size at which the write-ahead log is written back whole and truncated.
+pub const WAL_LIMIT_BYTES: u64 = 64 * 1_024 * 1_024;
+/// Raw bytes of log rows read by one sealing step.
+pub const SEAL_BYTES: usize = 4 * 1_024 * 1_024;
+/// Threads that get their feed positions in one transaction.
+pub const FEED_CHUNK: usize = 512;
+
 /// Connections served at once by one node.
 pub const MAX_CONNECTIONS: usize = 16_384;
 /// Time to send the whole head of a request.

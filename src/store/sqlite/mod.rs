@@ -1,1 +1,212 @@
-//! SQLite.
+//! The embedded back-end: one SQLite file in WAL mode, written by one connection of one process.
+//!
+//! Every write is a short `BEGIN IMMEDIATE … COMMIT` in a task of its own, so that a caller that goes away
+//! cannot leave a transaction open. `synchronous=FULL` makes each commit durable before it is answered.
+//! Reads are single statements on a few read-only connections, fetched whole.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use sqlx::{
+    SqlitePool,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use self::writer::Writer;
+use super::{StoreError, StoreResult};
+use crate::domain::{
+    Clock,
+    limits::{PAGE_ROWS, SQLITE_CACHE_KIB, SQLITE_READERS, WAL_CHECKPOINT_PAGES, WAL_LIMIT_BYTES},
+};
+
+mod append;
+mod feed;
+mod fetch;
+mod log;
+mod migrate;
+mod rows;
+mod runs;
+mod seal;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod writer;
+
+/// The oldest SQLite without the WAL-reset bug (two connections write and checkpoint at once).
+const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error(
+        "{} is in use by another process: stop that one first, or give this one another data directory",
+        path.display()
+    )]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The directory or its lock file cannot be made or opened.
+    #[error("cannot use {}: {source}", path.display())]
+    Directory {
+        /// What was to be used.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The file was written by a newer program.
+    #[error(
+        "the database has schema version {found}, this program knows versions up to {known}: run the newer program"
+    )]
+    Newer {
+        /// The version found.
+        found: i64,
+        /// The newest version known here.
+        known: i64,
+    },
+    /// The file is a database, but not one of Threadline's.
+    #[error("{} holds tables of another program", path.display())]
+    Foreign {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// SQLite itself is too old to be trusted.
+    #[error("SQLite {found} has a known corruption bug: at least 3.51.3 is needed")]
+    OldSqlite {
+        /// The version found.
+        found: String,
+    },
+    /// Anything else that the database says.
+    #[error("cannot open the database: {0}")]
+    Database(#[from] sqlx::Error),
+}
+
+/// A store in one SQLite file. Cheap to clone; the clones share everything.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    clock: Clock,
+    writer: Writer,
+    readers: SqlitePool,
+    wal: PathBuf,
+    lock: File,
+}
+
+impl SqliteStore {
+    /// Opens (or makes) the store in `dir`, which judges leases by `clock`. No other process can have it open
+    /// until this one closes it or ends.
+    pub async fn open(dir: &Path, clock: Clock) -> Result<Self, OpenError> {
+        let lock = lock(dir)?;
+        let file = dir.join("threadline.db");
+        let writer = Writer::open(write_options(&file)).await?;
+        {
+            let mut connection = writer.connection().await;
+            let Some(connection) = connection.as_mut() else { return Err(sqlx::Error::PoolClosed.into()) };
+            check_version(connection).await?;
+            migrate::run(connection, &file).await?;
+        }
+        let readers = SqlitePoolOptions::new()
+            .max_connections(SQLITE_READERS)
+            .min_connections(1)
+            .test_before_acquire(false)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .acquire_timeout(Duration::from_secs(10))
+            .connect_with(read_options(&file))
+            .await?;
+        let wal = dir.join("threadline.db-wal");
+        Ok(Self { inner: Arc::new(Inner { clock, writer, readers, wal, lock }) })
+    }
+
+    /// Closes the store cleanly: everything is in the one file, and the lock is free. What is asked of it later
+    /// is answered with [`StoreError::Unavailable`].
+    pub async fn close(&self) {
+        self.inner.readers.close().await;
+        self.inner.writer.close().await;
+        if let Err(error) = self.inner.lock.unlock() {
+            tracing::warn!(%error, "the lock of the data directory was not given back");
+        }
+    }
+
+    /// Keeps the write-ahead log bounded: writes it back and truncates it once it has grown beyond
+    /// [`WAL_LIMIT_BYTES`]. True if it did. [`super::ThreadStore::purge`] calls this.
+    pub async fn maintain(&self) -> StoreResult<bool> {
+        let large = tokio::fs::metadata(&self.inner.wal).await.is_ok_and(|wal| wal.len() > WAL_LIMIT_BYTES);
+        if large {
+            self.write(|connection| {
+                Box::pin(async move { fetch::run(connection, sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")).await })
+            })
+            .await?;
+        }
+        Ok(large)
+    }
+}
+
+/// Makes the directory and takes its lock, which the process keeps until the file is closed.
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |source| OpenError::Directory { path, source }
+    };
+    if !dir.exists() {
+        std::fs::create_dir_all(dir).map_err(fail(dir))?;
+        // The new directory's own entry must survive a power cut as well.
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            File::open(parent).and_then(|parent| parent.sync_all()).map_err(fail(parent))?;
+        }
+    }
+    let path = dir.join("lock");
+    let file =
+        OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(fail(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path }),
+        Err(TryLockError::Error(source)) => Err(OpenError::Directory { path, source }),
+    }
+}
+
+fn options(file: &Path) -> SqliteConnectOptions {
+    use sqlx::ConnectOptions;
+    SqliteConnectOptions::new()
+        .filename(file)
+        .foreign_keys(false)
+        .busy_timeout(Duration::from_secs(5))
+        .pragma("temp_store", "memory")
+        .pragma("cache_size", format!("-{SQLITE_CACHE_KIB}"))
+        // A whole page fits, so that the worker never waits for its reader.
+        .row_buffer_size(PAGE_ROWS + 8)
+        .disable_statement_logging()
+}
+
+fn write_options(file: &Path) -> SqliteConnectOptions {
+    options(file)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("wal_autocheckpoint", WAL_CHECKPOINT_PAGES.to_string())
+        .pragma("journal_size_limit", WAL_LIMIT_BYTES.to_string())
+}
+
+fn read_options(file: &Path) -> SqliteConnectOptions {
+    options(file).read_only(true)
+}
+
+async fn check_version(connection: &mut sqlx::SqliteConnection) -> Result<(), OpenError> {
+    let found: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(connection).await?;
+    let mut parts = found.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let version: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));
+    if version < OLDEST_SQLITE { Err(OpenError::OldSqlite { found }) } else { Ok(()) }
+}
+
+fn corrupt(what: impl std::fmt::Display) -> StoreError {
+    StoreError::Corrupt(what.to_string())
+}

@@ -1,0 +1,294 @@
+//! The group commit: many threads' batches, and the ends of runs, in a constant number of statements.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value, json};
+use sqlx::{SqliteConnection, query};
+
+use super::{
+    SqliteStore, corrupt,
+    fetch::{self, Work},
+    rows::{Columns, head_columns},
+};
+use crate::{
+    domain::{Fence, NewEvents, RunId, RunStatus, Seq, Terminal, ThreadKey, Timestamp, limits::COMMIT_MAX_BYTES},
+    store::{Append, Appended, Closing, Head, StoreError, StoreResult},
+};
+
+/// One non-terminal append, in one trip to the database. The head is changed only if it is as the producer
+/// expects, and the log gets a row only if the head was changed.
+pub(super) const ONE: &str = concat!(
+    "BEGIN IMMEDIATE;
+     UPDATE heads SET tail = tail + ?, producer_seq = producer_seq + ?, lease_until = max(lease_until, ? + lease_ms)
+     WHERE key = ? AND fence = ? AND run IS NOT NULL AND producer_seq + 1 = coalesce(?, producer_seq + 1)
+     RETURNING ",
+    head_columns!(),
+    ";
+     INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+     SELECT key, tail + 1 - ?, tail, fence, ?, ?, ? FROM heads WHERE key = ? AND changes() = 1;
+     COMMIT"
+);
+
+/// The heads of a group: `?1` is `[[key, fence, producer_seq or null, count], …]`, `?2` the time.
+/// JSON and not VALUES, so that one prepared statement serves groups of every size.
+pub(super) const GROUP: &str = concat!(
+    "BEGIN IMMEDIATE;
+     UPDATE heads AS h
+     SET tail = tail + v.n, producer_seq = producer_seq + v.n, lease_until = max(lease_until, ?2 + lease_ms)
+     FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS p, value ->> 3 AS n FROM json_each(?1)) AS v
+     WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL
+       AND h.producer_seq + 1 = coalesce(v.p, h.producer_seq + 1)
+     RETURNING ",
+    head_columns!()
+);
+
+/// Log rows: `?1` is the list of [`Entry`]s, `?2` the time, `?3` the bodies one behind the other.
+macro_rules! insert {
+    () => {
+        "INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+         SELECT value ->> 0, value ->> 2, value ->> 3, value ->> 1, ?2, value ->> 5,
+                substr(?3, value ->> 4, value ->> 5)
+         FROM json_each(?1) WHERE value ->> 5 IS NOT NULL"
+    };
+}
+
+/// Ends of runs: the head is free, the record is final, the thread's row says so.
+macro_rules! end {
+    () => {
+        "UPDATE heads AS h SET run = NULL, stop_at = NULL, finishing = 0
+         FROM (SELECT value ->> 0 AS k FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE h.key = v.k;
+         UPDATE runs AS r
+         SET status = v.status, error_code = v.code, error_message = v.message, producer_seq = v.p, stop_at = v.stop,
+             ended_at = ?2
+         FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 6 AS status, value ->> 7 AS code,
+                      value ->> 8 AS message, value ->> 9 AS p, value ->> 10 AS stop
+               FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v
+         WHERE r.key = v.k AND r.fence = v.f;
+         UPDATE threads AS t SET last_run_at = ?2, sort_at = ?2, version = version + 1
+         FROM (SELECT value ->> 0 AS k FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE t.key = v.k"
+    };
+}
+
+const WRITE_COMMIT: &str = concat!(insert!(), "; COMMIT");
+const WRITE_END_COMMIT: &str = concat!(insert!(), "; ", end!(), "; COMMIT");
+pub(super) const WRITE_AND_END: &str = concat!(insert!(), "; ", end!());
+
+/// How a run ends.
+pub(super) struct End {
+    pub(super) status: RunStatus,
+    pub(super) code: Option<String>,
+    pub(super) message: Option<String>,
+}
+
+impl End {
+    /// As its own terminal event says.
+    pub(super) fn by(terminal: &Terminal, stopped: bool) -> Self {
+        match terminal.clone() {
+            Terminal::Finished if stopped => Self { status: RunStatus::Stopped, code: None, message: None },
+            Terminal::Finished => Self { status: RunStatus::Finished, code: None, message: None },
+            Terminal::Error { code, message } => Self { status: RunStatus::Error, code, message },
+        }
+    }
+
+    /// As its closer says.
+    pub(super) fn closing(closing: &Closing) -> Self {
+        Self { status: closing.status, code: closing.error_code.clone(), message: closing.error_message.clone() }
+    }
+}
+
+/// What a commit puts behind a head that was already moved: events, or the end of the run, or both.
+pub(super) struct Entry<'e> {
+    pub(super) key: ThreadKey,
+    pub(super) fence: Fence,
+    /// The tail after the events.
+    pub(super) tail: Seq,
+    /// The run's producer_seq after the events.
+    pub(super) producer_seq: u64,
+    pub(super) stop_requested_at: Option<Timestamp>,
+    pub(super) events: Option<&'e NewEvents>,
+    pub(super) end: Option<End>,
+}
+
+/// The arguments `?1` and `?3` for a list of entries.
+pub(super) fn pack(entries: &[Entry<'_>]) -> (String, Vec<u8>) {
+    let size = entries.iter().filter_map(|entry| entry.events).map(|events| events.body().len()).sum();
+    let mut bodies = Vec::with_capacity(size);
+    let mut list = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let offset = bodies.len() + 1;
+        if let Some(events) = entry.events {
+            bodies.extend_from_slice(events.body());
+        }
+        let count = entry.events.map_or(0, |events| events.count() as u64);
+        let mut item = vec![
+            json!(entry.key.0),
+            json!(entry.fence.0),
+            json!(entry.tail + 1 - count),
+            json!(entry.tail),
+            json!(offset),
+            entry.events.map_or(Value::Null, |events| json!(events.body().len())),
+        ];
+        if let Some(end) = &entry.end {
+            let stop = entry.stop_requested_at.map(|at| at.0);
+            item.extend([
+                json!(end.status.to_i64()),
+                json!(end.code),
+                json!(end.message),
+                json!(entry.producer_seq),
+                json!(stop),
+            ]);
+        }
+        list.push(Value::Array(item));
+    }
+    (Value::Array(list).to_string(), bodies)
+}
+
+/// Writes entries inside a transaction.
+pub(super) async fn write(connection: &mut SqliteConnection, entry: Entry<'_>, now: Timestamp) -> Work<()> {
+    let (list, bodies) = pack(&[entry]);
+    fetch::run(connection, query(WRITE_AND_END).bind(list).bind(now.0).bind(bodies)).await
+}
+
+fn appended(append: &Append, head: Head, run: RunId, at: Timestamp) -> Work<Appended> {
+    let producer_seq = head.active.as_ref().map_or(0, |active| active.producer_seq);
+    let first_seq = (head.tail + 1).checked_sub(append.events.count() as u64);
+    let first_seq = first_seq.ok_or_else(|| corrupt("a tail below its own events"))?;
+    Ok(Appended { first_seq, at, run, head, producer_seq })
+}
+
+async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp) -> Work<Option<Appended>> {
+    let count = append.events.count() as i64;
+    let body = append.events.body();
+    let statement = query(ONE)
+        .bind(count)
+        .bind(count)
+        .bind(now.0)
+        .bind(append.key.0)
+        .bind(append.fence.0)
+        .bind(append.producer_seq.map(super::rows::to_i64))
+        .bind(count)
+        .bind(now.0)
+        .bind(body.len() as i64)
+        .bind(body.to_vec())
+        .bind(append.key.0);
+    let Some(row) = fetch::row(connection, statement).await? else { return Ok(None) };
+    match Columns::new(&row).head()? {
+        Some((head, Some(run))) => appended(append, head, run, now).map(Some),
+        _ => Err(corrupt("an append to a head without a run").into()),
+    }
+}
+
+async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timestamp) -> Work<Vec<Option<Appended>>> {
+    let wanted = batch.iter().map(|append| {
+        json!([append.key.0, append.fence.0, append.producer_seq.map(super::rows::to_i64), append.events.count()])
+    });
+    let wanted = Value::Array(wanted.collect()).to_string();
+    let mut heads = HashMap::with_capacity(batch.len());
+    for row in fetch::rows(connection, query(GROUP).bind(wanted).bind(now.0)).await? {
+        if let Some((head, Some(run))) = Columns::new(&row).head()? {
+            heads.insert(head.key, (head, run));
+        }
+    }
+    let mut answers = Vec::with_capacity(batch.len());
+    for append in batch {
+        let head = heads.remove(&append.key);
+        answers.push(head.map(|(head, run)| appended(append, head, run, now)).transpose()?);
+    }
+    if answers.iter().all(Option::is_none) {
+        fetch::run(connection, query("ROLLBACK")).await?;
+        return Ok(answers);
+    }
+    let mut entries = Vec::with_capacity(batch.len());
+    for (append, answer) in batch.iter().zip(&mut answers) {
+        let Some(answer) = answer else { continue };
+        let stop_requested_at = answer.head.active.as_ref().and_then(|active| active.stop_requested_at);
+        let end = append.events.terminal().map(|terminal| End::by(terminal, stop_requested_at.is_some()));
+        if end.is_some() {
+            answer.head.active = None;
+        }
+        entries.push(Entry {
+            key: append.key,
+            fence: append.fence,
+            tail: answer.head.tail,
+            producer_seq: answer.producer_seq,
+            stop_requested_at,
+            events: Some(&append.events),
+            end,
+        });
+    }
+    let ends = entries.iter().any(|entry| entry.end.is_some());
+    let (list, bodies) = pack(&entries);
+    let text = if ends { WRITE_END_COMMIT } else { WRITE_COMMIT };
+    fetch::run(connection, query(text).bind(list).bind(now.0).bind(bodies)).await?;
+    Ok(answers)
+}
+
+/// Cuts a batch into groups that fit into one commit each: no thread twice, and bounded in bytes.
+fn groups(batch: &[Append]) -> Vec<std::ops::Range<usize>> {
+    let (mut groups, mut start, mut bytes) = (Vec::new(), 0, 0);
+    let mut seen = HashSet::with_capacity(batch.len());
+    for (index, append) in batch.iter().enumerate() {
+        let size = append.events.body().len();
+        if index > start && (!seen.insert(append.key) || bytes + size > 2 * COMMIT_MAX_BYTES) {
+            groups.push(start..index);
+            (start, bytes) = (index, 0);
+            seen.clear();
+        }
+        seen.insert(append.key);
+        bytes += size;
+    }
+    groups.push(start..batch.len());
+    groups
+}
+
+impl SqliteStore {
+    async fn commit_group(&self, batch: Vec<Append>) -> StoreResult<Vec<Option<Appended>>> {
+        let clock = self.inner.clock.clone();
+        self.write(move |connection| {
+            Box::pin(async move {
+                let now = clock.now();
+                match batch.as_slice() {
+                    [] => Ok(Vec::new()),
+                    [only] if only.events.terminal().is_none() => Ok(vec![one(connection, only, now).await?]),
+                    many => group(connection, many, now).await,
+                }
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn append_all(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>> {
+        let mut answers = Vec::with_capacity(batch.len());
+        for range in groups(batch) {
+            let group = &batch[range];
+            match self.commit_group(group.to_vec()).await {
+                Ok(done) => answers.extend(done),
+                Err(error) if batch.len() == 1 => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, threads = group.len(), "a group commit failed; its entries are tried alone");
+                    answers.extend(self.append_alone(group, error).await?);
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Nothing of a failed group is left: each entry is tried by itself, so that one cannot fail the others. An
+    /// entry that fails again is answered with `None` if any other was committed: asked again alone it fails with
+    /// its own error.
+    async fn append_alone(&self, group: &[Append], first: StoreError) -> StoreResult<Vec<Option<Appended>>> {
+        let mut answers = Vec::with_capacity(group.len());
+        let mut failed = 0;
+        for append in group {
+            match self.commit_group(vec![append.clone()]).await {
+                Ok(mut done) => answers.push(done.pop().flatten()),
+                Err(error) => {
+                    tracing::error!(%error, thread = append.key.0, "an append failed");
+                    failed += 1;
+                    answers.push(None);
+                }
+            }
+        }
+        if failed == group.len() { Err(first) } else { Ok(answers) }
+    }
+}

@@ -1,0 +1,225 @@
+//! Threads: made, listed, edited, deleted.
+
+use async_trait::async_trait;
+use sqlx::{SqliteConnection, query};
+
+use super::{
+    SqliteStore, corrupt,
+    fetch::{self, Work},
+    rows::{self, Columns, head_columns, run_columns, thread_columns},
+};
+use crate::{
+    domain::{
+        Epoch, NameSource, NewThread, ProjectId, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp,
+        limits::PURGE_ROWS,
+    },
+    store::{ListOrder, ListPosition, ListThreads, StoreResult, ThreadPage, ThreadStore},
+};
+
+/// A thread, its head and its active run.
+macro_rules! thread_query {
+    ($select:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $select,
+            thread_columns!(),
+            " FROM threads t CROSS JOIN heads h ON h.key = t.key",
+            " LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL WHERE ",
+            $rest
+        )
+    };
+}
+
+const BY_ID: &str = thread_query!("", "t.project = ?1 AND t.id = ?2 AND t.deleted = 0");
+const BY_KEY: &str = thread_query!("", "t.key = ?1 AND t.deleted = 0");
+
+pub(super) const LIST_RECENT: &str = thread_query!(
+    "t.sort_at, ",
+    "t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
+     AND t.sort_at <= ?5 AND (t.sort_at < ?5 OR t.id > ?6)
+     ORDER BY t.sort_at DESC, t.id LIMIT ?7"
+);
+pub(super) const LIST_CREATED: &str = thread_query!(
+    "t.created_at, ",
+    "t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
+     AND t.created_at >= ?5 AND (t.created_at > ?5 OR t.id > ?6)
+     ORDER BY t.created_at, t.id LIMIT ?7"
+);
+
+const CREATE: &str = "\
+    INSERT INTO threads (project, id, user, agent, name, name_source, metadata, created_at, updated_at, sort_at, \
+                         version, created_with)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?);
+    INSERT INTO heads (key, epoch) VALUES (last_insert_rowid(), ?) RETURNING key";
+
+const EDIT: &str = "\
+    UPDATE threads SET
+      name = CASE WHEN ?3 THEN ?4 ELSE name END,
+      name_source = CASE WHEN ?3 THEN ?5 ELSE name_source END,
+      metadata = coalesce(?6, metadata),
+      archived = coalesce(?7, archived),
+      updated_at = ?8, sort_at = coalesce(last_run_at, ?8), version = version + 1
+    WHERE key = ?1 AND version = ?2 AND deleted = 0";
+
+/// The tombstone keeps the rows reachable for the purge and the feed; the head goes at once, and with it every
+/// append, start, close and read.
+const DELETE: &str = "\
+    UPDATE threads SET deleted = 1, version = version + 1 WHERE key = ? AND deleted = 0;
+    DELETE FROM heads WHERE key = ?";
+
+async fn one(connection: &mut SqliteConnection, statement: fetch::Statement<'_>) -> Work<Option<Thread>> {
+    match fetch::row(connection, statement).await? {
+        Some(row) => Columns::new(&row).thread(),
+        None => Ok(None),
+    }
+}
+
+#[async_trait]
+impl ThreadStore for SqliteStore {
+    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)> {
+        let clock = self.inner.clock.clone();
+        self.transact(move |connection| {
+            Box::pin(async move {
+                let taken = query(BY_ID).bind(new.project.as_str()).bind(new.id.as_str());
+                if let Some(thread) = one(connection, taken).await? {
+                    return Ok((thread, false));
+                }
+                let (now, epoch) = (clock.now(), Epoch::generate());
+                let name_source = new.name.as_ref().map(|_| NameSource::Person);
+                let insert = query(CREATE)
+                    .bind(new.project.as_str())
+                    .bind(new.id.as_str())
+                    .bind(new.user.as_str())
+                    .bind(new.agent.as_ref().map(|agent| agent.as_str()))
+                    .bind(&new.name)
+                    .bind(name_source.map(|source| source as i64))
+                    .bind(&new.metadata)
+                    .bind(now.0)
+                    .bind(now.0)
+                    .bind(now.0)
+                    .bind(&new.created_with)
+                    .bind(epoch.to_i64());
+                let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a new head without a key"))?;
+                let thread = Thread {
+                    key: ThreadKey(Columns::new(&row).int()?),
+                    project: new.project,
+                    id: new.id,
+                    epoch,
+                    user: new.user,
+                    agent: new.agent,
+                    name: new.name,
+                    name_source,
+                    archived: false,
+                    metadata: new.metadata,
+                    created_at: now,
+                    updated_at: now,
+                    last_run_at: None,
+                    version: 1,
+                    created_with: new.created_with,
+                    tail: 0,
+                    active_run: None,
+                };
+                Ok((thread, true))
+            })
+        })
+        .await
+    }
+
+    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
+        let rows = self.read_rows(query(BY_ID).bind(project.as_str()).bind(id.as_str())).await?;
+        Ok(rows.first().map(|row| Columns::new(row).thread()).transpose()?.flatten())
+    }
+
+    async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
+        // The feed's position is read before the page: a change in between is told again, never missed.
+        let feed_cursor = self.feed_head(&list.project, &list.user).await?;
+        let (text, start) = match list.order {
+            ListOrder::Recent => (LIST_RECENT, i64::MAX),
+            ListOrder::Created => (LIST_CREATED, i64::MIN),
+        };
+        let statement = query(text)
+            .bind(list.project.as_str())
+            .bind(list.user.as_str())
+            .bind(list.include_archived)
+            .bind(list.agent.as_ref().map(|agent| agent.as_str()))
+            .bind(list.after.as_ref().map_or(start, |after| after.at.0))
+            .bind(list.after.as_ref().map_or("", |after| after.id.as_str()))
+            .bind(rows::limit(list.limit).saturating_add(1));
+        let rows = self.read_rows(statement).await?;
+        let mut threads = Vec::with_capacity(rows.len());
+        let mut next = None;
+        for row in rows.iter().take(list.limit) {
+            let mut columns = Columns::new(row);
+            let at = Timestamp(columns.int()?);
+            let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
+            next = Some(ListPosition { at, id: thread.id.clone() });
+            threads.push(thread);
+        }
+        Ok(ThreadPage { threads, next: next.filter(|_| rows.len() > list.limit), feed_cursor })
+    }
+
+    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+        let clock = self.inner.clock.clone();
+        self.transact(move |connection| {
+            Box::pin(async move {
+                let (renamed, (name, source)) = (patch.name.is_some(), patch.name.flatten().unzip());
+                let edit = query(EDIT)
+                    .bind(key.0)
+                    .bind(version)
+                    .bind(renamed)
+                    .bind(name)
+                    .bind(source.map(|source| source as i64))
+                    .bind(patch.metadata)
+                    .bind(patch.archived)
+                    .bind(clock.now().0);
+                match fetch::change(connection, edit).await? {
+                    0 => Ok(None),
+                    _ => one(connection, query(BY_KEY).bind(key.0)).await,
+                }
+            })
+        })
+        .await
+    }
+
+    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
+        self.transact(move |connection| {
+            Box::pin(async move { Ok(fetch::change(connection, query(DELETE).bind(key.0).bind(key.0)).await? > 0) })
+        })
+        .await
+    }
+
+    async fn purge(&self, rows: usize) -> StoreResult<bool> {
+        let tombstones = "SELECT key FROM threads WHERE deleted = 1 LIMIT 2";
+        let found = self.read_rows(query(tombstones)).await?;
+        let more = match found.first() {
+            Some(row) => {
+                let key = Columns::new(row).int()?;
+                let left =
+                    self.transact(move |connection| Box::pin(purge(connection, key, rows.min(PURGE_ROWS)))).await?;
+                left || found.len() > 1
+            }
+            None => false,
+        };
+        self.maintain().await?;
+        Ok(more)
+    }
+}
+
+/// Removes a chunk of what is left of a deleted thread. True if there is more.
+async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize) -> Work<bool> {
+    const LOG: &str = "DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE key = ?1 LIMIT ?2)";
+    const RUNS: &str = "DELETE FROM runs WHERE key = ?1 AND fence IN (SELECT fence FROM runs WHERE key = ?1 LIMIT ?2)";
+    // The tombstone stays until the feed has the deletion; then the pump removes it.
+    const REST: &str = "\
+        DELETE FROM sealing WHERE key = ?1;
+        DELETE FROM threads WHERE key = ?1 AND deleted = 1 AND version = fed_version;
+        UPDATE threads SET deleted = 2 WHERE key = ?1 AND deleted = 1";
+    let limit = rows::limit(rows);
+    for text in [LOG, RUNS] {
+        if fetch::change(connection, query(text).bind(key).bind(limit)).await? >= rows as u64 {
+            return Ok(true);
+        }
+    }
+    fetch::run(connection, query(REST).bind(key)).await?;
+    Ok(false)
+}

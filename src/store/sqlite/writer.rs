@@ -1,0 +1,115 @@
+//! The one connection that writes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::BoxFuture;
+use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::{
+    SqliteStore,
+    fetch::{self, Failure, Work},
+};
+use crate::store::{StoreError, StoreResult};
+
+/// Owns the writing connection. It is taken out for a piece of work and put back only after a clean end: whatever
+/// goes wrong in between (an error that cannot be rolled back, a panic) closes it, which rolls back, and the next
+/// piece of work opens a new one.
+#[derive(Debug)]
+pub(super) struct Writer {
+    options: SqliteConnectOptions,
+    connection: Mutex<Option<SqliteConnection>>,
+    closed: AtomicBool,
+}
+
+impl Writer {
+    pub(super) async fn open(options: SqliteConnectOptions) -> Result<Self, sqlx::Error> {
+        let connection = options.connect().await?;
+        Ok(Self { options, connection: Mutex::new(Some(connection)), closed: AtomicBool::new(false) })
+    }
+
+    pub(super) async fn connection(&self) -> MutexGuard<'_, Option<SqliteConnection>> {
+        self.connection.lock().await
+    }
+
+    /// Waits for the work under way, then closes for good.
+    pub(super) async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        if let Some(connection) = self.connection.lock().await.take()
+            && let Err(error) = connection.close().await
+        {
+            tracing::warn!(%error, "the database did not close cleanly");
+        }
+    }
+
+    async fn run<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Work<T>>,
+    {
+        let mut place = self.connection.lock().await;
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("the store is closed".to_owned()));
+        }
+        let mut connection = match place.take() {
+            Some(connection) => connection,
+            None => self.options.connect().await.map_err(Failure::from)?,
+        };
+        match work(&mut connection).await {
+            Ok(done) => {
+                *place = Some(connection);
+                Ok(done)
+            }
+            Err(failure) => {
+                if rolled_back(&mut connection).await && !failure.broken {
+                    *place = Some(connection);
+                }
+                Err(failure.error)
+            }
+        }
+    }
+}
+
+/// Ends what may be left of a transaction. False if the connection cannot be trusted any more.
+async fn rolled_back(connection: &mut SqliteConnection) -> bool {
+    match sqlx::query("ROLLBACK").execute(connection).await {
+        Ok(_) => true,
+        // Some errors (a full disk) have rolled back by themselves.
+        Err(error) => error.to_string().contains("no transaction is active"),
+    }
+}
+
+impl SqliteStore {
+    /// Runs work that begins and commits by itself, on the writing connection, in a task that no caller can
+    /// cancel. After an error nothing of it is left.
+    pub(super) async fn write<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Work<T>> + Send + 'static,
+    {
+        let inner = self.inner.clone();
+        let task = tokio::spawn(async move { inner.writer.run(work).await });
+        task.await.map_err(|error| StoreError::Unavailable(format!("a write was cut short: {error}")))?
+    }
+
+    /// [`SqliteStore::write`] inside one transaction.
+    pub(super) async fn transact<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Work<T>> + Send + 'static,
+    {
+        self.write(move |connection| {
+            Box::pin(async move {
+                fetch::run(connection, sqlx::query("BEGIN IMMEDIATE")).await?;
+                let done = work(connection).await?;
+                fetch::run(connection, sqlx::query("COMMIT")).await?;
+                Ok(done)
+            })
+        })
+        .await
+    }
+
+    /// The rows of one statement, on a reading connection that is free again when this returns.
+    pub(super) async fn read_rows(&self, statement: fetch::Statement<'_>) -> Work<Vec<sqlx::sqlite::SqliteRow>> {
+        Ok(statement.fetch_all(&self.inner.readers).await?)
+    }
+}
