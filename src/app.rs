@@ -59,7 +59,8 @@ impl App {
         if auth.is_development() && !config.listen.ip().is_loopback() {
             return Err(StartError::Unprotected(config.listen));
         }
-        let listener = TcpListener::bind(config.listen).await.map_err(|error| StartError::Bind(config.listen, error))?;
+        let listener =
+            TcpListener::bind(config.listen).await.map_err(|error| StartError::Bind(config.listen, error))?;
         let clock = Clock::system();
         let store = Arc::new(SqliteStore::open(&config.data, clock.clone()).await?);
         let mut app = Self::over(listener, store.clone(), clock, auth);
@@ -99,8 +100,7 @@ impl App {
         let Self { listener, store, state, patience } = self;
         let service = state.service.clone();
         let connections = state.connections.clone();
-        let serving =
-            server::serve(listener, native::router(state), connections, service.draining(), patience);
+        let serving = server::serve(listener, native::router(state), connections, service.draining(), patience);
         let ending = async {
             shutdown.await;
             tracing::info!("shutting down: no new requests, readers are told to go");

@@ -22,10 +22,8 @@ use crate::{
 };
 
 /// A peer that vanished without a word is noticed after about a minute of silence.
-const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
-    .with_time(Duration::from_secs(30))
-    .with_interval(Duration::from_secs(10))
-    .with_retries(3);
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10)).with_retries(3);
 
 /// How long the listener bears with its clients.
 #[derive(Debug, Clone, Copy)]
@@ -115,4 +113,3 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     SockRef::from(stream).set_tcp_keepalive(&KEEPALIVE)
 }
-

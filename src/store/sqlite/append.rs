@@ -11,7 +11,10 @@ use super::{
     rows::{Columns, head_columns},
 };
 use crate::{
-    domain::{Fence, NewEvents, RunId, RunStatus, Seq, Terminal, ThreadKey, Timestamp, limits::COMMIT_MAX_BYTES},
+    domain::{
+        Fence, NewEvents, RunId, RunStatus, Seq, Terminal, ThreadKey, Timestamp,
+        limits::{COMMIT_MAX_BYTES, STOP_GRACE},
+    },
     store::{Append, Appended, Closing, Head, StoreError, StoreResult},
 };
 
@@ -21,6 +24,7 @@ pub(super) const ONE: &str = concat!(
     "BEGIN IMMEDIATE;
      UPDATE heads SET tail = tail + ?, producer_seq = producer_seq + ?, lease_until = max(lease_until, ? + lease_ms)
      WHERE key = ? AND fence = ? AND run IS NOT NULL AND producer_seq + 1 = coalesce(?, producer_seq + 1)
+       AND coalesce(stop_at > ?, TRUE)
      RETURNING ",
     head_columns!(),
     ";
@@ -29,7 +33,7 @@ pub(super) const ONE: &str = concat!(
      COMMIT"
 );
 
-/// The heads of a group: `?1` is `[[key, fence, producer_seq or null, count], …]`, `?2` the time.
+/// The heads of a group: `?1` is `[[key, fence, producer_seq or null, count], …]`, `?2` the time, `?3` [`overdue`].
 /// JSON and not VALUES, so that one prepared statement serves groups of every size.
 pub(super) const GROUP: &str = concat!(
     "BEGIN IMMEDIATE;
@@ -37,7 +41,7 @@ pub(super) const GROUP: &str = concat!(
      SET tail = tail + v.n, producer_seq = producer_seq + v.n, lease_until = max(lease_until, ?2 + lease_ms)
      FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS p, value ->> 3 AS n FROM json_each(?1)) AS v
      WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL
-       AND h.producer_seq + 1 = coalesce(v.p, h.producer_seq + 1)
+       AND h.producer_seq + 1 = coalesce(v.p, h.producer_seq + 1) AND coalesce(h.stop_at > ?3, TRUE)
      RETURNING ",
     head_columns!()
 );
@@ -156,6 +160,11 @@ fn appended(append: &Append, head: Head, run: RunId, at: Timestamp) -> Work<Appe
     Ok(Appended { first_seq, at, run, head, producer_seq })
 }
 
+/// A run that was asked to stop before this moment can append nothing more: it will be closed for its producer.
+fn overdue(now: Timestamp) -> i64 {
+    now.minus(STOP_GRACE).0
+}
+
 async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp) -> Work<Option<Appended>> {
     let count = append.events.count() as i64;
     let body = append.events.body();
@@ -166,6 +175,7 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
         .bind(append.key.0)
         .bind(append.fence.0)
         .bind(append.producer_seq.map(super::rows::to_i64))
+        .bind(overdue(now))
         .bind(count)
         .bind(now.0)
         .bind(body.len() as i64)
@@ -184,7 +194,7 @@ async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timesta
     });
     let wanted = Value::Array(wanted.collect()).to_string();
     let mut heads = HashMap::with_capacity(batch.len());
-    for row in fetch::rows(connection, query(GROUP).bind(wanted).bind(now.0)).await? {
+    for row in fetch::rows(connection, query(GROUP).bind(wanted).bind(now.0).bind(overdue(now))).await? {
         if let Some((head, Some(run))) = Columns::new(&row).head()? {
             heads.insert(head.key, (head, run));
         }
