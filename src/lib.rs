@@ -5,7 +5,9 @@
 //! - [`domain`]: words and limits; pure.
 //! - [`projection`]: folds over events; pure.
 //! - [`store`]: the store port, its reference in memory, and SQLite.
+//! - [`client`]: the Rust client; knows nothing of the server but `domain`.
 
+pub mod client;
 pub mod domain;
 pub mod projection;
 pub mod store;

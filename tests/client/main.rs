@@ -1,0 +1,8 @@
+//! The client against small servers made for one test each, which do what a real server
+//! does only on a bad day.
+
+mod producer;
+mod rest;
+mod socket;
+mod support;
+mod tail;
