@@ -1,6 +1,7 @@
-//! The client against small servers made for one test each, which do what a real server
+//! The client and the commands against small servers made for one test each, which do what a real server
 //! does only on a bad day.
 
+mod cli;
 mod producer;
 mod rest;
 mod socket;
