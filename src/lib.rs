@@ -1,18 +1,28 @@
 //! Threadline: an open, self-hosted, realtime, event-sourced thread platform for AI agents.
 //!
-//! Where things live, in the order in which they may import each other:
+//! Where things live, in the order in which they may import each other (see ARCHITECTURE.md):
 //!
 //! - [`domain`]: words and limits; pure.
 //! - [`projection`]: folds over events; pure.
 //! - [`store`]: the store port, its reference in memory, and SQLite.
+//! - [`subscription`]: following a log.
+//! - [`service`]: the use cases. [`auth`]: who is asking.
+//! - [`api`]: the front doors; a request enters here. [`server`]: the listener.
+//! - [`app`]: puts the parts together.
+//!
+//! Beside them, [`client`]: the Rust client, which knows nothing of the server but `domain`, and [`cli`]: the command
+//! line, which stands on it.
 
 pub mod api;
 pub mod app;
 pub mod auth;
+pub mod cli;
+pub mod client;
 pub mod domain;
 pub mod projection;
 pub mod server;
 pub mod service;
 pub mod store;
 pub mod subscription;
+pub mod telemetry;
 mod timed_io;

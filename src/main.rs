@@ -1,22 +1,85 @@
 //! The `threadline` program.
 
-use std::process::ExitCode;
+use std::{io::Write, net::SocketAddr, process::ExitCode};
 
-use threadline::app::{App, ServeConfig};
+use clap::Parser;
+use threadline::{
+    api::native,
+    app::{App, ServeConfig},
+    cli::{self, API_KEY_VARIABLE, Cli, Command, ListenAddress, ServeArgs},
+    telemetry,
+};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let config = ServeConfig {
-        listen: std::env::var("THREADLINE_LISTEN").unwrap_or("127.0.0.1:7420".into()).parse().expect("addr"),
-        data: std::env::var("THREADLINE_DATA").unwrap_or("./data".into()).into(),
-        api_key: std::env::var("THREADLINE_API_KEY").ok(),
+    let cli = Cli::parse();
+    match cli.command {
+        Command::Serve(args) => serve(args).await,
+        Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, args).await),
+        Command::Threads(args) => cli::report(cli::threads::run(&cli.connect, args).await),
+        Command::Openapi => {
+            println!("{}", native::openapi_text());
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+async fn serve(args: ServeArgs) -> ExitCode {
+    telemetry::init();
+    match start(args).await {
+        Ok(app) => {
+            app.run(asked_to_stop()).await;
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn start(args: ServeArgs) -> Result<App, Box<dyn std::error::Error>> {
+    let api_key = std::env::var(API_KEY_VARIABLE).ok().map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+    let config = ServeConfig { listen: resolve(&args.listen).await?, data: args.data.clone(), api_key };
+    let app = App::start(config).await?;
+    let mode = if app.is_development() {
+        "development: no API key is set, so everybody on this machine is let in (set THREADLINE_API_KEY to change that)"
+    } else {
+        "an API key is needed: Authorization: Bearer <THREADLINE_API_KEY>"
     };
-    let app = match App::start(config).await { Ok(app) => app, Err(e) => { eprintln!("{e}"); return ExitCode::FAILURE } };
-    eprintln!("listening on {:?}", app.local_addr());
-    app.run(async { tokio::signal::ctrl_c().await.ok(); }).await;
-    ExitCode::SUCCESS
+    let url = format!("http://{}", app.local_addr()?);
+    // Whoever started us may have stopped reading; that is no reason not to serve.
+    let _ = writeln!(
+        std::io::stdout(),
+        "Threadline {} is listening on {url}\n  data  {}\n  mode  {mode}\n  stop  Ctrl-C",
+        env!("CARGO_PKG_VERSION"),
+        args.data.display(),
+    );
+    Ok(app)
+}
+
+/// The first address of a name; an IPv4 one if there is a choice, since more programs can reach it.
+async fn resolve(listen: &ListenAddress) -> Result<SocketAddr, String> {
+    let wrong = |reason: &dyn std::fmt::Display| format!("cannot listen on {listen}: {reason}");
+    let addresses =
+        tokio::net::lookup_host((listen.host.as_str(), listen.port)).await.map_err(|error| wrong(&error))?;
+    addresses.min_by_key(|address| !address.is_ipv4()).ok_or_else(|| wrong(&"the name has no address"))
+}
+
+/// Completes on Ctrl-C or SIGTERM.
+async fn asked_to_stop() {
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        },
+        Err(error) => {
+            tracing::warn!(%error, "SIGTERM cannot be watched for");
+            let _ = tokio::signal::ctrl_c().await;
+        }
+    }
 }

@@ -30,8 +30,7 @@ pub async fn health(State(state): State<ApiState>) -> Result<Json<Value>, Proble
 #[utoipa::path(get, path = "/v1/openapi.json", tag = "server", responses(
     (status = 200, description = "An OpenAPI document", body = Value)))]
 pub async fn openapi() -> Response {
-    let document = super::openapi().to_pretty_json().unwrap_or_default();
-    ([(header::CONTENT_TYPE, "application/json")], document).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], super::openapi_text()).into_response()
 }
 
 /// Explains a type of problem.

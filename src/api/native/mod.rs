@@ -66,6 +66,11 @@ pub fn openapi() -> OpenApi {
     doors().finish().1
 }
 
+/// [`openapi`] as it is published.
+pub fn openapi_text() -> String {
+    openapi().to_pretty_json().unwrap_or_default()
+}
+
 /// Everything registered at this door.
 pub fn entries() -> Vec<Entry> {
     doors().finish().2

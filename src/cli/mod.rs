@@ -1,0 +1,219 @@
+//! The command line: what can be said, and what the commands that talk to a server do.
+//!
+//! Exit codes: 0 done, 1 an error (told on stderr, with what to do about it), 2 the command line is wrong.
+
+mod output;
+mod render;
+pub mod tail;
+pub mod threads;
+
+use std::{fmt, io, net::SocketAddr, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::client::{Client, ClientConfig, ClientError};
+
+pub use tail::TailArgs;
+pub use threads::ThreadsArgs;
+
+/// Where the API key is read from. Never from the arguments, which other users of the machine can see.
+pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
+
+/// A self-hosted, realtime, event-sourced thread platform for AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "threadline", version, max_term_width = 100, arg_required_else_help = true, after_help = HELP)]
+pub struct Cli {
+    /// Which server to talk to.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const HELP: &str = "\
+Examples:
+  threadline serve                          Serve on 127.0.0.1:7420, keep everything in ./data
+  threadline threads                        List threads, the one used last first
+  threadline tail my-thread                 Show a thread's events from the first on, then live
+  threadline tail my-thread --json | jq .   The same for programs
+
+Environment:
+  THREADLINE_URL      The server that `tail` and `threads` talk to
+  THREADLINE_API_KEY  The API key; not needed for a local server without keys
+  THREADLINE_USER     The user to act as
+  THREADLINE_LISTEN   Where `serve` listens
+  THREADLINE_DATA     Where `serve` keeps its data
+
+Exit codes: 0 done, 1 error, 2 wrong usage";
+
+/// Which server to talk to, and as whom.
+#[derive(Debug, Clone, Args)]
+pub struct ConnectArgs {
+    /// Address of the server to talk to
+    #[arg(long, global = true, env = "THREADLINE_URL", default_value = "http://127.0.0.1:7420", value_name = "URL")]
+    pub url: String,
+    /// User to act as [default: the server's default user; with an API key: the whole project]
+    #[arg(long, global = true, env = "THREADLINE_USER", value_name = "ID")]
+    pub user: Option<String>,
+}
+
+impl ConnectArgs {
+    /// A client for that server, with the API key of the environment.
+    pub fn client(&self) -> Result<Client, ClientError> {
+        let mut config = ClientConfig::new(&self.url);
+        config.user.clone_from(&self.user);
+        config.api_key = match std::env::var(API_KEY_VARIABLE) {
+            // A file read into the variable often ends in a newline.
+            Ok(key) => Some(key.trim().to_owned()).filter(|key| !key.is_empty()),
+            Err(std::env::VarError::NotPresent) => None,
+            Err(std::env::VarError::NotUnicode(_)) => {
+                return Err(ClientError::Config(format!("{API_KEY_VARIABLE} is not text")));
+            }
+        };
+        Client::new(config)
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the server
+    Serve(ServeArgs),
+    /// Show the events of a thread, as they come
+    Tail(TailArgs),
+    /// List threads
+    Threads(ThreadsArgs),
+    /// Print the OpenAPI document of the HTTP interface
+    Openapi,
+}
+
+/// How to run the server.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  threadline serve
+  threadline serve --listen 127.0.0.1:8080 --data /var/lib/threadline
+
+Everything is in the data directory: stop the server and copy it, and you have a backup.
+Stop the server with Ctrl-C or SIGTERM: requests under way are ended first, readers are told to reconnect.")]
+pub struct ServeArgs {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, env = "THREADLINE_LISTEN", default_value = "127.0.0.1:7420", value_name = "HOST:PORT")]
+    pub listen: ListenAddress,
+    /// Directory to keep everything in; made if it is not there
+    #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
+    pub data: PathBuf,
+}
+
+/// `HOST:PORT`, the host being a name or an address. Names are resolved when the server starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// 0 is any free port.
+    pub port: u16,
+}
+
+impl std::str::FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Self { host: address.ip().to_string(), port: address.port() });
+        }
+        let wrong = || "write it like 127.0.0.1:7420, [::1]:7420 or localhost:7420".to_owned();
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().map_err(|_| wrong())?;
+        if host.is_empty() || host.contains([':', '/', '[', ']']) {
+            return Err(wrong());
+        }
+        Ok(Self { host: host.to_owned(), port })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The server could not be asked, or refused.
+    #[error("{0}")]
+    Client(#[from] ClientError),
+    /// The output could not be written.
+    #[error("cannot write the output: {0}")]
+    Output(io::Error),
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Tells how a command ended. An output that nobody reads any more (`| head`) is a good end.
+pub fn report(result: Result<(), CliError>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            output::note(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn addresses_to_listen_on() {
+        for (text, shown) in [
+            ("127.0.0.1:7420", "127.0.0.1:7420"),
+            ("localhost:0", "localhost:0"),
+            ("[::1]:80", "[::1]:80"),
+            ("0.0.0.0:1", "0.0.0.0:1"),
+        ] {
+            assert_eq!(text.parse::<ListenAddress>().map(|address| address.to_string()), Ok(shown.to_owned()));
+        }
+        for text in ["", "7420", ":7420", "http://h:1", "::1:80", "h:70000", "h:"] {
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn usage_errors_and_global_options() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+        let code = |line: &str| parse(line).map_err(|error| error.exit_code()).err();
+        assert_eq!(code("threadline tail"), Some(2));
+        assert_eq!(code("threadline tail t --json --raw"), Some(2));
+        assert_eq!(code("threadline threads --limit 0"), Some(2));
+        assert_eq!(code("threadline threads --api-key k"), Some(2));
+        assert_eq!(code("threadline --help"), Some(0));
+        let cli = parse("threadline tail t --url http://h:1 --user alice").expect("a command line");
+        assert_eq!((cli.connect.url.as_str(), cli.connect.user.as_deref()), ("http://h:1", Some("alice")));
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_a_good_end() {
+        let gone = CliError::Output(io::ErrorKind::BrokenPipe.into());
+        assert_eq!(report(Err(gone)), ExitCode::SUCCESS);
+        assert_eq!(report(Err(CliError::Output(io::ErrorKind::StorageFull.into()))), ExitCode::FAILURE);
+    }
+}

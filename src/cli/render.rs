@@ -1,0 +1,127 @@
+//! One line per event, for people.
+//!
+//! ```text
+//!     12  10:11:15.123  …0c0ffee1234  TEXT_MESSAGE_CONTENT     "Hello, wor"
+//! ```
+
+use super::output::{short_id, shown};
+use crate::{
+    client::{Run, Thread},
+    domain::{Seq, json},
+};
+
+/// Characters of an event's own text on its line.
+const WIDTH: usize = 160;
+
+/// An event on one line.
+pub(super) fn event(seq: Seq, run: &str, at: &str, payload: &str) -> String {
+    let kind = json::string_member(payload, "type").unwrap_or_default();
+    let line = format!(
+        "{seq:>7}  {}  {:<12}  {:<24} {}",
+        time_of_day(at),
+        short_id(run),
+        shown(&kind, 48),
+        what(&kind, payload)
+    );
+    line.trim_end().to_owned()
+}
+
+/// `10:11:15.123` of `2026-11-21T10:11:15.123Z`.
+fn time_of_day(at: &str) -> String {
+    shown(at.split_once('T').map_or(at, |(_, time)| time.trim_end_matches('Z')), 24)
+}
+
+/// `2026-11-21` of `2026-11-21T10:11:15.123Z`.
+pub(super) fn date(at: &str) -> &str {
+    at.split_once('T').map_or(at, |(date, _)| date)
+}
+
+/// What an event says, beside its type.
+fn what(kind: &str, payload: &str) -> String {
+    let text = |name: &str| json::string_member(payload, name);
+    let quoted = |name: &str| text(name).map(|text| format!("\"{}\"", shown(&text, WIDTH)));
+    let plain = |name: &str| text(name).map(|text| shown(&text, WIDTH));
+    let raw = |name: &str| json::member(payload, name).map(|value| shown(value, WIDTH));
+    let id = |name: &str| text(name).map(|id| short_id(&id));
+    let join = |parts: &[Option<String>]| parts.iter().flatten().cloned().collect::<Vec<_>>().join("  ");
+    match kind {
+        "RUN_STARTED" => join(&[id("runId")]),
+        "RUN_FINISHED" => join(&[raw("result")]),
+        "RUN_ERROR" => join(&[plain("code"), plain("message")]),
+        "STEP_STARTED" | "STEP_FINISHED" => join(&[plain("stepName")]),
+        "TOOL_CALL_START" => join(&[plain("toolCallName"), id("toolCallId")]),
+        "TOOL_CALL_RESULT" => join(&[id("toolCallId"), quoted("content")]),
+        "STATE_SNAPSHOT" => join(&[raw("snapshot")]),
+        "STATE_DELTA" | "ACTIVITY_DELTA" => join(&[raw("delta").or_else(|| raw("patch"))]),
+        "MESSAGES_SNAPSHOT" => join(&[raw("messages")]),
+        "CUSTOM" => join(&[plain("name"), raw("value")]),
+        // The many: whatever carries a piece of text shows it, whatever opens or closes something says what.
+        _ => match quoted("delta").or_else(|| quoted("content")) {
+            Some(text) => text,
+            None => {
+                let known = join(&[plain("role"), id("messageId"), id("toolCallId"), plain("name")]);
+                if known.is_empty() { shown(payload, WIDTH) } else { known }
+            }
+        },
+    }
+}
+
+/// Where a thread stands, in one word or two.
+pub(super) fn state(thread: &Thread) -> String {
+    let run = thread
+        .active_run
+        .as_ref()
+        .map(|run: &Run| if run.stop_requested { "stopping".to_owned() } else { run.status.as_str().to_owned() });
+    match (run, thread.archived) {
+        (Some(run), true) => format!("{run}, archived"),
+        (Some(run), false) => run,
+        (None, true) => "archived".to_owned(),
+        (None, false) => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(payload: &str) -> String {
+        let line = event(12, "run-1", "2026-11-21T10:11:15.123Z", payload);
+        line.strip_prefix("     12  10:11:15.123  run-1         ").expect("the columns").to_owned()
+    }
+
+    #[test]
+    fn each_kind_of_event_shows_what_matters() {
+        let table = [
+            (
+                r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"Hello,\nwor"}"#,
+                r#"TEXT_MESSAGE_CONTENT     "Hello,\nwor""#,
+            ),
+            (
+                r#"{"type":"TEXT_MESSAGE_START","messageId":"m1","role":"assistant"}"#,
+                "TEXT_MESSAGE_START       assistant  m1",
+            ),
+            (
+                r#"{"type":"TOOL_CALL_START","toolCallId":"c1","toolCallName":"search"}"#,
+                "TOOL_CALL_START          search  c1",
+            ),
+            (r#"{"type":"TOOL_CALL_ARGS","toolCallId":"c1","delta":"{\"q\":"}"#, r#"TOOL_CALL_ARGS           "{"q":""#),
+            (
+                r#"{"type":"RUN_ERROR","code":"lease-expired","message":"gone"}"#,
+                "RUN_ERROR                lease-expired  gone",
+            ),
+            (r#"{"type":"RUN_FINISHED","threadId":"t"}"#, "RUN_FINISHED"),
+            (r#"{"type":"STATE_DELTA","delta":[{"op":"add"}]}"#, r#"STATE_DELTA              [{"op":"add"}]"#),
+            (r#"{"type":"CUSTOM","name":"n","value":[1]}"#, "CUSTOM                   n  [1]"),
+            (r#"{"type":"MINE","x":1}"#, r#"MINE                     {"type":"MINE","x":1}"#),
+        ];
+        for (payload, shown) in table {
+            assert_eq!(line(payload), shown);
+        }
+    }
+
+    #[test]
+    fn hostile_text_is_shown_and_not_obeyed() {
+        let line = line(r#"{"type":"TEXT_MESSAGE_CONTENT","delta":"\u001b]0;owned\u0007"}"#);
+        assert!(line.ends_with(r#""\u{1b}]0;owned\u{7}""#), "{line}");
+    }
+}

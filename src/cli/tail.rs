@@ -1,0 +1,167 @@
+//! `threadline tail`: a thread's events, as they come.
+
+use std::{
+    future::Future,
+    io::{self, BufWriter, Write},
+    pin::pin,
+};
+
+use clap::Args;
+use futures_util::{FutureExt, StreamExt};
+
+use super::{CliError, ConnectArgs, output::note, render};
+use crate::{
+    client::{Client, ClientError, EndReason, Envelope, TailItem, TailOptions},
+    domain::Seq,
+};
+
+/// What to show.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Each line is one event: seq, time of day (UTC), run, type, and what it says.
+If the connection breaks, the command reconnects and goes on where it was: no event is left out or shown twice.
+Messages about the connection go to stderr. Ctrl-C ends the command.
+
+Examples:
+  threadline tail my-thread                        From the first event on, then live
+  threadline tail my-thread --after 1200           Only what comes after seq 1200
+  threadline tail my-thread --run my-run           One run; ends with it
+  threadline tail my-thread --until-caught-up      What there is now, then exit
+  threadline tail my-thread --json >> thread.ndjson
+  threadline tail my-thread --raw | jq -rj 'select(.type == \"TEXT_MESSAGE_CONTENT\").delta'")]
+pub struct TailArgs {
+    /// The thread to follow
+    #[arg(value_name = "THREAD")]
+    pub thread: String,
+    /// Begin behind this seq
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub after: Seq,
+    /// Only the events of this run; exit when it ends
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+    /// Print each event with seq, run and time as one line of JSON
+    #[arg(long, conflicts_with = "raw")]
+    pub json: bool,
+    /// Print each event's own JSON, one a line, and nothing else
+    #[arg(long)]
+    pub raw: bool,
+    /// Exit when all there is has been shown
+    #[arg(long)]
+    pub until_caught_up: bool,
+}
+
+/// Follows the thread on stdout until it ends, or Ctrl-C.
+pub async fn run(connect: &ConnectArgs, args: &TailArgs) -> Result<(), CliError> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // No signal can be caught here; the default, which ends the process, stays in force.
+            std::future::pending::<()>().await;
+        }
+    };
+    follow(&connect.client()?, args, &mut out, interrupted).await
+}
+
+/// [`run`] with everything that a test wants to hold in its own hands.
+pub async fn follow(
+    client: &Client,
+    args: &TailArgs,
+    out: &mut impl Write,
+    interrupted: impl Future<Output = ()>,
+) -> Result<(), CliError> {
+    let options = TailOptions { after: args.after, epoch: None, run: args.run.clone() };
+    let mut tail = client.tail(&args.thread, options);
+    let mut interrupted = pin!(interrupted);
+    let mut screen = Screen { args, connected: false, trouble: false, date: String::new() };
+    loop {
+        // While events are at hand they are gathered; before waiting, all that was written is shown.
+        let item = match tail.next().now_or_never() {
+            Some(item) => item,
+            None => {
+                out.flush()?;
+                tokio::select! {
+                    item = tail.next() => item,
+                    () = &mut interrupted => break,
+                }
+            }
+        };
+        // Also while events keep coming and nothing ever waits.
+        if interrupted.as_mut().now_or_never().is_some() {
+            break;
+        }
+        let Some(item) = item else { break };
+        if screen.show(item?, out)? {
+            break;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+struct Screen<'a> {
+    args: &'a TailArgs,
+    connected: bool,
+    trouble: bool,
+    date: String,
+}
+
+impl Screen<'_> {
+    /// Shows an item; whether it was the last one.
+    fn show(&mut self, item: TailItem, out: &mut impl Write) -> Result<bool, CliError> {
+        match item {
+            TailItem::Hello { tail, .. } => {
+                if self.trouble {
+                    note("connected again");
+                } else if !self.connected {
+                    note(&format!("following {}, which has {tail} events", self.args.thread));
+                }
+                (self.connected, self.trouble) = (true, false);
+            }
+            TailItem::Event { seq, run_id, at, event } => {
+                if self.args.raw {
+                    writeln!(out, "{}", event.get())?;
+                } else if self.args.json {
+                    let envelope = Envelope { seq, run_id, at, event };
+                    serde_json::to_writer(&mut *out, &envelope).map_err(io::Error::from)?;
+                    out.write_all(b"\n")?;
+                } else {
+                    self.new_day(&at, out)?;
+                    writeln!(out, "{}", render::event(seq, &run_id, &at, event.get()))?;
+                }
+            }
+            TailItem::CaughtUp(_) => return Ok(self.args.until_caught_up),
+            TailItem::FellBehind(seq) => note(&format!("fell behind at seq {seq}, catching up")),
+            // A server that was never there is more likely a wrong address than a restart.
+            TailItem::Reconnecting { error: error @ ClientError::Unreachable { .. }, .. } if !self.connected => {
+                return Err(error.into());
+            }
+            TailItem::Reconnecting { after, error, .. } => {
+                if !self.trouble {
+                    note(&format!("{error}. Reconnecting, to go on after seq {after}"));
+                }
+                self.trouble = true;
+            }
+            TailItem::Ended { reason } => {
+                note(match reason {
+                    EndReason::RunEnded => "the run has ended",
+                    EndReason::ThreadDeleted => "the thread was deleted",
+                    EndReason::Unsubscribed | EndReason::Other => "the server has ended the subscription",
+                });
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Lines show the time of day only; the date is told when it changes.
+    fn new_day(&mut self, at: &str, out: &mut impl Write) -> io::Result<()> {
+        let date = render::date(at);
+        if date != self.date {
+            date.clone_into(&mut self.date);
+            // In order with the lines, where both go to the same terminal.
+            out.flush()?;
+            note(&format!("-- {date} (UTC)"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! `threadline threads`: which threads there are.
+
+use std::io::{self, BufWriter, Write};
+
+use clap::{Args, builder::RangedU64ValueParser};
+
+use super::{
+    CliError, ConnectArgs,
+    output::{note, shown},
+    render,
+};
+use crate::{
+    client::{Client, Thread, ThreadQuery},
+    domain::limits::{DEFAULT_PAGE, MAX_PAGE},
+};
+
+/// Widest name in the table.
+const NAME_WIDTH: usize = 40;
+
+/// What to list.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+The thread used last comes first.
+
+Examples:
+  threadline threads
+  threadline threads --all --limit 1000
+  threadline threads --agent support --json | jq -r .threadId")]
+pub struct ThreadsArgs {
+    /// Archived threads, too
+    #[arg(long)]
+    pub all: bool,
+    /// Only the threads of this agent
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<String>,
+    /// Print each thread as one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Most threads to list
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PAGE,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    pub limit: usize,
+}
+
+/// Lists threads on stdout.
+pub async fn run(connect: &ConnectArgs, args: &ThreadsArgs) -> Result<(), CliError> {
+    list(&connect.client()?, args, &mut BufWriter::new(io::stdout().lock())).await
+}
+
+/// [`run`] with everything that a test wants to hold in its own hands.
+pub async fn list(client: &Client, args: &ThreadsArgs, out: &mut impl Write) -> Result<(), CliError> {
+    let mut query = ThreadQuery { include_archived: args.all, agent_id: args.agent.clone(), ..ThreadQuery::default() };
+    let mut left = args.limit;
+    let mut table = Vec::new();
+    loop {
+        query.limit = Some(left.min(MAX_PAGE));
+        let page = client.list_threads(&query).await?;
+        left = left.saturating_sub(page.threads.len());
+        for thread in page.threads {
+            if args.json {
+                serde_json::to_writer(&mut *out, &thread).map_err(io::Error::from)?;
+                out.write_all(b"\n")?;
+            } else {
+                table.push(row(&thread));
+            }
+        }
+        query.cursor = page.next_cursor;
+        if left == 0 || query.cursor.is_none() {
+            break;
+        }
+    }
+    if !args.json {
+        print(&table, out)?;
+    }
+    out.flush()?;
+    if table.is_empty() && !args.json {
+        note(if args.all { "no threads" } else { "no threads (archived ones are shown with --all)" });
+    } else if query.cursor.is_some() {
+        note("there are more: raise --limit");
+    }
+    Ok(())
+}
+
+type Row = [String; 6];
+
+fn row(thread: &Thread) -> Row {
+    let time = thread.last_run_at.as_deref().unwrap_or(&thread.updated_at);
+    [
+        // Whole, so that it can be copied.
+        shown(&thread.thread_id, usize::MAX),
+        thread.name.as_deref().map_or_else(|| "-".to_owned(), |name| shown(name, NAME_WIDTH)),
+        thread.agent_id.as_deref().map_or_else(|| "-".to_owned(), |agent| shown(agent, 24)),
+        thread.tail.to_string(),
+        render::state(thread),
+        shown(time.replace('T', " ").split('.').next().unwrap_or_default(), 24),
+    ]
+}
+
+fn print(rows: &[Row], out: &mut impl Write) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let head = ["THREAD", "NAME", "AGENT", "EVENTS", "RUN", "LAST USED (UTC)"].map(str::to_owned);
+    let mut widths = [0; 6];
+    for row in std::iter::once(&head).chain(rows) {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    for row in std::iter::once(&head).chain(rows) {
+        let mut line = String::new();
+        for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
+            // Numbers stand at the right of their column.
+            let padded = if at == 3 { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
+            line.push_str(&padded);
+            line.push_str("  ");
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! Where the server is, who we are, and how one request is sent.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use reqwest::{
+    Method, RequestBuilder, Response, StatusCode, Url,
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER},
+};
+use serde::de::DeserializeOwned;
+
+use super::{Backoff, ClientError, Problem};
+
+pub(super) const USER_HEADER: HeaderName = HeaderName::from_static("threadline-user");
+
+/// How to reach a server.
+#[derive(Clone)]
+pub struct ClientConfig {
+    /// Its address, `http://…` or `https://…`; a path is kept as a prefix.
+    pub url: String,
+    /// The API key; none for a server in development mode.
+    pub api_key: Option<String>,
+    /// The user to act as; none is the server's default user, or with a key the whole project.
+    pub user: Option<String>,
+    /// Longest time to make a connection.
+    pub connect_timeout: Duration,
+    /// Longest time for one request (a long poll: on top of what it waits).
+    pub request_timeout: Duration,
+    /// How a producer and a reader space their tries.
+    pub backoff: Backoff,
+    /// How long a producer tries one request again before it reports the error.
+    pub retry_for: Duration,
+}
+
+impl ClientConfig {
+    /// That server, without a key, as the default user.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            api_key: None,
+            user: None,
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(30),
+            backoff: Backoff::default(),
+            retry_for: Duration::from_secs(30),
+        }
+    }
+}
+
+impl fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key stays out of logs.
+        f.debug_struct("ClientConfig")
+            .field("url", &self.url)
+            .field("api_key", &self.api_key.as_ref().map(|_| "…"))
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A client of one server. Cheap to clone; clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+    config: Arc<ClientConfig>,
+}
+
+impl Client {
+    /// Checks the configuration; makes no connection yet.
+    pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
+        let invalid = |what: &str| ClientError::Config(what.to_owned());
+        let base = Url::parse(&config.url)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or_else(|| {
+                ClientError::Config(format!(
+                    "{:?} is no address of a server: write it like http://127.0.0.1:7420 (--url or THREADLINE_URL)",
+                    config.url
+                ))
+            })?;
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &config.api_key {
+            // Over a socket the key travels as the name of a subprotocol, which may hold no other characters.
+            if key.is_empty() || !key.bytes().all(is_token) {
+                return Err(invalid("THREADLINE_API_KEY holds characters that no key has: copy it again"));
+            }
+            let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
+                .map_err(|_| invalid("THREADLINE_API_KEY cannot be sent in a header"))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        if let Some(user) = &config.user {
+            let value = HeaderValue::from_str(user)
+                .ok()
+                .filter(|value| !value.is_empty())
+                .ok_or_else(|| invalid("a user id must be visible ASCII to be sent in the header Threadline-User"))?;
+            headers.insert(USER_HEADER, value);
+        }
+        let http = reqwest::Client::builder()
+            .default_headers(headers)
+            .user_agent(concat!("threadline/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(config.connect_timeout)
+            .tcp_nodelay(true)
+            .build()
+            .map_err(|error| ClientError::Config(format!("cannot set up HTTP: {}", causes(&error))))?;
+        Ok(Self { http, base, config: Arc::new(config) })
+    }
+
+    /// What it was made with.
+    pub fn config(&self) -> &ClientConfig {
+        &self.config
+    }
+
+    /// `<base>/v1/<segments>`.
+    pub(super) fn url(&self, segments: &[&str]) -> Result<Url, ClientError> {
+        if let Some(id) = segments.iter().find(|id| matches!(**id, "" | "." | "..")) {
+            // Every URL parser on the way takes these for steps in the path, however they are written.
+            return Err(ClientError::Config(format!("{id:?} cannot be used as an id in a URL")));
+        }
+        let mut url = self.base.clone();
+        url.path_segments_mut()
+            .map_err(|()| ClientError::Config("the address of the server has no path".to_owned()))?
+            .pop_if_empty()
+            .push("v1")
+            .extend(segments);
+        Ok(url)
+    }
+
+    pub(super) fn request(&self, method: Method, url: Url) -> RequestBuilder {
+        self.http.request(method, url).timeout(self.config.request_timeout)
+    }
+
+    /// A request without a time limit: its body takes as long as it takes.
+    pub(super) fn open_request(&self, method: Method, url: Url) -> RequestBuilder {
+        self.http.request(method, url)
+    }
+
+    /// Sends; a refusal becomes a [`ClientError::Problem`].
+    pub(super) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = request.send().await.map_err(|error| self.transport(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = response.bytes().await.map_err(|error| self.transport(&error))?;
+        Err(Problem::from_body(status.as_u16(), retry_after.map(Duration::from_secs), &body).into())
+    }
+
+    /// Sends, and reads the answer.
+    pub(super) async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
+        let response = self.send(request).await?;
+        let status: StatusCode = response.status();
+        let body = response.bytes().await.map_err(|error| self.transport(&error))?;
+        serde_json::from_slice(&body).map_err(|error| {
+            ClientError::Protocol(format!("the answer (status {status}) is not what was asked for: {error}"))
+        })
+    }
+
+    pub(super) fn transport(&self, error: &reqwest::Error) -> ClientError {
+        let (url, cause) = (self.config.url.clone(), causes(error));
+        if error.is_builder() {
+            ClientError::Config(format!("cannot make the request: {cause}"))
+        } else if error.is_connect() {
+            ClientError::Unreachable { url, cause }
+        } else if error.is_timeout() {
+            ClientError::Transport { url, cause: "no answer in time".to_owned() }
+        } else {
+            ClientError::Transport { url, cause }
+        }
+    }
+}
+
+/// Characters of an HTTP token (RFC 9110).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// The innermost cause, which is what the network said; the layers above only say that something failed.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_escaped_and_a_path_is_kept() {
+        let client = Client::new(ClientConfig::new("http://h:1/threads-of/us/")).expect("client");
+        let url = client.url(&["threads", "a/b?c#d%20é"]).expect("url");
+        assert_eq!(url.as_str(), "http://h:1/threads-of/us/v1/threads/a%2Fb%3Fc%23d%2520%C3%A9");
+        for id in ["", ".", ".."] {
+            assert!(matches!(client.url(&["threads", id]), Err(ClientError::Config(_))));
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_work_is_refused() {
+        for url in ["", "127.0.0.1:7420", "ws://h", "http:///"] {
+            assert!(matches!(Client::new(ClientConfig::new(url)), Err(ClientError::Config(_))), "{url}");
+        }
+        let with = |key: &str, user: &str| {
+            let mut config = ClientConfig::new("http://h");
+            config.api_key = Some(key.to_owned());
+            config.user = Some(user.to_owned());
+            Client::new(config)
+        };
+        assert!(with("tl_key-1", "alice").is_ok());
+        assert!(with("a key", "alice").is_err());
+        assert!(with("tl_key-1", "al\nice").is_err());
+        let shown = format!("{:?}", with("tl_secret", "alice"));
+        assert!(!shown.contains("tl_secret"), "{shown}");
+    }
+}
