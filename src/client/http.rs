@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use reqwest::{
     Method, RequestBuilder, Response, StatusCode, Url,
-    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER},
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER},
+    redirect::Policy,
 };
 use serde::de::DeserializeOwned;
 
@@ -95,7 +96,14 @@ impl Client {
                 .ok_or_else(|| invalid("a user id must be visible ASCII to be sent in the header Threadline-User"))?;
             headers.insert(USER_HEADER, value);
         }
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if base.scheme() == "http" {
+            // Loading the machine's certificates takes a while, and nothing here would look at them.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder
+            // A redirect would carry the user, and perhaps the key, to somebody else.
+            .redirect(Policy::none())
             .default_headers(headers)
             .user_agent(concat!("threadline/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(config.connect_timeout)
@@ -140,6 +148,13 @@ impl Client {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
+        }
+        if let Some(location) = response.headers().get(LOCATION).filter(|_| status.is_redirection()) {
+            let location = String::from_utf8_lossy(location.as_bytes());
+            return Err(ClientError::Config(format!(
+                "{} answers that it has moved to {location}: use that address (--url or THREADLINE_URL)",
+                self.config.url
+            )));
         }
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let body = response.bytes().await.map_err(|error| self.transport(&error))?;
