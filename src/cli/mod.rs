@@ -21,7 +21,7 @@ pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
 
 /// A self-hosted, realtime, event-sourced thread platform for AI agents.
 #[derive(Debug, Parser)]
-#[command(name = "threadline", version, max_term_width = 100, arg_required_else_help = true, after_help = HELP)]
+#[command(name = "threadline", version, arg_required_else_help = true, after_help = HELP)]
 pub struct Cli {
     /// Which server to talk to.
     #[command(flatten)]
@@ -51,10 +51,17 @@ Exit codes: 0 done, 1 error, 2 wrong usage";
 #[derive(Debug, Clone, Args)]
 pub struct ConnectArgs {
     /// Address of the server to talk to
-    #[arg(long, global = true, env = "THREADLINE_URL", default_value = "http://127.0.0.1:7420", value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        env = "THREADLINE_URL",
+        default_value = "http://127.0.0.1:7420",
+        value_name = "URL",
+        help_heading = "Server to talk to"
+    )]
     pub url: String,
     /// User to act as [default: the server's default user; with an API key: the whole project]
-    #[arg(long, global = true, env = "THREADLINE_USER", value_name = "ID")]
+    #[arg(long, global = true, env = "THREADLINE_USER", value_name = "ID", help_heading = "Server to talk to")]
     pub user: Option<String>,
 }
 

@@ -27,7 +27,7 @@ pub enum ClientError {
         cause: String,
     },
     /// The connection broke, or the answer did not come in time. The request may have had its effect.
-    #[error("lost the connection to {url} ({cause}). It is safe to try again")]
+    #[error("lost the connection to {url} ({cause}): check that the server is up, and try again")]
     Transport {
         /// The server's address.
         url: String,
@@ -63,6 +63,7 @@ fn closed(code: u16, reason: &str) -> String {
     let name = match code {
         4000 => "draining",
         4001 => "server error",
+        4009 => "nothing was heard of us",
         4008 => "this reader was too slow",
         4500 => "it could not read a frame of ours",
         4501 => "not authorised: check THREADLINE_API_KEY",
@@ -121,6 +122,8 @@ pub struct Problem {
     pub status: u16,
     /// What exactly was wrong.
     pub detail: String,
+    /// What to do, in the server's words.
+    pub help: Option<String>,
     /// Whether the same request can succeed later.
     pub retryable: bool,
     /// How long to wait before that.
@@ -137,6 +140,7 @@ impl Problem {
             _ => None,
         };
         let (kind, slug, title, detail) = (text("type"), text("slug"), text("title"), text("detail"));
+        let help = text("help");
         let number = |value: Option<Value>| value.as_ref().and_then(Value::as_u64);
         let status = number(members.remove("status"));
         let status = status.and_then(|status| u16::try_from(status).ok()).unwrap_or(fallback_status);
@@ -150,6 +154,7 @@ impl Problem {
             detail: detail.unwrap_or_default(),
             retryable: retryable.unwrap_or(matches!(status, 429 | 502 | 503 | 504)),
             retry_after: number(members.remove("retryAfterMs")).map(Duration::from_millis),
+            help,
             slug,
             status,
             facts: members,
@@ -176,7 +181,7 @@ impl Problem {
     }
 
     /// What the person in front of it can do.
-    fn advice(&self) -> Option<&'static str> {
+    fn advice(&self) -> Option<&str> {
         Some(match self.slug.as_str() {
             "unauthorized" | "http-401" => "Set THREADLINE_API_KEY to a key of this server",
             "thread-not-found" => {
@@ -186,8 +191,7 @@ impl Problem {
             "cursor-ahead" => "The log is shorter than the cursor: read it from the beginning, without a cursor",
             "run-active" => "Follow the active run, wait for its end, or stop it",
             "run-fenced" => "The run was ended by the server or by a newer one: start another",
-            _ if self.retryable => "Try again in a moment",
-            _ => return None,
+            _ => return self.help.as_deref().or(self.retryable.then_some("Try again in a moment")),
         })
     }
 }
@@ -199,7 +203,7 @@ impl fmt::Display for Problem {
             write!(f, ": {}", self.detail.trim_end_matches('.'))?;
         }
         if let Some(advice) = self.advice() {
-            write!(f, ". {advice}")?;
+            write!(f, ". {}", advice.trim_end_matches('.'))?;
         }
         Ok(())
     }
@@ -225,13 +229,14 @@ mod tests {
     fn a_problem_keeps_its_facts() {
         let problem = problem(
             json!({"type": "https://threadline.dev/problems/producer-seq-gap", "title": "Gap", "status": 409,
-                   "detail": "expected 3", "retryable": false, "retryAfterMs": 250, "expected": 3}),
+                   "detail": "expected 3", "help": "Send 3.", "retryable": false, "retryAfterMs": 250, "expected": 3}),
             0,
         );
         assert_eq!((problem.slug.as_str(), problem.status, problem.retryable), ("producer-seq-gap", 409, false));
         assert_eq!(problem.retry_after, Some(Duration::from_millis(250)));
         assert_eq!(problem.number("expected"), Some(3));
         assert_eq!(problem.facts.len(), 1);
+        assert_eq!(problem.to_string(), "Gap (409 producer-seq-gap): expected 3. Send 3");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{ClientError, ClientFrame, Events, Hello, ServerFrame, TailItem, TailOptions};
+use super::{ClientError, ClientFrame, EndReason, Events, Hello, ServerFrame, TailItem, TailOptions};
 use crate::domain::Seq;
 
 /// What a frame means to whoever drives the connection.
@@ -35,19 +35,19 @@ pub(super) struct Follow {
     epoch: Option<Arc<str>>,
     /// Hello was seen on this connection.
     open: bool,
-    /// An event was delivered.
-    begun: bool,
+    /// Where a bounded subscription begins is known: after that its events are dense, too.
+    placed: bool,
 }
 
 impl Follow {
     pub(super) fn new(thread: &str, options: TailOptions) -> Self {
         Self {
             thread: thread.into(),
+            placed: options.run.is_none(),
             run: options.run,
             cursor: options.after,
             epoch: options.epoch.map(Arc::from),
             open: false,
-            begun: false,
         }
     }
 
@@ -72,10 +72,7 @@ impl Follow {
             ServerFrame::Hello(hello) if *hello.thread_id == *self.thread => self.hello(hello, out),
             ServerFrame::Events(events) if self.open && events.thread_id == self.thread => self.events(events, out),
             ServerFrame::CaughtUp(position) if self.open && *position.thread_id == *self.thread => {
-                // A subscription that is bounded to a run passes over the events of others.
-                if self.run.is_none() && position.seq > self.cursor {
-                    return Err(self.gap(position.seq + 1));
-                }
+                self.reaches(position.seq)?;
                 out.push_back(TailItem::CaughtUp(self.cursor));
                 Ok(Step::Nothing)
             }
@@ -84,6 +81,9 @@ impl Follow {
                 Ok(Step::Nothing)
             }
             ServerFrame::Ended(ended) if self.open && *ended.thread_id == *self.thread => {
+                if ended.reason == EndReason::RunEnded {
+                    self.reaches(ended.seq.unwrap_or(0))?;
+                }
                 out.push_back(TailItem::Ended { reason: ended.reason });
                 Ok(Step::Done)
             }
@@ -105,6 +105,11 @@ impl Follow {
             _ => self.epoch = Some(hello.epoch.as_str().into()),
         }
         self.open = true;
+        if !self.placed {
+            // The events of other runs, up to the first of this one, are passed over.
+            self.cursor = self.cursor.max(hello.after);
+            self.placed = true;
+        }
         out.push_back(TailItem::Hello { epoch: hello.epoch, tail: hello.tail });
         Ok(Step::Nothing)
     }
@@ -119,13 +124,10 @@ impl Follow {
                 if seq <= self.cursor {
                     continue;
                 }
-                // A run begins where it begins; from there on its events are dense, too.
-                let jumps_to_run = self.run.is_some() && !self.begun;
-                if seq != self.cursor + 1 && !jumps_to_run {
-                    return Err(self.gap(seq));
+                if seq != self.cursor + 1 {
+                    return Err(ClientError::OutOfStep(format!("after seq {} came seq {seq}", self.cursor)));
                 }
                 self.cursor = seq;
-                self.begun = true;
                 step = Step::Progress;
                 let (run_id, at) = (batch.run_id.clone(), batch.at.clone());
                 out.push_back(TailItem::Event { seq, run_id, at, event });
@@ -134,15 +136,21 @@ impl Follow {
         Ok(step)
     }
 
-    fn gap(&self, next: Seq) -> ClientError {
-        ClientError::OutOfStep(format!("after seq {} came seq {next}", self.cursor))
+    /// The server says that everything up to `seq` was sent.
+    fn reaches(&self, seq: Seq) -> Result<(), ClientError> {
+        if seq > self.cursor {
+            return Err(ClientError::OutOfStep(format!(
+                "the server is at seq {seq}, but only {} arrived",
+                self.cursor
+            )));
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::EndReason;
 
     fn follow(after: Seq, run: Option<&str>) -> Follow {
         Follow::new("t", TailOptions { after, run: run.map(str::to_owned), ..TailOptions::default() })
@@ -219,21 +227,22 @@ mod tests {
     }
 
     #[test]
-    fn a_run_begins_where_it_begins_and_is_dense_from_there() {
-        let mut reader = follow(0, Some("r"));
-        let (words, _) = feed(
-            &mut reader,
-            &[
-                HELLO,
-                &events("t", "e", 40, 2),
-                r#"{"caughtUp":{"threadId":"t","epoch":"e","seq":50}}"#,
-                r#"{"ended":{"threadId":"t","epoch":"e","seq":41,"reason":"run-ended"}}"#,
-            ],
-        );
-        assert_eq!(words, ["hello e 4", "40", "41", "caught up 41", "run-ended"]);
-        reader.subscribe();
-        let (_, last) = feed(&mut reader, &[HELLO, &events("t", "e", 43, 1)]);
-        assert!(matches!(last, Err(ClientError::OutOfStep(_))));
+    fn a_run_begins_where_hello_says_and_is_dense_from_there() {
+        let placed = r#"{"hello":{"threadId":"t","epoch":"e","tail":50,"after":39,"runId":"r"}}"#;
+        let end = r#"{"ended":{"threadId":"t","epoch":"e","seq":41,"reason":"run-ended"}}"#;
+        let (words, _) = feed(&mut follow(0, Some("r")), &[placed, &events("t", "e", 40, 2), end]);
+        assert_eq!(words, ["hello e 50", "40", "41", "run-ended"]);
+
+        // What is missing at the start, in the middle or at the end is noticed.
+        for frames in [[&events("t", "e", 41, 1), ""], [&events("t", "e", 40, 1), end]] {
+            let mut reader = follow(0, Some("r"));
+            let frames: Vec<_> = [placed].into_iter().chain(frames).filter(|text| !text.is_empty()).collect();
+            assert!(matches!(feed(&mut reader, &frames).1, Err(ClientError::OutOfStep(_))));
+            reader.subscribe();
+            let skips = r#"{"hello":{"threadId":"t","epoch":"e","tail":50,"after":41,"runId":"r"}}"#;
+            let (_, last) = feed(&mut reader, &[skips, &events("t", "e", 42, 1)]);
+            assert!(matches!(last, Err(ClientError::OutOfStep(_))), "{last:?}");
+        }
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub enum ClientFrame {
     SubscribeFeed {
         /// The last feed position already seen.
         after: u64,
+        /// Whose list, where the principal is a whole project.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        user_id: Option<String>,
     },
     /// Follow it no longer.
     UnsubscribeFeed {},
@@ -181,8 +184,8 @@ impl EndReason {
 pub struct Ended {
     /// The thread.
     pub thread_id: String,
-    /// The cursor at the end.
-    pub seq: Seq,
+    /// The cursor at the end, where the server knows it.
+    pub seq: Option<Seq>,
     /// Why.
     pub reason: EndReason,
 }
@@ -266,6 +269,8 @@ pub enum ServerFrame<E = Box<RawValue>> {
         /// The cursor.
         cursor: u64,
     },
+    /// The subscription of the feed ends.
+    FeedEnded,
     /// Answer to an append.
     Appended(AppendedFrame),
     /// Somebody asked a run that this connection appends to, to stop.

@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use reqwest::{
     Method, RequestBuilder, Response, StatusCode, Url,
-    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER},
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER},
+    redirect::Policy,
 };
 use serde::de::DeserializeOwned;
 
@@ -27,7 +28,8 @@ pub struct ClientConfig {
     pub request_timeout: Duration,
     /// How a producer and a reader space their tries.
     pub backoff: Backoff,
-    /// How long a producer tries one request again before it reports the error.
+    /// How long a producer tries one request again before it reports the error; longer than one request may
+    /// take, or a request that hangs is never repeated.
     pub retry_for: Duration,
 }
 
@@ -41,7 +43,7 @@ impl ClientConfig {
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(30),
             backoff: Backoff::default(),
-            retry_for: Duration::from_secs(30),
+            retry_for: Duration::from_secs(90),
         }
     }
 }
@@ -80,12 +82,10 @@ impl Client {
             })?;
         let mut headers = HeaderMap::new();
         if let Some(key) = &config.api_key {
-            // Over a socket the key travels as the name of a subprotocol, which may hold no other characters.
-            if key.is_empty() || !key.bytes().all(is_token) {
-                return Err(invalid("THREADLINE_API_KEY holds characters that no key has: copy it again"));
-            }
             let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
-                .map_err(|_| invalid("THREADLINE_API_KEY cannot be sent in a header"))?;
+                .ok()
+                .filter(|_| !key.is_empty())
+                .ok_or_else(|| invalid("the API key (THREADLINE_API_KEY) must be visible ASCII: copy it again"))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
@@ -96,7 +96,14 @@ impl Client {
                 .ok_or_else(|| invalid("a user id must be visible ASCII to be sent in the header Threadline-User"))?;
             headers.insert(USER_HEADER, value);
         }
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if base.scheme() == "http" {
+            // Loading the machine's certificates takes a while, and nothing here would look at them.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder
+            // A redirect would carry the user, and perhaps the key, to somebody else.
+            .redirect(Policy::none())
             .default_headers(headers)
             .user_agent(concat!("threadline/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(config.connect_timeout)
@@ -142,6 +149,13 @@ impl Client {
         if status.is_success() {
             return Ok(response);
         }
+        if let Some(location) = response.headers().get(LOCATION).filter(|_| status.is_redirection()) {
+            let location = String::from_utf8_lossy(location.as_bytes());
+            return Err(ClientError::Config(format!(
+                "{} answers that it has moved to {location}: use that address (--url or THREADLINE_URL)",
+                self.config.url
+            )));
+        }
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let body = response.bytes().await.map_err(|error| self.transport(&error))?;
         Err(Problem::from_body(status.as_u16(), retry_after.map(Duration::from_secs), &body).into())
@@ -171,9 +185,9 @@ impl Client {
     }
 }
 
-/// Characters of an HTTP token (RFC 9110).
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+/// Whether a text is an HTTP token (RFC 9110), as the name of a subprotocol must be.
+pub(super) fn is_token(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 /// The innermost cause, which is what the network said; the layers above only say that something failed.
@@ -211,7 +225,9 @@ mod tests {
             Client::new(config)
         };
         assert!(with("tl_key-1", "alice").is_ok());
-        assert!(with("a key", "alice").is_err());
+        assert!(with("base64/key+==", "alice").is_ok());
+        assert!(with("a\nkey", "alice").is_err());
+        assert!(with("", "alice").is_err());
         assert!(with("tl_key-1", "al\nice").is_err());
         let shown = format!("{:?}", with("tl_secret", "alice"));
         assert!(!shown.contains("tl_secret"), "{shown}");

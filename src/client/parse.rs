@@ -11,7 +11,7 @@ use serde::{
 };
 
 use super::{
-    ClientError, FeedEntry, Problem, Run,
+    ClientError, FeedEntry, Problem,
     frame::{ServerFrame, TailMark},
 };
 
@@ -59,8 +59,8 @@ impl<'de, E: Deserialize<'de>> Visitor<'de> for FrameVisitor<E> {
                 "fellBehind" => ServerFrame::FellBehind(map.next_value()?),
                 "ended" => ServerFrame::Ended(map.next_value()?),
                 "stopRequested" => ServerFrame::StopRequested(map.next_value()?),
-                "stopping" => ServerFrame::Stopping(map.next_value::<WithRun>()?.run),
-                "alive" => ServerFrame::Alive(map.next_value::<WithRun>()?.run),
+                "stopping" => ServerFrame::Stopping(map.next_value()?),
+                "alive" => ServerFrame::Alive(map.next_value()?),
                 "error" => ServerFrame::Error(Box::new(Problem::from_members(map.next_value()?, 0))),
                 "welcome" => {
                     let Welcome { protocol, heartbeat_seconds } = map.next_value()?;
@@ -80,6 +80,10 @@ impl<'de, E: Deserialize<'de>> Visitor<'de> for FrameVisitor<E> {
                 }
                 "feedHello" => ServerFrame::FeedHello { cursor: map.next_value::<Cursor>()?.cursor },
                 "feedCaughtUp" => ServerFrame::FeedCaughtUp { cursor: map.next_value::<Cursor>()?.cursor },
+                "feedEnded" => {
+                    map.next_value::<IgnoredAny>()?;
+                    ServerFrame::FeedEnded
+                }
                 "pong" => {
                     map.next_value::<IgnoredAny>()?;
                     ServerFrame::Pong
@@ -93,11 +97,6 @@ impl<'de, E: Deserialize<'de>> Visitor<'de> for FrameVisitor<E> {
         }
         Ok(members)
     }
-}
-
-#[derive(Deserialize)]
-struct WithRun {
-    run: Box<Run>,
 }
 
 #[derive(Deserialize)]
@@ -197,6 +196,15 @@ mod tests {
             parse(&format!(r#"{{"appended":{appended}}}"#)),
             ServerFrame::Appended(appended) if appended.last_seq == 2 && appended.stop_requested
         ));
+        let run = r#"{"threadId":"t","runId":"r","agentId":null,"status":"running","errorCode":null,"errorMessage":null,
+            "firstSeq":1,"lastSeq":0,"producerSeq":0,"startedAt":"-","endedAt":null,"leaseUntil":null,"stopRequested":true}"#;
+        assert!(matches!(parse(&format!(r#"{{"stopping":{run}}}"#)), ServerFrame::Stopping(run) if run.run_id == "r"));
+        assert!(matches!(parse(&format!(r#"{{"alive":{run}}}"#)), ServerFrame::Alive(run) if run.stop_requested));
+        assert!(matches!(
+            parse(r#"{"id":"3","ended":{"threadId":"t","reason":"unsubscribed"}}"#),
+            ServerFrame::Ended(ended) if ended.reason == EndReason::Unsubscribed && ended.seq.is_none()
+        ));
+        assert!(matches!(parse(r#"{"feedEnded":{}}"#), ServerFrame::FeedEnded));
         assert!(matches!(parse(r#"{"pong":{}}"#), ServerFrame::Pong));
         assert!(matches!(parse(r#"{"something":{"new":[1]}}"#), ServerFrame::Unknown));
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
@@ -16,6 +16,9 @@ use crate::domain::{NewEvents, RunId, Seq, limits::DEFAULT_LEASE};
 
 /// A failed heartbeat is repeated after at most this time, not at the next beat.
 const FAILED_BEAT: Duration = Duration::from_secs(1);
+
+/// Heartbeats come no closer than this, whatever was asked for.
+const FASTEST_BEAT: Duration = Duration::from_millis(1);
 
 /// How to begin a run.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +65,7 @@ impl Client {
         if started.run.stop_requested || !started.run.status.is_active() {
             target.stop.cancel();
         }
-        let every = options.heartbeat.unwrap_or(lease / 3);
+        let every = options.heartbeat.unwrap_or(lease / 3).max(FASTEST_BEAT);
         let heartbeat = AbortOnDropHandle::new(tokio::spawn(beat(target.clone(), every)));
         let next = options.producer_seq.unwrap_or(started.run.producer_seq + 1);
         Ok(Producer { target, started, next, pending: None, terminal: false, _heartbeat: heartbeat })
@@ -261,7 +264,13 @@ async fn beat(target: Arc<Target>, every: Duration) {
             due = target.heard() + every;
             continue;
         }
-        match target.client.heartbeat(&target.thread, &target.run, Some(target.lease)).await {
+        // A beat that hangs must not outlast the lease.
+        let request = target.client.heartbeat(&target.thread, &target.run, Some(target.lease));
+        let Ok(answer) = timeout(target.lease / 3, request).await else {
+            due = Instant::now();
+            continue;
+        };
+        match answer {
             Ok(run) => {
                 target.was_heard(sent);
                 if run.stop_requested {

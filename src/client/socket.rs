@@ -14,14 +14,20 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async_with_config,
     tungstenite::{
-        Error as WsError, Message, Utf8Bytes, client::IntoClientRequest, handshake::client::Request,
-        http::header::SEC_WEBSOCKET_PROTOCOL, protocol::WebSocketConfig,
+        Error as WsError, Message, Utf8Bytes,
+        client::IntoClientRequest,
+        handshake::client::Request,
+        http::{
+            HeaderValue,
+            header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL},
+        },
+        protocol::WebSocketConfig,
     },
 };
 
 use super::{
     Client, ClientError, ClientFrame, Problem, ServerFrame,
-    http::{USER_HEADER, causes},
+    http::{USER_HEADER, causes, is_token},
 };
 use crate::domain::limits::{HEARTBEAT_INTERVAL, MAX_BATCH_BYTES};
 
@@ -108,13 +114,19 @@ impl Client {
         let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
         url.set_scheme(scheme).map_err(|()| unusable())?;
         let mut request = url.as_str().into_client_request().map_err(|_| unusable())?;
-        let protocols = match &self.config().api_key {
-            Some(key) => format!("{PROTOCOL}, bearer.{key}"),
-            None => PROTOCOL.to_owned(),
+        let secret = |text: String| -> Result<HeaderValue, ClientError> {
+            let mut value: HeaderValue = text.parse().map_err(|_| unusable())?;
+            value.set_sensitive(true);
+            Ok(value)
         };
-        let mut protocols: reqwest::header::HeaderValue = protocols.parse().map_err(|_| unusable())?;
-        protocols.set_sensitive(true);
-        request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, protocols);
+        let mut protocols = PROTOCOL.to_owned();
+        match &self.config().api_key {
+            Some(key) if is_token(key) => protocols.push_str(&format!(", bearer.{key}")),
+            // A key of other characters cannot be the name of a subprotocol.
+            Some(key) => drop(request.headers_mut().insert(AUTHORIZATION, secret(format!("Bearer {key}"))?)),
+            None => {}
+        }
+        request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, secret(protocols)?);
         if let Some(user) = &self.config().user {
             request.headers_mut().insert(USER_HEADER, user.parse().map_err(|_| unusable())?);
         }

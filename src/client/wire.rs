@@ -89,8 +89,9 @@ impl RunStatus {
 pub struct Run {
     /// Its id, unique in the thread for ever.
     pub run_id: String,
-    /// Its thread.
-    pub thread_id: String,
+    /// Its thread, where the answer says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
     /// Its agent.
     pub agent_id: Option<String>,
     /// Where it stands.
@@ -134,7 +135,7 @@ pub struct Appended {
     pub first_seq: Seq,
     /// Seq of the batch's last event.
     pub last_seq: Seq,
-    /// Number of the run's newest stored event.
+    /// Number of the newest stored event.
     pub producer_seq: u64,
     /// The incarnation of the thread's log.
     pub epoch: String,

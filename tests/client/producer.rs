@@ -13,7 +13,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use futures_util::stream;
+use futures_util::{FutureExt, stream};
 use serde_json::{Value, json};
 use threadline::{
     client::{Client, ClientError, Producer, RunOptions, RunStatus},
@@ -142,6 +142,17 @@ async fn a_batch_without_an_answer_is_kept_until_it_is_flushed() {
     assert_eq!(fake.next().await, FIRST_TWO);
     assert_eq!(producer.flush().await.expect("nothing to do"), None);
     assert_eq!(producer.next_producer_seq(), 3);
+}
+
+#[tokio::test]
+async fn an_append_that_is_dropped_half_way_can_be_flushed() {
+    let mut fake = Fake::start(vec![started(), appended(2, false)]).await;
+    let client = fake.server.client();
+    let mut producer = fake.producer(&client, RunOptions::default()).await;
+    assert!(producer.append(two()).now_or_never().is_none());
+    assert!(matches!(producer.append(two()).await, Err(ClientError::Unanswered)));
+    assert!(producer.flush().await.expect("appended").is_some());
+    assert_eq!(fake.next().await, FIRST_TWO);
 }
 
 #[tokio::test]

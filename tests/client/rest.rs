@@ -7,7 +7,7 @@ use axum::{
     body::Bytes,
     extract::Request,
     http::{StatusCode, header::CONTENT_TYPE},
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Redirect, Response},
 };
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json, value::RawValue};
@@ -149,6 +149,11 @@ async fn refusals_and_foreign_answers() {
     let (server, _sent) = answering(200, json!({"hello": "world"})).await;
     let error = server.client().thread("t").await.expect_err("no thread");
     assert!(matches!(error, ClientError::Protocol(_)), "{error:?}");
+
+    let moved = async |_: Request| Redirect::permanent("https://elsewhere.example/");
+    let server = Server::start(Router::new().fallback(moved)).await;
+    let error = server.client().thread("t").await.expect_err("moved");
+    assert!(matches!(&error, ClientError::Config(text) if text.contains("https://elsewhere.example/")), "{error:?}");
 
     let client = Client::new(ClientConfig::new(nobody().await)).expect("a client");
     let error = client.thread("t").await.expect_err("nobody there");

@@ -2,7 +2,7 @@
 
 use axum::{Json, Router, http::StatusCode, routing::get};
 use serde_json::{json, value::RawValue};
-use threadline::client::{Client, ClientError, ClientFrame, ServerFrame, event_array};
+use threadline::client::{Client, ClientConfig, ClientError, ClientFrame, ServerFrame, event_array};
 
 use super::support::*;
 
@@ -22,6 +22,14 @@ async fn key_and_user_travel_with_the_upgrade() {
     assert_eq!(headers["sec-websocket-protocol"], "threadline.v1, bearer.tl_key");
     assert_eq!(headers["threadline-user"], "alice");
     socket.close().await.expect("closed");
+
+    let (server, mut seen) = socket_server(|_, _| Vec::new()).await;
+    let mut config = server.config();
+    config.api_key = Some("base64/key==".into());
+    Client::new(config).expect("a client").socket().await.expect("a socket");
+    let Some(Seen::Headers(headers)) = seen.recv().await else { panic!("no headers") };
+    assert_eq!(headers["authorization"], "Bearer base64/key==");
+    assert_eq!(headers["sec-websocket-protocol"], "threadline.v1");
 }
 
 #[tokio::test]
@@ -75,4 +83,15 @@ async fn something_else_than_threadline_is_told_apart() {
     let elsewhere = Server::start(Router::new()).await;
     let error = elsewhere.client().socket().await.expect_err("no socket");
     assert!(!error.is_retryable(), "{error:?}");
+}
+
+#[tokio::test]
+async fn https_is_spoken_and_a_server_without_it_is_an_error() {
+    let url = nobody().await.replace("http:", "https:");
+    let client = Client::new(ClientConfig::new(url)).expect("a client");
+    assert!(matches!(client.socket().await, Err(ClientError::Unreachable { .. })));
+    let (server, _seen) = socket_server(|_, _| Vec::new()).await;
+    let client = Client::new(ClientConfig::new(server.url.replace("http:", "https:"))).expect("a client");
+    assert!(matches!(client.socket().await, Err(ClientError::Unreachable { .. })));
+    assert!(matches!(client.thread("t").await, Err(ClientError::Unreachable { .. })));
 }

@@ -149,7 +149,7 @@ pub fn caught_up(seq: u64) -> Value {
 }
 
 pub fn ended(reason: &str) -> Value {
-    json!({"ended": {"threadId": "t", "epoch": "e", "seq": 6, "reason": reason}})
+    json!({"ended": {"threadId": "t", "epoch": "e", "seq": null, "reason": reason}})
 }
 
 pub fn problem(slug: &str, status: u16, retryable: bool) -> Value {

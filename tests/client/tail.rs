@@ -148,7 +148,7 @@ async fn a_refusal_that_passes_is_waited_out() {
 #[tokio::test]
 async fn a_bounded_subscription_ends_with_its_run() {
     let (server, mut seen) =
-        socket_server(|_, _| vec![Act::Send(hello(0)), Act::Send(events(5, 6)), Act::Send(ended("run-ended"))]).await;
+        socket_server(|_, _| vec![Act::Send(hello(4)), Act::Send(events(5, 6)), Act::Send(ended("run-ended"))]).await;
     let mut tail = server.client().tail("t", TailOptions { run: Some("r".into()), ..TailOptions::default() });
     let (seqs, rest) = seqs(&mut tail).await;
     assert_eq!(seqs, [5, 6]);
