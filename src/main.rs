@@ -19,8 +19,8 @@ async fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         Command::Serve(args) => serve(args).await,
-        Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, args).await),
-        Command::Threads(args) => cli::report(cli::threads::run(&cli.connect, args).await),
+        Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, &args).await),
+        Command::Threads(args) => cli::report(cli::threads::run(&cli.connect, &args).await),
         Command::Openapi => {
             println!("{}", native::openapi_text());
             ExitCode::SUCCESS

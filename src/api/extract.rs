@@ -27,7 +27,10 @@ impl FromRequestParts<ApiState> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
         let user = match parts.headers.get(USER_HEADER) {
-            Some(user) => Some(user.to_str().map_err(|_| AuthError::BadUser(IdError::ControlCharacter))?),
+            // Ids are UTF-8, and so is this header, whatever else headers are.
+            Some(user) => {
+                Some(std::str::from_utf8(user.as_bytes()).map_err(|_| AuthError::BadUser(IdError::ControlCharacter))?)
+            }
             None => None,
         };
         let key = bearer(&parts.headers).or_else(|| socket_bearer(&parts.headers));

@@ -40,10 +40,11 @@ Examples:
 
 Environment:
   THREADLINE_URL      The server that `tail` and `threads` talk to
-  THREADLINE_API_KEY  The API key; not needed for a local server without keys
+  THREADLINE_API_KEY  The API key: `serve` then lets in only those who send it, and the other commands send it
   THREADLINE_USER     The user to act as
   THREADLINE_LISTEN   Where `serve` listens
   THREADLINE_DATA     Where `serve` keeps its data
+  THREADLINE_LOG      What `serve` logs: error, warn, info (default), debug; THREADLINE_LOG_FORMAT=json for machines
 
 Exit codes: 0 done, 1 error, 2 wrong usage";
 

@@ -1,4 +1,4 @@
-//! Identifiers. Opaque strings of 1–256 bytes without control characters, made by clients or by Threadline (UUIDv7).
+//! Identifiers. Opaque strings of 1–256 bytes without control characters (not `.` or `..`), made by clients or by Threadline (UUIDv7).
 
 use std::{fmt, sync::Arc};
 
@@ -18,6 +18,9 @@ pub enum IdError {
     /// The text holds a control character.
     #[error("an id must not hold control characters")]
     ControlCharacter,
+    /// The text is `.` or `..`, which no URL can carry as a path segment (RFC 3986, section 5.2.4).
+    #[error("an id must not be \".\" or \"..\"")]
+    DotSegment,
 }
 
 fn check(text: &str) -> Result<(), IdError> {
@@ -27,6 +30,8 @@ fn check(text: &str) -> Result<(), IdError> {
         Err(IdError::TooLong)
     } else if text.chars().any(char::is_control) {
         Err(IdError::ControlCharacter)
+    } else if matches!(text, "." | "..") {
+        Err(IdError::DotSegment)
     } else {
         Ok(())
     }
@@ -149,6 +154,7 @@ mod tests {
     #[test]
     fn ids_are_checked_at_the_edge() {
         assert_eq!(ThreadId::new(""), Err(IdError::Empty));
+        assert_eq!(ThreadId::new(".."), Err(IdError::DotSegment));
         assert_eq!(ThreadId::new("a\nb"), Err(IdError::ControlCharacter));
         assert_eq!(ThreadId::new("é".repeat(128)).map(|id| id.as_str().len()), Ok(256));
         assert_eq!(ThreadId::new("a".repeat(257)), Err(IdError::TooLong));
