@@ -75,4 +75,12 @@ contract! {
         deletions_are_fed
         a_thread_made_again_by_another_user_leaves_the_deletion_alone
         dirty_feeds_are_found;
+    concurrent:
+        a_start_races_the_last_appends
+        closes_race_appends
+        a_batch_commits_beside_a_concurrent_close
+        readers_see_a_growing_log_without_a_seam
+        cancelled_callers_leave_nothing_half_done
+        creates_race_for_one_id
+        pumps_race_each_other;
 }

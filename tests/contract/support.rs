@@ -20,7 +20,9 @@ pub const LEASE: Duration = Duration::from_secs(20);
 pub struct Env {
     pub store: DynStore,
     pub clock: Clock,
-    _dir: Option<TempDir>,
+    /// Goes with the store.
+    #[allow(dead_code)]
+    pub dir: Option<TempDir>,
 }
 
 pub fn clock() -> Clock {
@@ -99,13 +101,13 @@ pub fn run_error() -> NewEvents {
 impl Env {
     pub fn memory() -> Self {
         let clock = clock();
-        Self { store: Arc::new(MemoryStore::new(clock.clone())), clock, _dir: None }
+        Self { store: Arc::new(MemoryStore::new(clock.clone())), clock, dir: None }
     }
 
     pub async fn sqlite() -> Self {
         let (clock, dir) = (clock(), tempfile::tempdir().expect("temp dir"));
         let store = SqliteStore::open(dir.path(), clock.clone()).await.expect("opens");
-        Self { store: Arc::new(store), clock, _dir: Some(dir) }
+        Self { store: Arc::new(store), clock, dir: Some(dir) }
     }
 
     pub async fn create(&self, id: &str) -> Thread {
