@@ -346,7 +346,12 @@ pub trait LogStore: Send + Sync {
     /// Appends to many threads in one commit; at most one entry per thread. Answers in order.
     ///
     /// `None`: this entry did not match its head (thread gone, fence foreign, producer_seq not the next one, or the
-    /// run was asked to stop [`crate::domain::limits::STOP_GRACE`] ago) and changed nothing. It has no bearing on the others.
+    /// run was asked to stop [`crate::domain::limits::STOP_GRACE`] ago) and changed nothing. It has no bearing on the
+    /// others.
+    ///
+    /// An error means that nothing of the batch is known to be in. A back-end that has to give up on single entries
+    /// of a batch (no room for a large one) answers `None` for them as well, and with the error once such an entry
+    /// is asked alone: an entry that got `None` is to be asked again by itself before it is called stale.
     async fn append(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>>;
 
     /// Reads a page; `None` if there is no such thread (any more).

@@ -1,0 +1,254 @@
+//! Random operations on the reference and on SQLite with one clock: every answer must be the same.
+//!
+//! `CONTRACT_SEED=n` runs one seed alone.
+
+use std::time::Duration;
+
+use threadline::{
+    domain::{Fence, NameSource, Thread, ThreadKey, ThreadPatch},
+    store::{Append, Beat, ListOrder, ListThreads, ReadFrom, StartOutcome, StartRun},
+};
+
+use crate::support::*;
+
+/// A small generator: the same numbers for the same seed, everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.roll(100) < percent
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.roll(from.len() as u64) as usize]
+    }
+}
+
+/// Epochs are random in each store: everything else of an answer is compared as text.
+fn text(answer: &impl std::fmt::Debug) -> String {
+    let mut text = format!("{answer:?}");
+    while let Some(at) = text.find("Epoch(") {
+        let end = text[at..].find(')').map_or(text.len(), |end| at + end + 1);
+        text.replace_range(at..end, "E");
+    }
+    // Made on the first use by a reader, and no part of an answer.
+    text.replace("encoded: OnceLock(<uninit>)", "")
+}
+
+/// Asks both, compares, gives the reference's answer.
+macro_rules! both {
+    ($envs:expr, $what:expr, |$env:ident| $ask:expr) => {{
+        let first = {
+            let $env = &$envs.0;
+            $ask
+        };
+        let second = {
+            let $env = &$envs.1;
+            $ask
+        };
+        assert_eq!(text(&first), text(&second), "{}", $what);
+        first
+    }};
+}
+
+fn some_events(dice: &mut Dice) -> threadline::domain::NewEvents {
+    let count = if dice.chance(5) { 200 } else { 1 + dice.roll(4) };
+    let mut lines: Vec<String> = (0..count)
+        .map(|n| format!("{{\"type\":\"X\",\"n\":{n},\"pad\":\"{}\"}}", "é\\n".repeat(dice.roll(20) as usize)))
+        .collect();
+    match dice.roll(12) {
+        0 => lines.push("{\"type\":\"RUN_FINISHED\"}".into()),
+        1 => lines.push("{\"type\":\"RUN_ERROR\",\"message\":\"it \\\"broke\\\"\"}".into()),
+        _ => {}
+    }
+    ndjson(&lines.join("\n"))
+}
+
+async fn history(seed: u64, steps: usize) {
+    let clock = clock();
+    let dir = tempfile::tempdir().expect("temp dir");
+    let sqlite = threadline::store::sqlite::SqliteStore::open(dir.path(), clock.clone()).await.expect("opens");
+    let memory = threadline::store::memory::MemoryStore::new(clock.clone());
+    let envs = (
+        Env { store: std::sync::Arc::new(memory), clock: clock.clone(), ..Env::memory() },
+        Env { store: std::sync::Arc::new(sqlite), clock: clock.clone(), ..Env::memory() },
+    );
+    let mut dice = Dice(seed);
+    let ids = ["a", "b", "c", "d"];
+    let runs = ["r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"];
+    let mut old: Vec<ThreadKey> = vec![ThreadKey(404)];
+    for step in 0..steps {
+        let at = format!("seed {seed}, step {step}");
+        let id = *dice.pick(&ids);
+        let thread: Option<Thread> = both!(envs, at, |env| env.get(id).await);
+        let key = match &thread {
+            Some(thread) if !dice.chance(4) => thread.key,
+            _ => *dice.pick(&old),
+        };
+        let head = both!(envs, at, |env| env.store.heads(&[key]).await.expect("heads")).pop();
+        let fence = head.as_ref().map_or(Fence(1), |head| head.fence);
+        let run = *dice.pick(&runs);
+        match dice.roll(22) {
+            0 | 1 => {
+                let mut new = new_thread(id, if dice.chance(50) { "u" } else { "v" });
+                new.agent = dice.chance(30).then(|| agent("a"));
+                new.name = dice.chance(30).then(|| "näme".into());
+                let (made, _) = both!(envs, at, |env| env.store.create_thread(new.clone()).await.expect("creates"));
+                old.push(made.key);
+            }
+            2 if dice.chance(25) => {
+                both!(envs, at, |env| env.store.delete_thread(key).await.expect("deletes"));
+            }
+            2 | 3 => {
+                let version = thread.as_ref().map_or(1, |thread| thread.version) - i64::from(dice.chance(20));
+                let patch = ThreadPatch {
+                    name: dice.chance(50).then(|| dice.chance(70).then(|| ("n".into(), NameSource::Auto))),
+                    metadata: dice.chance(50).then(|| "{\"x\":[]}".into()),
+                    archived: dice.chance(30).then(|| dice.chance(50)),
+                };
+                both!(envs, at, |env| env.store.edit_thread(key, version, patch.clone()).await.expect("edits"));
+            }
+            4..=6 => {
+                let stale = dice.chance(20);
+                let closing = head.as_ref().filter(|_| dice.chance(70)).map(|head| {
+                    let mut closing = closing(head, dice.chance(80).then(run_error));
+                    closing.tail += u64::from(stale);
+                    closing
+                });
+                let whole = dice.chance(20).then(finished);
+                let lease = Duration::from_millis(dice.roll(30_000));
+                let start = StartRun { closing, whole, lease, agent: Some(agent("a")), ..start_run(key, run) };
+                let outcome = both!(envs, at, |env| env.store.start(start.clone()).await.expect("starts"));
+                if let StartOutcome::Started(started) = outcome {
+                    assert!(started.head.fence > fence || head.is_none(), "{at}");
+                }
+            }
+            7..=12 => {
+                let mut batch = Vec::new();
+                for id in ids {
+                    if !dice.chance(60) {
+                        continue;
+                    }
+                    let Some(thread) = both!(envs, at, |env| env.get(id).await) else { continue };
+                    let head = envs.0.head(thread.key).await;
+                    let next = head.active.map_or(1, |active| active.producer_seq + 1);
+                    let producer_seq = match dice.roll(8) {
+                        0 => Some(dice.roll(6)),
+                        1 | 2 => None,
+                        _ => Some(next),
+                    };
+                    let fence = Fence(head.fence.0 - i64::from(dice.chance(8)));
+                    batch.push(Append { key: thread.key, fence, producer_seq, events: some_events(&mut dice) });
+                }
+                both!(envs, at, |env| env.store.append(&batch).await.expect("appends"));
+            }
+            13 => {
+                if let Some(head) = &head {
+                    let mut closing = closing(head, dice.chance(80).then(run_error));
+                    closing.tail += u64::from(dice.chance(20));
+                    let if_due = dice.chance(50);
+                    both!(envs, at, |env| env.store.close(key, closing.clone(), if_due).await.expect("closes"));
+                }
+            }
+            14 => {
+                let lease = dice.chance(40).then(|| Duration::from_millis(dice.roll(60_000)));
+                let fence = Fence(fence.0 - i64::from(dice.chance(20)));
+                let beats = [Beat { key, fence, lease }, Beat { key: *dice.pick(&old), fence, lease: None }];
+                both!(envs, at, |env| env.store.heartbeat(&beats).await.expect("beats"));
+            }
+            15 => {
+                both!(envs, at, |env| env.store.request_stop(key, &run_id(run)).await.expect("stops"));
+            }
+            16 if dice.chance(50) => {
+                both!(envs, at, |env| env.store.release(key, fence).await.expect("releases"));
+            }
+            16 | 17 => clock.advance(Duration::from_millis(dice.roll(12_000))),
+            18 => {
+                both!(envs, at, |env| env.store.seal(key).await.expect("seals"));
+            }
+            19 => {
+                both!(envs, at, |env| env.store.pump_feed(&project(), &user("u")).await.expect("pumps"));
+                if dice.chance(50) {
+                    let _more = envs.1.store.purge(1 + dice.roll(20) as usize).await.expect("purges");
+                }
+            }
+            _ => {
+                let cursor = dice.roll(head.map_or(1, |head| head.tail) + 3);
+                let max = 1 + dice.roll(40) as usize;
+                // Rows may be cut differently, events not.
+                let page = |page: Option<threadline::store::LogPage>| {
+                    page.map(|page| {
+                        let flat = page.slice.events().map(|(seq, event, batch)| {
+                            (seq, String::from_utf8_lossy(event).into_owned(), batch.run.clone(), batch.at)
+                        });
+                        (page.head, flat.collect::<Vec<_>>())
+                    })
+                };
+                for from in [ReadFrom::After(cursor), ReadFrom::Before(cursor)] {
+                    both!(envs, at, |env| page(env.store.read(key, from, max).await.expect("reads")));
+                }
+            }
+        }
+        if step % 25 == 24 {
+            compare(&envs, &mut dice, &at, &old).await;
+        }
+    }
+    compare(&envs, &mut dice, &format!("seed {seed}, end"), &old).await;
+}
+
+/// Everything that can be seen.
+async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey]) {
+    for name in ["u", "v"] {
+        for order in [ListOrder::Recent, ListOrder::Created] {
+            let mut after = None;
+            let limit = 1 + dice.roll(3) as usize;
+            let agent = dice.chance(20).then(|| agent("a"));
+            loop {
+                let list = ListThreads {
+                    user: user(name),
+                    order,
+                    after: after.clone(),
+                    agent: agent.clone(),
+                    include_archived: limit == 2,
+                    ..list(limit)
+                };
+                let page = both!(envs, at, |env| env.store.list_threads(list.clone()).await.expect("lists"));
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        let (after, limit) = (dice.roll(10), 1 + dice.roll(10) as usize);
+        both!(envs, at, |env| env.store.feed(&project(), &user(name), after, limit).await.expect("feed"));
+    }
+    both!(envs, at, |env| env.store.dirty_feeds(10).await.expect("dirty"));
+    both!(envs, at, |env| {
+        let mut due = env.store.due(100).await.expect("due");
+        due.sort_by_key(|due| due.key);
+        due
+    });
+    for key in keys {
+        both!(envs, at, |env| env.store.runs(*key, None, 100).await.expect("runs"));
+        let heads = both!(envs, at, |env| env.store.heads(&[*key]).await.expect("heads"));
+        if !heads.is_empty() {
+            both!(envs, at, |env| env.log(*key).await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_reference_and_sqlite_answer_alike() {
+    let seeds = match std::env::var("CONTRACT_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        Some(seed) => seed..seed + 1,
+        None => 0..8,
+    };
+    for seed in seeds {
+        history(seed, 500).await;
+    }
+}

@@ -1,0 +1,86 @@
+//! The contract of the store port. Every test runs on every back-end.
+
+mod concurrent;
+mod differential;
+mod feed;
+mod log;
+mod runs;
+mod sqlite;
+mod support;
+mod threads;
+
+/// Runs each test on each back-end.
+macro_rules! contract {
+    ($($module:ident: $($test:ident)+;)+) => {
+        mod memory {
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                crate::$module::$test(crate::support::Env::memory()).await;
+            })+)+
+        }
+        mod on_sqlite {
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                crate::$module::$test(crate::support::Env::sqlite().await).await;
+            })+)+
+        }
+    };
+}
+
+contract! {
+    threads:
+        a_create_is_made_once
+        a_thread_belongs_to_its_project_and_user
+        lists_are_ordered_and_paged
+        lists_can_leave_out_and_pick
+        a_list_and_its_feed_miss_no_thread_that_jumps
+        an_edit_needs_the_version_it_saw
+        a_deleted_thread_is_gone_at_once
+        a_deleted_thread_is_purged_in_chunks
+        a_thread_made_again_is_another_one;
+    runs:
+        a_start_gives_the_thread_to_one_run
+        a_start_repeated_is_the_same_run
+        a_lapsed_run_is_closed_by_the_next_start
+        a_closing_that_saw_too_little_changes_nothing
+        a_released_run_may_go_on_until_the_next_start
+        a_run_without_events_is_abandoned
+        a_close_compares_and_sets
+        a_close_if_due_asks_the_clock
+        a_stop_is_remembered_once
+        a_heartbeat_extends_the_lease
+        a_lease_can_be_made_shorter
+        runs_that_are_due_are_found
+        a_whole_run_is_one_commit
+        run_records_are_kept_and_paged;
+    log:
+        appends_are_dense
+        an_append_answers_with_the_head_after_it
+        an_append_must_fit_the_producer_seq
+        a_retry_long_after_changes_nothing
+        the_terminal_event_frees_the_thread_in_its_commit
+        a_terminal_error_is_recorded
+        a_stale_writer_is_refused
+        a_batch_of_many_threads_fails_only_for_the_stale
+        a_thread_named_twice_in_a_batch_is_taken_in_order
+        pages_have_every_cursor_both_ways
+        pages_are_bounded_but_never_empty
+        sealing_changes_nothing_for_readers
+        sealing_goes_across_runs_and_around_large_rows
+        heads_are_read_in_one_go
+        bytes_come_back_as_they_went_in;
+    feed:
+        the_feed_keeps_the_newest_change_of_each_thread
+        a_feed_resumes_from_any_cursor
+        deletions_are_fed
+        a_thread_made_again_by_another_user_leaves_the_deletion_alone
+        dirty_feeds_are_found;
+    concurrent:
+        a_start_races_the_last_appends
+        closes_race_appends
+        a_batch_commits_beside_a_concurrent_close
+        readers_see_a_growing_log_without_a_seam
+        cancelled_callers_leave_nothing_half_done
+        creates_race_for_one_id
+        pumps_race_each_other;
+}

@@ -1,0 +1,344 @@
+//! Runs: one at a time, each ended once, judged by the store's clock.
+
+use std::time::Duration;
+
+use threadline::{
+    domain::{Fence, RunStatus, limits::STOP_GRACE},
+    store::{Beat, CloseOutcome, StartOutcome, StopOutcome},
+};
+
+use crate::support::*;
+
+pub async fn a_start_gives_the_thread_to_one_run(env: Env) {
+    let thread = env.create("t").await;
+    env.clock.advance(Duration::from_millis(5));
+    let mut start = start_run(thread.key, "r1");
+    start.agent = Some(agent("a"));
+    let started = env.started(start).await;
+    assert_eq!((started.run.status, started.run.first_seq, started.run.producer_seq), (RunStatus::Running, 1, 0));
+    assert_eq!(started.run.lease_until, Some(env.clock.now().plus(LEASE)));
+    assert_eq!(started.run.agent, Some(agent("a")));
+    assert_eq!(started.slice.count(), 0);
+    assert_eq!(started.head, env.head(thread.key).await);
+    let shown = env.get("t").await.expect("there");
+    assert_eq!(shown.active_run, Some(started.run.clone()));
+    assert_eq!(shown.last_run_at, Some(env.clock.now()));
+    assert!(shown.version > thread.version);
+
+    match env.store.start(start_run(thread.key, "r2")).await.expect("answers") {
+        StartOutcome::Held(run, head) => assert_eq!((run, head), (started.run, started.head)),
+        other => panic!("{other:?}"),
+    }
+    assert!(env.store.run(thread.key, &run_id("r2")).await.expect("run").is_none());
+    assert_eq!(env.get("t").await, Some(shown));
+    assert!(matches!(
+        env.store.start(start_run(threadline::domain::ThreadKey(999), "r")).await,
+        Ok(StartOutcome::Gone)
+    ));
+}
+
+pub async fn a_start_repeated_is_the_same_run(env: Env) {
+    let (key, fence) = env.running("t", "r1").await;
+    env.put(key, fence, [1, 2]).await;
+    let exists = async |expected: RunStatus| match env.store.start(start_run(key, "r1")).await.expect("answers") {
+        StartOutcome::Exists(run, head) => {
+            assert_eq!((run.id, run.fence, run.status, run.producer_seq >= 2), (run_id("r1"), fence, expected, true));
+            assert_eq!(head, env.head(key).await);
+        }
+        other => panic!("{other:?}"),
+    };
+    exists(RunStatus::Running).await;
+    env.append(append(key, fence, 3, finished())).await.expect("ends");
+    exists(RunStatus::Finished).await;
+    env.start(key, "r2").await;
+    exists(RunStatus::Finished).await;
+    assert_eq!(env.log(key).await.len(), 3);
+}
+
+pub async fn a_lapsed_run_is_closed_by_the_next_start(env: Env) {
+    let (key, fence) = env.running("t", "r1").await;
+    env.put(key, fence, [1, 2]).await;
+    env.clock.advance(LEASE - Duration::from_millis(1));
+    assert!(matches!(env.store.start(start_run(key, "r2")).await, Ok(StartOutcome::Held(..))));
+    let mut eager = start_run(key, "r2");
+    eager.closing = Some(closing(&env.head(key).await, Some(run_error())));
+    assert!(matches!(env.store.start(eager).await, Ok(StartOutcome::Held(..))), "a closing is no way to push in");
+    env.clock.advance(Duration::from_millis(1));
+    match env.store.start(start_run(key, "r2")).await.expect("answers") {
+        StartOutcome::Lapsed(run, head) => {
+            assert_eq!((run.id, run.producer_seq, head.tail), (run_id("r1"), 2, 2));
+        }
+        other => panic!("{other:?}"),
+    }
+    let mut start = start_run(key, "r2");
+    start.closing = Some(closing(&env.head(key).await, Some(run_error())));
+    let version = env.get("t").await.expect("there").version;
+    let started = env.started(start).await;
+    assert_eq!((started.run.fence > fence, started.run.first_seq, started.head.tail), (true, 4, 3));
+    assert_eq!((started.slice.first_seq(), started.slice.last_seq()), (Some(3), Some(3)));
+    assert_eq!(started.slice.0[0].run, run_id("r1"));
+    assert_eq!(started.head, env.head(key).await);
+    assert!(env.get("t").await.expect("there").version > version);
+
+    let closed = env.store.run(key, &run_id("r1")).await.expect("run").expect("there");
+    assert_eq!((closed.status, closed.producer_seq), (RunStatus::Error, 3));
+    assert_eq!((closed.error_code.as_deref(), closed.ended_at), (Some("producer-failed"), Some(env.clock.now())));
+    assert_eq!(closed.lease_until, None);
+    assert!(env.append(append(key, fence, 3, events([3]))).await.is_none(), "fenced");
+    env.put(key, started.run.fence, [4]).await;
+    let runs: Vec<String> = env.log(key).await.into_iter().map(|event| event.1).collect();
+    assert_eq!(runs, ["r1", "r1", "r1", "r2"]);
+}
+
+pub async fn a_closing_that_saw_too_little_changes_nothing(env: Env) {
+    let (key, fence) = env.running("t", "r1").await;
+    env.put(key, fence, [1]).await;
+    let seen = env.head(key).await;
+    env.put(key, fence, [2]).await;
+    env.clock.advance(LEASE);
+    let before = env.get("t").await;
+    for stale in [
+        closing(&seen, Some(run_error())),
+        closing(&threadline::store::Head { fence: Fence(fence.0 + 1), ..env.head(key).await }, Some(run_error())),
+    ] {
+        let mut start = start_run(key, "r2");
+        start.closing = Some(stale.clone());
+        assert!(matches!(env.store.start(start).await, Ok(StartOutcome::Lapsed(..))));
+        assert!(matches!(env.store.close(key, stale, false).await, Ok(CloseOutcome::Missed)));
+    }
+    assert_eq!(env.get("t").await, before);
+    assert_eq!(env.log(key).await.len(), 2);
+    // The late event came before the close: it is in, and the run goes on.
+    env.put(key, fence, [3]).await;
+}
+
+pub async fn a_released_run_may_go_on_until_the_next_start(env: Env) {
+    let (key, fence) = env.running("t", "r1").await;
+    assert!(!env.store.release(key, Fence(fence.0 + 1)).await.expect("release"));
+    assert!(env.store.release(key, fence).await.expect("release"));
+    assert!(env.store.release(key, fence).await.expect("release"), "again is the same");
+    let run = env.store.run(key, &run_id("r1")).await.expect("run").expect("there");
+    assert_eq!(run.status, RunStatus::Finishing);
+    assert!(env.head(key).await.active.expect("active").finishing);
+    env.put(key, fence, [1]).await;
+    match env.store.start(start_run(key, "r2")).await.expect("answers") {
+        StartOutcome::Lapsed(run, _) => assert_eq!(run.status, RunStatus::Finishing),
+        other => panic!("{other:?}"),
+    }
+    let mut start = start_run(key, "r2");
+    start.closing = Some(closing(&env.head(key).await, Some(run_error())));
+    let second = env.started(start).await.run;
+    assert_eq!(second.status, RunStatus::Running);
+    assert!(!env.head(key).await.active.expect("active").finishing, "the next run is not finishing");
+    assert!(env.append(append(key, fence, None, events([2]))).await.is_none());
+    assert!(!env.store.release(key, fence).await.expect("release"), "not active any more");
+
+    // Released and ended by itself: the record says finished.
+    assert!(env.store.release(key, second.fence).await.expect("release"));
+    env.append(append(key, second.fence, 1, finished())).await.expect("ends");
+    let run = env.store.run(key, &run_id("r2")).await.expect("run").expect("there");
+    assert_eq!(run.status, RunStatus::Finished);
+    assert!(!env.store.release(key, second.fence).await.expect("release"));
+}
+
+pub async fn a_run_without_events_is_abandoned(env: Env) {
+    let (key, _) = env.running("t", "r1").await;
+    env.clock.advance(LEASE);
+    let committed = env.close(key, closing(&env.head(key).await, None)).await;
+    assert_eq!((committed.run.status, committed.slice.count(), committed.head.tail), (RunStatus::Abandoned, 0, 0));
+    assert_eq!(committed.head.active, None);
+    assert_eq!(env.store.run(key, &run_id("r1")).await.expect("run"), Some(committed.run));
+    assert_eq!(env.log(key).await, []);
+    assert_eq!(env.start(key, "r2").await.first_seq, 1);
+}
+
+pub async fn a_close_compares_and_sets(env: Env) {
+    let (key, fence) = env.running("t", "r1").await;
+    env.put(key, fence, [1, 2]).await;
+    env.store.request_stop(key, &run_id("r1")).await.expect("stop");
+    let head = env.head(key).await;
+    env.clock.advance(Duration::from_millis(3));
+    let mut end = closing(&head, Some(finished()));
+    (end.status, end.error_code, end.error_message) = (RunStatus::Stopped, None, None);
+    let closed = env.close(key, end.clone()).await;
+    assert_eq!((closed.run.status, closed.run.producer_seq, closed.head.tail), (RunStatus::Stopped, 3, 3));
+    assert_eq!(closed.run.stop_requested_at, Some(env.clock.now().minus(Duration::from_millis(3))));
+    assert_eq!((closed.slice.first_seq(), closed.slice.count()), (Some(3), 1));
+    assert_eq!(env.store.run(key, &run_id("r1")).await.expect("run"), Some(closed.run));
+    assert_eq!(env.head(key).await, closed.head);
+    assert_eq!(env.get("t").await.expect("there").last_run_at, Some(env.clock.now()));
+    // A second closer comes too late, with the old view and with the new one.
+    assert!(matches!(env.store.close(key, end, false).await, Ok(CloseOutcome::Missed)));
+    let again = closing(&env.head(key).await, Some(finished()));
+    assert!(matches!(env.store.close(key, again, false).await, Ok(CloseOutcome::Missed)));
+    assert!(env.append(append(key, fence, None, events([3]))).await.is_none());
+    assert_eq!(env.log(key).await.len(), 3);
+}
+
+pub async fn a_close_if_due_asks_the_clock(env: Env) {
+    let (key, _) = env.running("t", "r1").await;
+    let end = closing(&env.head(key).await, Some(run_error()));
+    env.clock.advance(LEASE - Duration::from_millis(1));
+    assert!(matches!(env.store.close(key, end.clone(), true).await, Ok(CloseOutcome::Missed)));
+    env.clock.advance(Duration::from_millis(1));
+    assert!(matches!(env.store.close(key, end, true).await, Ok(CloseOutcome::Closed(_))));
+
+    let long = threadline::store::StartRun { lease: LEASE * 10, ..start_run(key, "r2") };
+    env.started(long).await;
+    env.store.request_stop(key, &run_id("r2")).await.expect("stop");
+    let end = closing(&env.head(key).await, Some(run_error()));
+    env.clock.advance(STOP_GRACE - Duration::from_millis(1));
+    assert!(matches!(env.store.close(key, end.clone(), true).await, Ok(CloseOutcome::Missed)));
+    env.clock.advance(Duration::from_millis(1));
+    assert!(matches!(env.store.close(key, end, true).await, Ok(CloseOutcome::Closed(_))));
+}
+
+pub async fn a_stop_is_remembered_once(env: Env) {
+    let (key, fence) = env.running("t", "r1").await;
+    let asked_at = env.clock.now();
+    for _ in 0..2 {
+        match env.store.request_stop(key, &run_id("r1")).await.expect("stop") {
+            StopOutcome::Asked(run, head) => {
+                assert_eq!(run.stop_requested_at, Some(asked_at));
+                assert_eq!(head.active.and_then(|active| active.stop_requested_at), Some(asked_at));
+            }
+            other => panic!("{other:?}"),
+        }
+        env.clock.advance(Duration::from_millis(7));
+    }
+    assert!(matches!(env.store.request_stop(key, &run_id("r9")).await, Ok(StopOutcome::NoRun)));
+    // The run still appends, and its own end counts as stopped.
+    env.put(key, fence, [1]).await;
+    env.append(append(key, fence, 2, finished())).await.expect("ends");
+    match env.store.request_stop(key, &run_id("r1")).await.expect("stop") {
+        StopOutcome::Ended(run) => {
+            assert_eq!((run.status, run.stop_requested_at), (RunStatus::Stopped, Some(asked_at)));
+        }
+        other => panic!("{other:?}"),
+    }
+    let next = env.start(key, "r2").await;
+    assert_eq!(next.stop_requested_at, None);
+    assert_eq!(env.head(key).await.active.and_then(|active| active.stop_requested_at), None);
+}
+
+pub async fn a_heartbeat_extends_the_lease(env: Env) {
+    let (a, a_fence) = env.running("a", "r").await;
+    let (b, b_fence) = env.running("b", "r").await;
+    env.clock.advance(Duration::from_secs(5));
+    let beat = |key, fence| Beat { key, fence, lease: None };
+    let beats = [beat(b, Fence(b_fence.0 + 1)), beat(a, a_fence), beat(threadline::domain::ThreadKey(99), a_fence)];
+    let answers = env.store.heartbeat(&beats).await.expect("beats");
+    assert_eq!((&answers[0], &answers[2]), (&None, &None));
+    let until = env.clock.now().plus(LEASE);
+    assert_eq!(answers[1].as_ref().map(|active| active.lease_until), Some(until));
+    assert_eq!(env.head(a).await.active, answers[1]);
+    assert!(env.head(b).await.active.expect("active").lease_until < until, "b was not renewed");
+    env.clock.advance(LEASE);
+    // A lease that is over can still be renewed while nobody closed the run.
+    let answers = env.store.heartbeat(&[beat(a, a_fence), beat(b, b_fence)]).await.expect("beats");
+    assert!(answers.iter().flatten().all(|active| active.lease_until == env.clock.now().plus(LEASE)));
+    env.append(append(a, a_fence, None, finished())).await.expect("ends");
+    assert_eq!(env.store.heartbeat(&[beat(a, a_fence)]).await.expect("beats"), [None]);
+    assert_eq!(env.store.heartbeat(&[]).await.expect("beats"), []);
+}
+
+pub async fn a_lease_can_be_made_shorter(env: Env) {
+    let (key, fence) = env.running("t", "r").await;
+    let short = Duration::from_secs(2);
+    let beats = [Beat { key, fence, lease: Some(short) }, Beat { key, fence, lease: None }];
+    let answers = env.store.heartbeat(&beats).await.expect("beats");
+    assert_eq!(answers.len(), 2);
+    for answer in answers {
+        assert_eq!(answer.map(|active| active.lease_until), Some(env.clock.now().plus(short)));
+    }
+    // The new length holds for appends as well.
+    env.clock.advance(Duration::from_secs(1));
+    let appended = env.put(key, fence, [1]).await;
+    assert_eq!(appended.head.active.map(|active| active.lease_until), Some(env.clock.now().plus(short)));
+}
+
+pub async fn runs_that_are_due_are_found(env: Env) {
+    let (quiet, _) = env.running("quiet", "r").await;
+    let (busy, busy_fence) = env.running("busy", "r").await;
+    let (stopped, _) = env.running("stopped", "r").await;
+    let (_, idle_fence) = env.running("ended", "r").await;
+    let ended = env.get("ended").await.expect("there").key;
+    env.append(append(ended, idle_fence, 1, finished())).await.expect("ends");
+    env.store.request_stop(stopped, &run_id("r")).await.expect("stop");
+    let due = async |limit| {
+        let mut due: Vec<String> =
+            env.store.due(limit).await.expect("due").into_iter().map(|due| due.thread.to_string()).collect();
+        due.sort();
+        due
+    };
+    assert_eq!(due(10).await, [""; 0]);
+    env.clock.advance(STOP_GRACE - Duration::from_millis(1));
+    assert_eq!(due(10).await, [""; 0]);
+    env.clock.advance(Duration::from_millis(1));
+    assert_eq!(due(10).await, ["stopped"]);
+    env.put(busy, busy_fence, [1]).await;
+    env.clock.advance(LEASE - STOP_GRACE);
+    assert_eq!(due(10).await, ["quiet", "stopped"]);
+    assert_eq!(due(1).await.len(), 1);
+    let found = env.store.due(10).await.expect("due").into_iter().find(|due| due.key == quiet).expect("quiet");
+    assert_eq!((found.project, found.user, found.thread), (project(), user("u"), thread_id("quiet")));
+    for key in [quiet, stopped] {
+        env.close(key, closing(&env.head(key).await, Some(run_error()))).await;
+    }
+    assert_eq!(due(10).await, [""; 0]);
+}
+
+pub async fn a_whole_run_is_one_commit(env: Env) {
+    let thread = env.create("t").await;
+    let whole =
+        |run: &str, text: &str| threadline::store::StartRun { whole: Some(ndjson(text)), ..start_run(thread.key, run) };
+    let text = "{\"type\":\"A\"}\n{\"type\":\"RUN_ERROR\",\"message\":\"m\",\"code\":\"c\"}";
+    let done = env.started(whole("r1", text)).await;
+    assert_eq!((done.run.status, done.run.first_seq, done.run.producer_seq), (RunStatus::Error, 1, 2));
+    assert_eq!((done.run.error_code.as_deref(), done.run.error_message.as_deref()), (Some("c"), Some("m")));
+    assert_eq!((done.run.lease_until, done.run.ended_at), (None, Some(env.clock.now())));
+    assert_eq!((done.head.tail, done.head.active.clone(), done.slice.count()), (2, None, 2));
+    assert_eq!(env.head(thread.key).await, done.head);
+    assert_eq!(env.store.run(thread.key, &run_id("r1")).await.expect("run"), Some(done.run));
+    assert_eq!(env.texts(thread.key).await.join("\n"), text);
+    // Again: the same run, nothing more.
+    assert!(matches!(env.store.start(whole("r1", text)).await, Ok(StartOutcome::Exists(..))));
+    assert_eq!(env.log(thread.key).await.len(), 2);
+    // While another run is active it waits outside.
+    let active = env.start(thread.key, "r2").await;
+    assert!(matches!(env.store.start(whole("r3", text)).await, Ok(StartOutcome::Held(..))));
+    env.put(thread.key, active.fence, [1]).await;
+    env.clock.advance(LEASE);
+    let mut over = whole("r3", text);
+    over.closing = Some(closing(&env.head(thread.key).await, Some(run_error())));
+    let done = env.started(over).await;
+    assert_eq!((done.slice.first_seq(), done.slice.count(), done.head.tail), (Some(4), 3, 6));
+    let runs: Vec<String> = env.log(thread.key).await.into_iter().map(|event| event.1).collect();
+    assert_eq!(runs, ["r1", "r1", "r2", "r2", "r3", "r3"]);
+}
+
+pub async fn run_records_are_kept_and_paged(env: Env) {
+    let thread = env.create("t").await;
+    for n in 0..7 {
+        let run = env.start(thread.key, &format!("r{n}")).await;
+        env.put(thread.key, run.fence, 0..n + 1).await;
+        env.append(append(thread.key, run.fence, n + 2, finished())).await.expect("ends");
+    }
+    env.start(thread.key, "r7").await;
+    let (mut ids, mut before) = (Vec::new(), None);
+    loop {
+        let page = env.store.runs(thread.key, before, 3).await.expect("runs");
+        let Some(last) = page.last() else { break };
+        before = Some(last.fence);
+        ids.extend(page.into_iter().map(|run| run.id.to_string()));
+    }
+    assert_eq!(ids, ["r7", "r6", "r5", "r4", "r3", "r2", "r1", "r0"]);
+    let log = env.log(thread.key).await;
+    for run in env.store.runs(thread.key, None, 100).await.expect("runs") {
+        assert_eq!(env.store.run(thread.key, &run.id).await.expect("run"), Some(run.clone()));
+        for (seq, owner, ..) in &log {
+            let inside = *seq >= run.first_seq && *seq <= run.last_seq();
+            assert_eq!(inside, *owner == run.id.as_str(), "{run:?} at {seq}");
+        }
+    }
+}

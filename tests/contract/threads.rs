@@ -1,0 +1,235 @@
+//! Threads: made once, listed, edited by compare-and-set, deleted for good.
+
+use std::time::Duration;
+
+use threadline::{
+    domain::{NameSource, ProjectId, ThreadPatch},
+    store::{ListOrder, ListThreads, ReadFrom, StartOutcome},
+};
+
+use crate::support::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+pub async fn a_create_is_made_once(env: Env) {
+    let mut new = new_thread("t", "u");
+    (new.agent, new.name, new.metadata) = (Some(agent("a")), Some("Name".into()), "{\"a\":1}".into());
+    let (first, made) = env.store.create_thread(new.clone()).await.expect("creates");
+    assert!(made);
+    assert_eq!((first.version, first.tail, first.archived), (1, 0, false));
+    assert_eq!((first.name.as_deref(), first.name_source), (Some("Name"), Some(NameSource::Person)));
+    assert_eq!((first.created_at, first.updated_at, first.last_run_at), (env.clock.now(), env.clock.now(), None));
+    env.clock.advance(MS);
+    let (again, made) = env.store.create_thread(new).await.expect("creates");
+    assert!(!made);
+    assert_eq!(again, first);
+    assert_eq!(env.get("t").await, Some(first.clone()));
+
+    // The same id asked for by someone else: what is there is told, nothing is changed.
+    let (foreign, made) = env.store.create_thread(new_thread("t", "someone else")).await.expect("creates");
+    assert!(!made);
+    assert_eq!(foreign, first);
+}
+
+pub async fn a_thread_belongs_to_its_project_and_user(env: Env) {
+    let ours = env.create("t").await;
+    let mut other = new_thread("t", "u");
+    other.project = ProjectId::new("other").expect("id");
+    let (theirs, made) = env.store.create_thread(other.clone()).await.expect("creates");
+    assert!(made && theirs.key != ours.key && theirs.epoch != ours.epoch);
+    assert_eq!(env.store.thread(&other.project, &thread_id("t")).await.expect("looks"), Some(theirs));
+    assert_eq!(env.get("t").await, Some(ours));
+    assert_eq!(env.get("unknown").await, None);
+
+    env.store.create_thread(new_thread("v", "other user")).await.expect("creates");
+    assert_eq!(env.list(ListOrder::Recent, 10).await, ["t"]);
+}
+
+pub async fn lists_are_ordered_and_paged(env: Env) {
+    for id in ["c", "a", "b", "e", "d"] {
+        env.create(id).await;
+    }
+    // Same moment: by id.
+    for limit in [1, 2, 3, 5, 6] {
+        assert_eq!(env.list(ListOrder::Recent, limit).await, ["a", "b", "c", "d", "e"]);
+    }
+    env.clock.advance(MS);
+    let b = env.get("b").await.expect("there");
+    env.start(b.key, "r").await;
+    env.clock.advance(MS);
+    let d = env.get("d").await.expect("there");
+    env.store.edit_thread(d.key, d.version, ThreadPatch::default()).await.expect("edits").expect("edited");
+    env.clock.advance(MS);
+    env.create("0").await;
+    for limit in [1, 2, 4, 10] {
+        assert_eq!(env.list(ListOrder::Recent, limit).await, ["0", "d", "b", "a", "c", "e"]);
+        assert_eq!(env.list(ListOrder::Created, limit).await, ["a", "b", "c", "d", "e", "0"]);
+    }
+    // Appends do not move a thread, the end of its run does.
+    env.clock.advance(MS);
+    let head = env.head(b.key).await;
+    env.put(b.key, head.fence, [1]).await;
+    assert_eq!(env.list(ListOrder::Recent, 10).await[0], "0");
+    env.append(append(b.key, head.fence, 2, finished())).await.expect("ends");
+    assert_eq!(env.list(ListOrder::Recent, 10).await[0], "b");
+    // A thread that has run is sorted by its runs, an edit does not move it.
+    env.clock.advance(MS);
+    env.create("1").await;
+    env.clock.advance(MS);
+    let b = env.get("b").await.expect("there");
+    env.store.edit_thread(b.key, b.version, ThreadPatch::default()).await.expect("edits").expect("edited");
+    assert_eq!(env.list(ListOrder::Recent, 10).await[..2], ["1", "b"]);
+}
+
+pub async fn lists_can_leave_out_and_pick(env: Env) {
+    let mut with_agent = new_thread("by agent", "u");
+    with_agent.agent = Some(agent("a"));
+    env.store.create_thread(with_agent).await.expect("creates");
+    let hidden = env.create("hidden").await;
+    let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
+    env.store.edit_thread(hidden.key, hidden.version, patch).await.expect("edits").expect("edited");
+    let ids = async |list: ListThreads| -> Vec<String> {
+        let page = env.store.list_threads(list).await.expect("lists");
+        page.threads.iter().map(|thread| thread.id.to_string()).collect()
+    };
+    assert_eq!(ids(list(10)).await, ["by agent"]);
+    assert_eq!(ids(ListThreads { include_archived: true, ..list(10) }).await, ["by agent", "hidden"]);
+    assert_eq!(ids(ListThreads { agent: Some(agent("b")), ..list(10) }).await, [""; 0]);
+    let both = ListThreads { agent: Some(agent("a")), include_archived: true, ..list(10) };
+    assert_eq!(ids(both).await, ["by agent"]);
+    assert_eq!(ids(ListThreads { user: user("nobody"), ..list(10) }).await, [""; 0]);
+}
+
+/// While pages are read, threads jump to the top, behind the reader's back. The list together with the feed after
+/// its first page's cursor must know every thread.
+pub async fn a_list_and_its_feed_miss_no_thread_that_jumps(env: Env) {
+    for n in 0..20 {
+        env.create(&format!("{n:02}")).await;
+        env.clock.advance(MS);
+    }
+    env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    let (mut seen, mut after, mut cursor) = (std::collections::BTreeSet::new(), None, None);
+    let mut jumper = 0;
+    loop {
+        let page = env.store.list_threads(ListThreads { after, ..list(3) }).await.expect("lists");
+        cursor = cursor.or(Some(page.feed_cursor));
+        seen.extend(page.threads.iter().map(|thread| thread.id.to_string()));
+        after = page.next;
+        env.clock.advance(MS);
+        // An old thread, not shown yet, jumps over the reader; and a new one is made.
+        let thread = env.get(&format!("{jumper:02}")).await.expect("there");
+        env.start(thread.key, "r").await;
+        env.create(&format!("new {jumper:02}")).await;
+        jumper += 1;
+        if after.is_none() {
+            break;
+        }
+    }
+    let listed = seen.len();
+    env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    let feed = env.store.feed(&project(), &user("u"), cursor.expect("a page"), 500).await.expect("feed");
+    seen.extend(feed.entries.iter().map(|entry| entry.thread_id.to_string()));
+    assert!(listed < 20, "the list alone missed some, else this shows nothing");
+    assert_eq!(seen.len(), 20 + jumper);
+}
+
+pub async fn an_edit_needs_the_version_it_saw(env: Env) {
+    let thread = env.create("t").await;
+    env.clock.advance(MS);
+    let name = ThreadPatch { name: Some(Some(("N".into(), NameSource::Title))), ..ThreadPatch::default() };
+    let named = env.store.edit_thread(thread.key, thread.version, name.clone()).await.expect("edits").expect("edited");
+    assert_eq!((named.name.as_deref(), named.name_source), (Some("N"), Some(NameSource::Title)));
+    assert!(named.version > thread.version && named.updated_at == env.clock.now());
+    assert_eq!(env.store.edit_thread(thread.key, thread.version, name.clone()).await.expect("edits"), None);
+    assert_eq!(env.get("t").await, Some(named.clone()));
+
+    let patch = ThreadPatch { name: Some(None), metadata: Some("{\"m\":2}".into()), archived: Some(true) };
+    let edited = env.store.edit_thread(thread.key, named.version, patch).await.expect("edits").expect("edited");
+    assert_eq!((edited.name, edited.name_source, edited.archived), (None, None, true));
+    assert_eq!(edited.metadata, "{\"m\":2}");
+    // What the patch leaves out stays.
+    let only = ThreadPatch { archived: Some(false), ..ThreadPatch::default() };
+    let kept = env.store.edit_thread(thread.key, edited.version, only).await.expect("edits").expect("edited");
+    assert_eq!((kept.metadata.as_str(), kept.archived), ("{\"m\":2}", false));
+
+    assert!(env.store.delete_thread(thread.key).await.expect("deletes"));
+    assert_eq!(env.store.edit_thread(thread.key, kept.version, name.clone()).await.expect("edits"), None);
+    assert_eq!(env.store.edit_thread(thread.key, kept.version + 1, name).await.expect("edits"), None);
+}
+
+pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
+    let (key, fence) = env.running("t", "r").await;
+    env.put(key, fence, 1..4).await;
+    assert!(env.store.delete_thread(key).await.expect("deletes"));
+    assert!(!env.store.delete_thread(key).await.expect("deletes"));
+
+    assert_eq!(env.get("t").await, None);
+    assert!(env.store.read(key, ReadFrom::After(0), 10).await.expect("reads").is_none());
+    assert!(env.store.read(key, ReadFrom::Before(10), 10).await.expect("reads").is_none());
+    assert!(env.store.heads(&[key]).await.expect("heads").is_empty());
+    assert!(env.append(append(key, fence, None, events([4]))).await.is_none());
+    assert!(env.store.run(key, &run_id("r")).await.expect("run").is_none());
+    assert!(env.store.runs(key, None, 10).await.expect("runs").is_empty());
+    assert!(matches!(env.store.start(start_run(key, "r2")).await, Ok(StartOutcome::Gone)));
+    assert!(matches!(env.store.start(start_run(key, "r")).await, Ok(StartOutcome::Gone)));
+    assert!(!env.store.release(key, fence).await.expect("release"));
+    assert!(!env.store.seal(key).await.expect("seals"));
+    let beat = threadline::store::Beat { key, fence, lease: None };
+    assert_eq!(env.store.heartbeat(&[beat]).await.expect("beats"), [None]);
+    use threadline::store::{CloseOutcome, StopOutcome};
+    let stop = env.store.request_stop(key, &run_id("r")).await.expect("stop");
+    assert!(matches!(stop, StopOutcome::Gone), "{stop:?}");
+    let head =
+        threadline::store::Head { key, epoch: threadline::domain::Epoch::generate(), tail: 3, fence, active: None };
+    let close = env.store.close(key, closing(&head, None), false).await.expect("close");
+    assert!(matches!(close, CloseOutcome::Gone), "{close:?}");
+    env.clock.advance(LEASE * 2);
+    assert!(env.store.due(10).await.expect("due").is_empty());
+    assert_eq!(env.list(ListOrder::Recent, 10).await, [""; 0]);
+    assert_eq!(env.list(ListOrder::Created, 10).await, [""; 0]);
+}
+
+pub async fn a_deleted_thread_is_purged_in_chunks(env: Env) {
+    let (kept, kept_fence) = env.running("kept", "r").await;
+    env.put(kept, kept_fence, 1..=5).await;
+    for id in ["a", "b"] {
+        let (key, fence) = env.running(id, "r").await;
+        for n in 0..50 {
+            env.put(key, fence, [n]).await;
+        }
+        assert!(env.store.delete_thread(key).await.expect("deletes"));
+    }
+    let mut steps = 0;
+    while env.store.purge(10).await.expect("purges") {
+        steps += 1;
+        assert!(steps < 100, "it ends");
+    }
+    assert!(!env.store.purge(10).await.expect("purges"));
+    assert_eq!(env.log(kept).await.len(), 5);
+    assert!(env.append(append(kept, kept_fence, 6, events([6]))).await.is_some());
+}
+
+pub async fn a_thread_made_again_is_another_one(env: Env) {
+    let (key, fence) = env.running("t", "r").await;
+    let old = env.get("t").await.expect("there");
+    env.put(key, fence, 1..=300).await;
+    env.store.delete_thread(key).await.expect("deletes");
+    let (again_key, again_fence) = env.running("t", "r").await;
+    let again = env.get("t").await.expect("there");
+    assert!(again.key != old.key && again.epoch != old.epoch && again.tail == 0);
+    // Whatever the old one still does cannot touch the new one, purged or not.
+    for purged in [false, true] {
+        assert!(env.append(append(key, fence, None, events([9]))).await.is_none());
+        assert!(env.append(append(key, again_fence, None, events([9]))).await.is_none());
+        assert!(!env.store.seal(key).await.expect("seals"));
+        assert_eq!(env.log(again_key).await, []);
+        while !purged && env.store.purge(7).await.expect("purges") {}
+    }
+    env.put(again_key, again_fence, [1]).await;
+    assert_eq!(env.texts(again_key).await, ["{\"type\":\"X\",\"n\":1}"]);
+    // The last key is free, and not used again.
+    env.store.delete_thread(again_key).await.expect("deletes");
+    env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    while env.store.purge(1_000).await.expect("purges") {}
+    assert!(env.create("t").await.key > again_key);
+}
