@@ -5,5 +5,6 @@
 mod matrix;
 mod probe;
 mod reads;
+mod service;
 mod subscription;
 mod support;

@@ -1,0 +1,5 @@
+//! The use cases over a store in memory, on paused time and a clock that only the test moves.
+
+mod ending;
+mod lists;
+mod whole;
