@@ -1,5 +1,6 @@
 //! The use cases over a store in memory, on paused time and a clock that only the test moves.
 
+mod access;
 mod ending;
 mod lists;
 mod whole;
