@@ -3,4 +3,5 @@
 mod access;
 mod ending;
 mod lists;
+mod streams;
 mod whole;
