@@ -15,8 +15,17 @@ async fn main() -> ExitCode {
         data: std::env::var("THREADLINE_DATA").unwrap_or("./data".into()).into(),
         api_key: std::env::var("THREADLINE_API_KEY").ok(),
     };
-    let app = match App::start(config).await { Ok(app) => app, Err(e) => { eprintln!("{e}"); return ExitCode::FAILURE } };
+    let app = match App::start(config).await {
+        Ok(app) => app,
+        Err(e) => {
+            eprintln!("{e}");
+            return ExitCode::FAILURE;
+        }
+    };
     eprintln!("listening on {:?}", app.local_addr());
-    app.run(async { tokio::signal::ctrl_c().await.ok(); }).await;
+    app.run(async {
+        tokio::signal::ctrl_c().await.ok();
+    })
+    .await;
     ExitCode::SUCCESS
 }

@@ -4,5 +4,6 @@ mod access;
 mod appends;
 mod ending;
 mod lists;
+mod retries;
 mod streams;
 mod whole;
