@@ -100,7 +100,7 @@ fn events_of_another_node_are_read_once_for_all_readers() {
             }
             finish(followers).await;
             let reads = bench.probe.take_reads() as u64;
-            assert!(reads >= EVENTS && reads <= EVENTS + 5, "{readers} readers, slow {slow}: {reads} reads");
+            assert!((EVENTS..=EVENTS + 5).contains(&reads), "{readers} readers, slow {slow}: {reads} reads");
         });
     }
 }

@@ -107,11 +107,11 @@ pub async fn run(seed: u64, options: Options) -> Outcome {
         seats.push((index, id, seat));
     }
     let mut rechecks = JoinSet::new();
-    for node in 0..2 {
+    for node in (0..2).filter(|_| options.recheck) {
         let world = world.clone();
         rechecks.spawn(async move {
             let mut tick = interval(Duration::from_secs(2));
-            while world.options.recheck {
+            loop {
                 tick.tick().await;
                 recheck(&world, node).await;
             }
