@@ -1,0 +1,9 @@
+//! The use cases over a store in memory, on paused time and a clock that only the test moves.
+
+mod access;
+mod appends;
+mod ending;
+mod lists;
+mod retries;
+mod streams;
+mod whole;

@@ -1,0 +1,210 @@
+//! Nobody sees what is not theirs: each method of the use cases, with each kind of stranger.
+
+use std::{convert::Infallible, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream;
+use threadline::{
+    domain::{Principal, ProjectId, ThreadId, UserId},
+    service::{CreateThread, EditThread, ListRequest, PageRequest, Service, ServiceError},
+    store::ReadFrom,
+};
+
+use crate::support::{Node, new_run, numbered, run_id, run_seed, user};
+
+fn page(run: Option<&str>, wait: Option<Duration>) -> PageRequest {
+    PageRequest { from: ReadFrom::After(0), limit: 10, epoch: None, run: run.map(run_id), wait }
+}
+
+const METHODS: usize = 23;
+
+/// What each method that names a thread answers.
+async fn everything(service: &Service, who: &Principal, thread: &ThreadId) -> Vec<(&'static str, ServiceError)> {
+    let mut answers = Vec::new();
+    for method in 0..METHODS {
+        answers.extend(one(service, who, thread, method).await);
+    }
+    answers
+}
+
+/// What one method answers.
+async fn one(
+    service: &Service,
+    who: &Principal,
+    thread: &ThreadId,
+    method: usize,
+) -> Vec<(&'static str, ServiceError)> {
+    let (runs, run) = (&service.runs, &run_id("r"));
+    let mut answers = Vec::new();
+    let mut number = 0..;
+    macro_rules! ask {
+        ($($name:literal: $call:expr;)*) => {$(
+            if number.next() == Some(method) {
+                match $call.await {
+                    Ok(_) => panic!("{} was allowed", $name),
+                    Err(error) => answers.push(($name, error)),
+                }
+            }
+        )*};
+    }
+    let body = || stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{\"type\":\"A\"}\n"))]);
+    let soon = Some(Duration::from_secs(1));
+    ask! {
+        "threads.get": service.threads.get(who, thread);
+        "threads.edit": service.threads.edit(who, thread, EditThread { archived: Some(true), ..EditThread::default() });
+        "threads.delete": service.threads.delete(who, thread);
+        "runs.start": runs.start(who, thread, new_run("r"));
+        "runs.start of another": runs.start(who, thread, new_run("other"));
+        "runs.append_whole": runs.append_whole(who, thread, new_run("w"), numbered("w", 1));
+        "runs.submit": async { runs.submit(who, thread, run, None, numbered("x", 1)).await?.receipt().await };
+        "runs.append": runs.append(who, thread, run, Some(1), numbered("x", 1));
+        "runs.heartbeat": runs.heartbeat(who, thread, run, None);
+        "runs.finish": runs.finish(who, thread, run);
+        "runs.fail": runs.fail(who, thread, run, None, None);
+        "runs.stop": runs.stop(who, thread, run);
+        "runs.release": runs.release(who, thread, run);
+        "runs.get": runs.get(who, thread, run);
+        "runs.get of none": runs.get(who, thread, &run_id("none"));
+        "runs.list": runs.list(who, thread, None, 10);
+        "runs.stream": runs.stream(who, thread, new_run("r"), 1, body());
+        "events.page": service.events.page(who, thread, page(None, None));
+        "events.page of a run": service.events.page(who, thread, page(Some("r"), None));
+        "events.page, waiting": service.events.page(who, thread, page(None, soon));
+        "events.subscribe": service.events.subscribe(who, thread, 0, None, None);
+        "events.subscribe to a run": service.events.subscribe(who, thread, 0, None, Some(run));
+        "events.watch_run": service.events.watch_run(who, thread, run);
+    }
+    answers
+}
+
+fn assert_not_found(answers: Vec<(&'static str, ServiceError)>, who: &str) {
+    assert!(!answers.is_empty());
+    for (name, error) in answers {
+        assert!(matches!(error, ServiceError::ThreadNotFound), "{name} as {who}: {error:?}");
+    }
+}
+
+#[test]
+fn a_stranger_finds_no_thread_in_any_method() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        node.run(&thread, "r").await;
+        node.service.runs.append(&node.alice, &thread, &run_id("r"), None, numbered("x", 3)).await.expect("append");
+        let (before, log) =
+            (node.service.threads.get(&node.alice, &thread).await.expect("thread"), node.log(&thread).await);
+        let elsewhere = ProjectId::new("other").expect("id");
+        let alice = UserId::new("alice").expect("id");
+        let strangers =
+            [user("bob"), Principal::user(elsewhere.clone(), alice), Principal { project: elsewhere, user: None }];
+        // Once with everything remembered by the node, once by one that never saw the thread.
+        for service in [node.service.clone(), node.another()] {
+            for who in &strangers {
+                assert_not_found(everything(&service, who, &thread).await, &format!("{who:?}"));
+            }
+        }
+        assert_eq!(node.service.threads.get(&node.alice, &thread).await.expect("thread"), before);
+        assert_eq!(node.log(&thread).await, log);
+        // The project itself may.
+        let project = Principal { project: before.project, user: None };
+        node.service.threads.get(&project, &thread).await.expect("the project's own");
+        node.service.events.page(&project, &thread, page(Some("r"), None)).await.expect("the project's own");
+    });
+}
+
+#[test]
+fn an_unknown_and_a_deleted_thread_look_the_same_on_every_node() {
+    run_seed(0, async {
+        let node = Node::start();
+        let unknown = everything(&node.service, &node.alice, &ThreadId::new("none").expect("id")).await;
+        assert_eq!(unknown.len(), METHODS);
+        assert_not_found(unknown, "owner");
+        for method in 0..METHODS {
+            let other = node.another();
+            let thread = node.thread("t").await;
+            // Both nodes remember the thread and its run.
+            node.run(&thread, "r").await;
+            other.runs.heartbeat(&node.alice, &thread, &run_id("r"), None).await.expect("heartbeat");
+            node.service.threads.delete(&node.alice, &thread).await.expect("delete");
+            assert_not_found(one(&node.service, &node.alice, &thread, method).await, "owner, here");
+            assert_not_found(one(&other, &node.alice, &thread, method).await, "owner, elsewhere");
+        }
+    });
+}
+
+#[test]
+fn the_next_owner_of_an_id_finds_the_thread_on_a_node_that_remembers_the_last_one() {
+    run_seed(0, async {
+        let node = Node::start();
+        let other = node.another();
+        let thread = node.thread("t").await;
+        node.run(&thread, "r").await;
+        other.runs.list(&node.alice, &thread, None, 10).await.expect("runs");
+        node.service.threads.delete(&node.alice, &thread).await.expect("delete");
+        let bob = user("bob");
+        let create = CreateThread { id: Some(thread.clone()), ..CreateThread::default() };
+        node.service.threads.create(&bob, create).await.expect("create");
+        node.service.runs.start(&bob, &thread, new_run("b")).await.expect("start");
+        // The other node heard nothing of it.
+        let (runs, _) = other.runs.list(&bob, &thread, None, 10).await.expect("bob's thread");
+        assert_eq!(runs.len(), 1);
+        other.events.page(&bob, &thread, page(None, None)).await.expect("bob's thread");
+        other.runs.append(&bob, &thread, &run_id("b"), None, numbered("x", 1)).await.expect("bob's run");
+        assert_not_found(everything(&other, &node.alice, &thread).await, "the last owner");
+    });
+}
+
+#[test]
+fn the_same_owner_finds_the_new_thread_on_a_node_that_remembers_the_old_one() {
+    run_seed(0, async {
+        let node = Node::start();
+        for name in ["list", "get", "heartbeat", "append", "page of a run", "finish", "release"] {
+            let other = node.another();
+            let thread = node.thread(name).await;
+            node.run(&thread, "r").await;
+            other.runs.heartbeat(&node.alice, &thread, &run_id("r"), None).await.expect("heartbeat");
+            node.service.threads.delete(&node.alice, &thread).await.expect("delete");
+            node.thread(name).await;
+            node.run(&thread, "r").await;
+            let (alice, run) = (&node.alice, &run_id("r"));
+            let answer = match name {
+                "list" => other.runs.list(alice, &thread, None, 10).await.map(|(runs, _)| runs.len()),
+                "get" => other.runs.get(alice, &thread, run).await.map(|_| 1),
+                "heartbeat" => other.runs.heartbeat(alice, &thread, run, None).await.map(|_| 1),
+                "append" => other.runs.append(alice, &thread, run, None, numbered("x", 1)).await.map(|_| 1),
+                "page of a run" => other.events.page(alice, &thread, page(Some("r"), None)).await.map(|_| 1),
+                "finish" => other.runs.finish(alice, &thread, run).await.map(|_| 1),
+                _ => other.runs.release(alice, &thread, run).await.map(|_| 1),
+            };
+            // At worst the first look tells the node that what it remembers is gone.
+            if matches!(answer, Err(ServiceError::ThreadNotFound)) {
+                let again = other.runs.get(alice, &thread, run).await;
+                assert!(again.is_ok(), "{name}, the second look: {again:?}");
+            } else {
+                assert_eq!(answer.ok(), Some(1), "{name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn lists_and_feeds_are_of_the_one_who_asks() {
+    run_seed(0, async {
+        let node = Node::start();
+        node.thread("t").await;
+        node.pass(Duration::from_millis(200)).await;
+        let list = |who, user| {
+            let request = ListRequest { user, limit: 10, ..ListRequest::default() };
+            node.service.threads.list(who, request)
+        };
+        let (bob, alice_id) = (user("bob"), node.alice.user.clone());
+        assert_eq!(list(&node.alice, None).await.expect("list").threads.len(), 1);
+        assert!(list(&bob, None).await.expect("list").threads.is_empty());
+        assert!(matches!(list(&bob, alice_id.clone()).await, Err(ServiceError::InvalidRequest(_))));
+        let feed = &node.service.feed;
+        assert_eq!(feed.page(&node.alice, None, 0, 10, None).await.expect("feed").entries.len(), 1);
+        assert!(feed.page(&bob, None, 0, 10, None).await.expect("feed").entries.is_empty());
+        assert!(matches!(feed.page(&bob, alice_id.clone(), 0, 10, None).await, Err(ServiceError::InvalidRequest(_))));
+        assert!(matches!(feed.subscribe(&bob, alice_id, 0).await, Err(ServiceError::InvalidRequest(_))));
+    });
+}

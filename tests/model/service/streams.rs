@@ -1,0 +1,243 @@
+//! A run as one stream of lines.
+
+use std::{convert::Infallible, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream;
+use threadline::{
+    domain::{RunStatus, ThreadId},
+    service::{ServiceError, StreamedRun},
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use crate::support::{Node, new_run, run_id, run_seed, settle};
+
+type Answer = Result<StreamedRun, ServiceError>;
+
+/// A body that the test sends piece by piece; `Err` breaks it.
+struct Body {
+    pieces: Option<mpsc::UnboundedSender<Result<Bytes, &'static str>>>,
+    answer: JoinHandle<Answer>,
+}
+
+impl Body {
+    fn open(node: &Node, thread: &ThreadId, run: &str, producer_seq: u64) -> Self {
+        let (pieces, receiver) = mpsc::unbounded_channel();
+        let body = stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|piece| (piece, receiver)));
+        let (runs, alice, thread) = (node.service.runs.clone(), node.alice.clone(), thread.clone());
+        let new = new_run(run);
+        let answer = tokio::spawn(async move { runs.stream(&alice, &thread, new, producer_seq, body).await });
+        Self { pieces: Some(pieces), answer }
+    }
+
+    fn send(&self, text: &str) {
+        let pieces = self.pieces.as_ref().expect("open");
+        pieces.send(Ok(Bytes::copy_from_slice(text.as_bytes()))).expect("the body is read");
+    }
+
+    fn break_off(&self) {
+        self.pieces.as_ref().expect("open").send(Err("reset")).expect("the body is read");
+    }
+
+    async fn end(mut self) -> Answer {
+        self.pieces = None;
+        self.answer().await
+    }
+
+    async fn answer(self) -> Answer {
+        tokio::time::timeout(Duration::from_secs(60), self.answer).await.expect("an answer").expect("task")
+    }
+}
+
+/// Streams pieces as they are; the types in the log afterwards, and how it ended.
+async fn streamed(pieces: Vec<Bytes>) -> (Vec<String>, Result<(RunStatus, bool), String>) {
+    let node = Node::start();
+    let thread = node.thread("t").await;
+    let body = stream::iter(pieces.into_iter().map(Ok::<_, Infallible>));
+    let answer = node.service.runs.stream(&node.alice, &thread, new_run("r"), 1, body).await;
+    let end = answer.map(|done| (done.run.run.status, done.early)).map_err(|error| error.to_string());
+    (node.types(&thread).await, end)
+}
+
+#[test]
+fn it_does_not_matter_where_the_body_is_cut() {
+    let bodies = [
+        "{\"type\":\"A\"}\n\n{\"type\":\"B\",\"s\":\"é\"}\r\n{\"type\":\"C\"}",
+        "{\"type\":\"A\"}\n{\"type\":\"RUN_FINISHED\"}\n",
+        "{\"type\":\"A\"}\n{\"type\":\"RUN_ERROR\",\"code\":\"c\"}\n\n",
+        "{\"type\":\"A\"}\nnonsense\n{\"type\":\"B\"}\n",
+        "\n\n\n",
+        "",
+    ];
+    for body in bodies {
+        let bytes = Bytes::copy_from_slice(body.as_bytes());
+        let whole = run_seed(0, streamed(vec![bytes.clone()]));
+        for cut in 1..bytes.len() {
+            let pieces = vec![bytes.slice(..cut), bytes.slice(cut..)];
+            assert_eq!(run_seed(0, streamed(pieces)), whole, "{body:?} cut at {cut}");
+        }
+        let single = bytes.chunks(1).map(Bytes::copy_from_slice).collect();
+        assert_eq!(run_seed(0, streamed(single)), whole, "{body:?} byte by byte");
+    }
+}
+
+#[test]
+fn what_follows_the_terminal_event_is_not_looked_at_wherever_the_body_is_cut() {
+    let text = "{\"type\":\"A\"}\n{\"type\":\"RUN_FINISHED\"}\n{\"type\":\"B\"}\nnonsense\n";
+    let bytes = Bytes::copy_from_slice(text.as_bytes());
+    let want = (vec!["A".to_owned(), "RUN_FINISHED".to_owned()], Ok((RunStatus::Finished, true)));
+    for cut in 0..=bytes.len() {
+        let pieces = vec![bytes.slice(..cut), bytes.slice(cut..)];
+        assert_eq!(run_seed(0, streamed(pieces)), want, "cut at {cut}");
+    }
+}
+
+#[test]
+fn the_end_of_the_body_closes_what_is_open() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let body = Body::open(&node, &thread, "r", 1);
+        body.send("{\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"m\"}\n");
+        let done = body.end().await.expect("done");
+        assert_eq!((done.run.run.status, done.early, done.run.created), (RunStatus::Finished, false, true));
+        assert_eq!(node.types(&thread).await, ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_FINISHED"]);
+    });
+}
+
+#[test]
+fn a_body_that_only_blinks_keeps_the_lease() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let body = Body::open(&node, &thread, "r", 1);
+        body.send("{\"type\":\"A\"}\n");
+        for _ in 0..30 {
+            node.pass(Duration::from_secs(10)).await;
+            body.send("\n");
+        }
+        let run = node.service.runs.get(&node.alice, &thread, &run_id("r")).await.expect("run");
+        assert_eq!(run.status, RunStatus::Running);
+        body.send("{\"type\":\"B\"}\n");
+        body.end().await.expect("done");
+        assert_eq!(node.types(&thread).await, ["A", "B", "RUN_FINISHED"]);
+    });
+}
+
+#[test]
+fn a_body_that_falls_silent_leaves_the_run_to_its_lease() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let body = Body::open(&node, &thread, "r", 1);
+        body.send("{\"type\":\"A\"}\n{\"type\":");
+        node.pass(Duration::from_secs(599)).await;
+        assert!(!body.answer.is_finished());
+        node.pass(Duration::from_secs(2)).await;
+        assert!(matches!(body.answer().await, Err(ServiceError::InvalidRequest(_))));
+        node.pass(Duration::from_secs(26)).await;
+        assert_eq!(node.types(&thread).await, ["A", "RUN_ERROR"]);
+    });
+}
+
+#[test]
+fn a_bad_line_ends_the_run_and_keeps_the_good_ones() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let body = Body::open(&node, &thread, "r", 1);
+        body.send(
+            "{\"type\":\"A\"}\n{\"type\":\"STEP_STARTED\",\"stepName\":\"s\"}\n{\"no\":\"type\"}\n{\"type\":\"C\"}\n",
+        );
+        let error = body.answer().await.expect_err("a bad line");
+        assert!(matches!(&error, ServiceError::InvalidEvent(error) if error.index == 2), "{error}");
+        assert_eq!(node.types(&thread).await, ["A", "STEP_STARTED", "STEP_FINISHED", "RUN_ERROR"]);
+        let run = node.service.runs.get(&node.alice, &thread, &run_id("r")).await.expect("run");
+        assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Error, Some("invalid-event")));
+    });
+}
+
+#[test]
+fn a_broken_body_can_be_gone_on_with_under_the_same_run_id() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let body = Body::open(&node, &thread, "r", 1);
+        body.send("{\"type\":\"A\"}\n{\"type\":\"B\"}\n{\"type\":\"C");
+        body.break_off();
+        assert!(matches!(body.answer().await, Err(ServiceError::InvalidRequest(_))));
+        let run = node.service.runs.get(&node.alice, &thread, &run_id("r")).await.expect("run");
+        assert_eq!((run.status, run.producer_seq), (RunStatus::Running, 2));
+        // From the line that was not stored, or all of it again.
+        let body = Body::open(&node, &thread, "r", 3);
+        body.send("{\"type\":\"C\"}\n");
+        body.break_off();
+        assert!(body.answer().await.is_err());
+        let whole = "{\"type\":\"A\"}\n{\"type\":\"B\"}\n{\"type\":\"C\"}\n{\"type\":\"D\"}\n";
+        for _ in 0..2 {
+            let body = Body::open(&node, &thread, "r", 1);
+            body.send(whole);
+            let done = body.end().await.expect("done");
+            assert_eq!((done.run.created, done.run.run.status), (false, RunStatus::Finished));
+            assert_eq!(node.types(&thread).await, ["A", "B", "C", "D", "RUN_FINISHED"]);
+        }
+    });
+}
+
+#[test]
+fn a_stop_ends_a_streamed_run_at_once() {
+    for before in [false, true] {
+        run_seed(0, async {
+            let node = Node::start();
+            let thread = node.thread("t").await;
+            let body = Body::open(&node, &thread, "r", 1);
+            settle().await;
+            if !before {
+                body.send("{\"type\":\"A\"}\n{\"type\":\"TOOL_CALL_START\",\"toolCallId\":\"c\"}\n");
+                settle().await;
+            }
+            node.service.runs.stop(&node.alice, &thread, &run_id("r")).await.expect("stop");
+            settle().await;
+            assert!(body.answer.is_finished(), "before the first event: {before}");
+            let done = body.answer().await.expect("done");
+            assert_eq!((done.run.run.status, done.early), (RunStatus::Stopped, true));
+            let want: &[&str] = if before {
+                &["RUN_STARTED", "RUN_FINISHED"]
+            } else {
+                &["A", "TOOL_CALL_START", "TOOL_CALL_END", "RUN_FINISHED"]
+            };
+            assert_eq!(node.types(&thread).await, want);
+        });
+    }
+}
+
+#[test]
+fn a_stop_from_another_node_ends_it_within_a_recheck() {
+    run_seed(0, async {
+        let node = Node::start();
+        let other = node.another();
+        let thread = node.thread("t").await;
+        let body = Body::open(&node, &thread, "r", 1);
+        body.send("{\"type\":\"A\"}\n");
+        settle().await;
+        other.runs.stop(&node.alice, &thread, &run_id("r")).await.expect("stop");
+        node.pass(Duration::from_millis(2_100)).await;
+        assert_eq!(body.answer().await.expect("done").run.run.status, RunStatus::Stopped);
+        assert_eq!(node.types(&thread).await, ["A", "RUN_FINISHED"]);
+    });
+}
+
+#[test]
+fn a_thread_deleted_under_a_stream_ends_it_with_an_error() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let body = Body::open(&node, &thread, "r", 1);
+        body.send("{\"type\":\"A\"}\n");
+        settle().await;
+        node.service.threads.delete(&node.alice, &thread).await.expect("delete");
+        body.send("{\"type\":\"B\"}\n");
+        let error = body.answer().await.expect_err("deleted");
+        assert!(matches!(error, ServiceError::ThreadNotFound), "{error}");
+    });
+}
