@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Sees to it that what the build and the tests need is there: installs Debian packages where it may, else says which.
+# Rust itself has to be there already.
+set -euo pipefail
+
+need_rust="1.94"
+packages=()
+want() { command -v "$1" >/dev/null 2>&1 || packages+=("$2"); }
+
+if ! command -v cargo >/dev/null 2>&1; then
+  echo "Rust is missing: install Rust >= $need_rust with rustup, then run this again." >&2
+  exit 1
+fi
+have=$(rustc --version | cut -d' ' -f2 | cut -d- -f1)
+if [ "$(printf '%s\n%s\n' "$need_rust" "$have" | sort -V | head -n1)" != "$need_rust" ]; then
+  echo "Rust $have is too old: Threadline needs >= $need_rust (rustup update stable)." >&2
+  exit 1
+fi
+
+want cc build-essential       # SQLite, zstd and the TLS library are built from C
+want curl curl                # examples and smoke test
+if [ "${1:-run}" = "test" ]; then
+  want strace strace          # the order of system calls, and kills at a chosen one
+  want jq jq
+  want python3 python3
+  python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
+fi
+
+[ "${#packages[@]}" -eq 0 ] && exit 0
+install="apt-get install -y --no-install-recommends ${packages[*]}"
+if ! command -v apt-get >/dev/null 2>&1; then
+  echo "Missing: ${packages[*]} (names of Debian packages). Install them and run this again." >&2
+  exit 1
+fi
+if [ "$(id -u)" -eq 0 ]; then
+  echo "Installing ${packages[*]}" >&2
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive $install >/dev/null
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+  echo "Installing ${packages[*]}" >&2
+  sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive $install >/dev/null
+else
+  echo "Missing: ${packages[*]}. Run: sudo apt-get update && sudo $install" >&2
+  exit 1
+fi
