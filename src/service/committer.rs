@@ -104,35 +104,85 @@ impl Entry {
     }
 }
 
+/// Threads with an append that is looked at aside, and what was handed in for them meanwhile: it waits, so that no
+/// append overtakes the one that it follows. Bounded by what producers may have under way.
+struct Aside {
+    parked: HashMap<ThreadKey, VecDeque<Request>>,
+    done: mpsc::UnboundedSender<ThreadKey>,
+}
+
+/// Says that a thread's appends are answered, even if answering them panicked.
+struct Answered(ThreadKey, mpsc::UnboundedSender<ThreadKey>);
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        // Nobody is left to be told at the end of the node.
+        let _ = self.1.send(self.0);
+    }
+}
+
+impl Aside {
+    /// Works out what to answer; nobody but this thread's producers waits for it.
+    fn resolve(&mut self, context: &Context, key: ThreadKey, requests: Vec<Request>) {
+        self.parked.insert(key, VecDeque::new());
+        let (answered, context) = (Answered(key, self.done.clone()), context.clone());
+        context.clone().spawn(async move {
+            resolve::resolve(context, requests).await;
+            drop(answered);
+        });
+    }
+
+    /// What waited goes in front: it was handed in before everything of its thread that is still carried.
+    fn answered(&mut self, key: ThreadKey, carried: &mut VecDeque<Request>) {
+        if let Some(mut waited) = self.parked.remove(&key) {
+            waited.append(carried);
+            *carried = waited;
+        }
+    }
+}
+
 /// The commit loop.
 pub(super) async fn run(context: Context, mut requests: mpsc::Receiver<Request>) {
+    let (done, mut answered) = mpsc::unbounded_channel();
+    let mut aside = Aside { parked: HashMap::new(), done };
     let mut carried = VecDeque::new();
+    let (mut stopping, mut closed) = (false, false);
     loop {
-        if carried.is_empty() {
+        while carried.is_empty() {
+            if closed && aside.parked.is_empty() {
+                return;
+            }
             tokio::select! {
                 biased;
-                request = requests.recv() => match request {
+                Some(key) = answered.recv() => aside.answered(key, &mut carried),
+                request = requests.recv(), if !closed => match request {
                     Some(request) => carried.push_back(request),
-                    None => return,
+                    None => closed = true,
                 },
-                () = context.stopped() => {
+                () = context.stopped(), if !stopping => {
                     // Nothing new is taken in; what was handed in is still committed.
                     requests.close();
-                    match requests.recv().await {
-                        Some(request) => carried.push_back(request),
-                        None => return,
-                    }
+                    stopping = true;
                 }
             }
         }
-        let entries = gather(&mut carried, &mut requests);
-        commit(&context, entries).await;
+        while let Ok(key) = answered.try_recv() {
+            aside.answered(key, &mut carried);
+        }
+        let entries = gather(&mut carried, &mut requests, &mut aside.parked);
+        if !entries.is_empty() {
+            commit(&context, entries, &mut aside).await;
+        }
     }
 }
 
 /// One entry per thread from what waits. What does not fit its thread's entry is carried over to the next commit,
 /// and everything of that thread after it, so that order is kept.
-fn gather(carried: &mut VecDeque<Request>, requests: &mut mpsc::Receiver<Request>) -> Vec<Entry> {
+fn gather(
+    carried: &mut VecDeque<Request>,
+    requests: &mut mpsc::Receiver<Request>,
+    parked: &mut HashMap<ThreadKey, VecDeque<Request>>,
+) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut places: HashMap<ThreadKey, usize> = HashMap::new();
     let mut held_back: HashSet<ThreadKey> = HashSet::new();
@@ -142,6 +192,10 @@ fn gather(carried: &mut VecDeque<Request>, requests: &mut mpsc::Receiver<Request
         let Some(request) = carried.pop_front().or_else(|| requests.try_recv().ok()) else { break };
         count += 1;
         let key = request.thread.key;
+        if let Some(waiting) = parked.get_mut(&key) {
+            waiting.push_back(request);
+            continue;
+        }
         let size = request.events.body().len();
         match places.get(&key) {
             _ if held_back.contains(&key) => later.push_back(request),
@@ -165,7 +219,7 @@ fn gather(carried: &mut VecDeque<Request>, requests: &mut mpsc::Receiver<Request
     entries
 }
 
-async fn commit(context: &Context, entries: Vec<Entry>) {
+async fn commit(context: &Context, entries: Vec<Entry>, aside: &mut Aside) {
     let batch: Vec<Append> = entries.iter().filter_map(Entry::append).collect();
     let answers = match context.store.append(&batch).await {
         Ok(answers) => answers,
@@ -180,8 +234,8 @@ async fn commit(context: &Context, entries: Vec<Entry>) {
     for ((entry, append), answer) in entries.into_iter().zip(batch).zip(answers) {
         match answer {
             Some(appended) => answer_entry(context, entry, &append, &appended),
-            // It did not match its head. Why, and what to answer, is worked out aside: nobody waits for it.
-            None => context.spawn(resolve::resolve(context.clone(), entry.requests)),
+            // It did not match its head. Why, and what to answer, is worked out aside.
+            None => aside.resolve(context, append.key, entry.requests),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
     sealer::Sealer,
 };
 use crate::{
-    domain::{Clock, LogSlice},
+    domain::{Clock, LogSlice, ThreadKey},
     store::{DynStore, Head},
     subscription::{Hub, TopicState},
 };
@@ -57,6 +57,11 @@ impl Context {
     /// Refuses what would begin something new while the node is going away.
     pub(super) fn refuse_if_draining(&self) -> Result<(), ServiceError> {
         if self.draining.is_cancelled() { Err(ServiceError::Draining) } else { Ok(()) }
+    }
+
+    /// Whether the store still has this incarnation of a thread.
+    pub(super) async fn exists(&self, key: ThreadKey) -> Result<bool, ServiceError> {
+        Ok(!self.store.heads(&[key]).await?.is_empty())
     }
 
     /// Completes when background work is to end.

@@ -58,16 +58,18 @@ impl Directory {
     /// The thread, if it exists and the principal may touch it.
     pub async fn find(&self, principal: &Principal, id: &ThreadId) -> Result<Arc<ThreadRef>, ServiceError> {
         let key = (principal.project.clone(), id.clone());
-        let thread = match self.threads.get(&key) {
-            Some(thread) => thread,
-            None => {
-                let found = self.store.thread(&principal.project, id).await?.ok_or(ServiceError::ThreadNotFound)?;
-                let thread = Arc::new(ThreadRef::from(&found));
-                self.threads.insert(key, thread.clone());
-                thread
-            }
+        let may = |thread: &ThreadRef| principal.may_access(&thread.project, &thread.user);
+        // Only a yes is taken from memory: the id may have got another owner since, by another node.
+        if let Some(thread) = self.threads.get(&key).filter(|thread| may(thread)) {
+            return Ok(thread);
+        }
+        let Some(found) = self.store.thread(&principal.project, id).await? else {
+            self.threads.invalidate(&key);
+            return Err(ServiceError::ThreadNotFound);
         };
-        if principal.may_access(&thread.project, &thread.user) { Ok(thread) } else { Err(ServiceError::ThreadNotFound) }
+        let thread = Arc::new(ThreadRef::from(&found));
+        self.threads.insert(key, thread.clone());
+        if may(&thread) { Ok(thread) } else { Err(ServiceError::ThreadNotFound) }
     }
 
     /// The store says that this incarnation is gone.

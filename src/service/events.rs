@@ -62,7 +62,10 @@ impl Events {
         let mut lookup = self.context.directory.lookup(principal, thread);
         loop {
             let thread = lookup.next().await?;
-            let run = self.bound(&thread, request.run.as_ref()).await?;
+            let run = match self.bound(&thread, request.run.as_ref()).await {
+                Err(ServiceError::ThreadNotFound) => continue,
+                run => run?,
+            };
             match (request.from, request.wait) {
                 (ReadFrom::After(cursor), Some(wait)) => {
                     match self.wait(&thread, cursor, request.epoch, run, wait).await {
@@ -76,7 +79,10 @@ impl Events {
                 (_, None) => {}
             }
             // Asked again: the run may have gone on while we waited.
-            let run = self.bound(&thread, request.run.as_ref()).await?;
+            let run = match self.bound(&thread, request.run.as_ref()).await {
+                Err(ServiceError::ThreadNotFound) => continue,
+                run => run?,
+            };
             if let Some(page) = self.read(&thread, request.from, limit, request.epoch, run).await? {
                 return Ok(page);
             }
@@ -96,7 +102,10 @@ impl Events {
         let mut lookup = self.context.directory.lookup(principal, thread);
         loop {
             let thread = lookup.next().await?;
-            let run = self.bound(&thread, run).await?;
+            let run = match self.bound(&thread, run).await {
+                Err(ServiceError::ThreadNotFound) => continue,
+                run => run?,
+            };
             match self.open(&thread, after, epoch, run).await {
                 Err(ServiceError::ThreadNotFound) => {}
                 answer => return answer,
@@ -111,12 +120,17 @@ impl Events {
         thread: &ThreadId,
         run: &RunId,
     ) -> Result<(TopicRef, Fence), ServiceError> {
-        let thread = self.context.directory.find(principal, thread).await?;
-        let fence = self.context.directory.fence(thread.key, run).await?.ok_or(ServiceError::RunNotFound)?;
-        let topic = self.context.hub.join(thread.key);
-        // What happened before we joined.
-        self.context.hub.recheck(self.context.store.as_ref(), &[thread.key]).await?;
-        Ok((topic, fence))
+        let mut lookup = self.context.directory.lookup(principal, thread);
+        loop {
+            let thread = lookup.next().await?;
+            let fence = self.context.directory.fence(thread.key, run).await?;
+            let topic = self.context.hub.join(thread.key);
+            // What happened before we joined.
+            self.context.hub.recheck(self.context.store.as_ref(), &[thread.key]).await?;
+            if !topic.state().gone {
+                return Ok((topic, fence.ok_or(ServiceError::RunNotFound)?));
+            }
+        }
     }
 
     async fn open(
@@ -132,12 +146,11 @@ impl Events {
 
     async fn bound(&self, thread: &ThreadRef, run: Option<&RunId>) -> Result<Option<Run>, ServiceError> {
         let Some(run) = run else { return Ok(None) };
-        let found = self.context.store.run(thread.key, run).await?;
-        if found.is_none() {
-            // Either the run or the whole thread is not there; the caller's next look tells.
-            self.context.directory.forget(thread);
+        if let Some(found) = self.context.store.run(thread.key, run).await? {
+            return Ok(Some(found));
         }
-        found.map(Some).ok_or(ServiceError::RunNotFound)
+        let there = self.context.exists(thread.key).await?;
+        Err(if there { ServiceError::RunNotFound } else { ServiceError::ThreadNotFound })
     }
 
     /// Returns when there is something after the cursor, or the time is over.

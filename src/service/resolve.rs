@@ -10,7 +10,8 @@ use super::{
     directory::ThreadRef,
 };
 use crate::{
-    domain::{Fence, NewEvents, Run, RunId, Seq, ThreadKey},
+    domain::{Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadKey},
+    projection::closing::{Ending, OpenParts},
     store::{Append, ReadFrom, StoreError, segment::join_bodies},
 };
 
@@ -45,7 +46,17 @@ async fn resolve_one(
             return Err(ServiceError::ThreadNotFound);
         };
         let from = producer_seq.unwrap_or(run.producer_seq + 1);
-        let stored = stored_prefix(context, thread.key, &run, from, events).await?;
+        let stored = match stored_prefix(context, thread.key, &run, from, events).await {
+            Ok(stored) => stored,
+            Err(ServiceError::ProducerSeqConflict { producer_seq }) => {
+                return Err(if is_ours(context, thread, &run, producer_seq).await? {
+                    ServiceError::RunFenced(Box::new(run))
+                } else {
+                    ServiceError::ProducerSeqConflict { producer_seq }
+                });
+            }
+            Err(error) => return Err(error),
+        };
         let first_seq = run.first_seq + from - 1;
         let Some(rest) = events.skip(stored) else {
             return Ok(receipt(thread, &run, first_seq, events.count() as u64, from));
@@ -83,6 +94,37 @@ fn receipt(thread: &ThreadRef, run: &Run, first_seq: Seq, count: u64, from: u64)
         stop_requested: run.stop_requested_at.is_some() && run.status.is_active(),
         lease_until: run.lease_until,
     }
+}
+
+/// Whether the run's events from this producer_seq on are those with which the server ended it. Then the producer,
+/// which may never have noticed, uses these numbers for something new: that is late, not a conflict.
+async fn is_ours(context: &Context, thread: &ThreadRef, run: &Run, producer_seq: u64) -> Result<bool, ServiceError> {
+    let ending = match (run.status, &run.error_code, &run.error_message) {
+        (RunStatus::Finished | RunStatus::Stopped, ..) => Ending::Finished,
+        (RunStatus::Error, Some(code), Some(message)) => Ending::Error { code: code.clone(), message: message.clone() },
+        _ => return Ok(false),
+    };
+    // Replayed up to here, what is left to close is exactly what follows.
+    let (mut parts, mut closers) = (OpenParts::default(), None);
+    let (mut cursor, end, turn) = (run.first_seq - 1, run.last_seq(), run.first_seq + producer_seq - 1);
+    while cursor < end {
+        let Some(page) = context.store.read(thread.key, ReadFrom::After(cursor), usize::MAX).await? else {
+            return Err(ServiceError::ThreadNotFound);
+        };
+        for (seq, event, _) in page.slice.between(0, end + 1).events() {
+            if seq < turn {
+                parts.observe(event);
+                continue;
+            }
+            let closers = closers.get_or_insert_with(|| parts.closers(thread.id.as_str(), run.id.as_str(), &ending));
+            let same = closers.body().split(|byte| *byte == b'\n').nth((seq - turn) as usize) == Some(event);
+            if closers.count() as u64 != end + 1 - turn || !same {
+                return Ok(false);
+            }
+        }
+        cursor = page.slice.last_seq().unwrap_or(end);
+    }
+    Ok(closers.is_some())
 }
 
 /// How many of `events` the run has stored already, from producer_seq `from` on: all their bytes are compared.

@@ -234,11 +234,19 @@ impl Runs {
         run: &RunId,
         lease: Option<Duration>,
     ) -> Result<Run, ServiceError> {
-        let (found, fence) = self.find(principal, thread, run).await?;
         let lease = lease.map(|lease| lease.clamp(Duration::from_secs(1), MAX_LEASE));
-        let alive = self.context.heartbeats.beat(Beat { key: found.key, fence, lease }).await?;
-        let now = self.get(principal, thread, run).await?;
-        if alive.is_some() { Ok(now) } else { Err(ServiceError::RunFenced(Box::new(now))) }
+        loop {
+            let (found, fence) = self.find(principal, thread, run).await?;
+            let alive = self.context.heartbeats.beat(Beat { key: found.key, fence, lease }).await?;
+            let now = self.get(principal, thread, run).await?;
+            if alive.is_some() {
+                return Ok(now);
+            }
+            if !now.status.is_active() {
+                return Err(ServiceError::RunFenced(Box::new(now)));
+            }
+            // The beat went to a thread that is gone, and the look at the run has found the one made after it.
+        }
     }
 
     /// The producer is done: what is open is closed, then RUN_FINISHED. Of an ended run: the run as it ended.
@@ -267,13 +275,13 @@ impl Runs {
         run: &RunId,
         why: &Why,
     ) -> Result<Run, ServiceError> {
-        let (found, fence) = self.find(principal, thread, run).await?;
-        match closing::close(&self.context, &found, run, fence, why).await? {
-            Some(run) => Ok(run),
-            None => {
-                self.context.directory.forget(&found);
-                Err(ServiceError::ThreadNotFound)
+        loop {
+            let (found, fence) = self.find(principal, thread, run).await?;
+            if let Some(run) = closing::close(&self.context, &found, run, fence, why).await? {
+                return Ok(run);
             }
+            // Each turn is for another thread that was deleted meanwhile.
+            self.context.directory.forget(&found);
         }
     }
 
@@ -296,15 +304,29 @@ impl Runs {
 
     /// Gives the run's lock back before its last events: it may append until its terminal event or the next start.
     pub async fn release(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
-        let (found, fence) = self.find(principal, thread, run).await?;
-        self.context.store.release(found.key, fence).await?;
-        self.get(principal, thread, run).await
+        loop {
+            let (found, fence) = self.find(principal, thread, run).await?;
+            let released = self.context.store.release(found.key, fence).await?;
+            let now = self.get(principal, thread, run).await?;
+            // If neither, it was meant for a thread that is gone, and the look has found the one made after it.
+            if released || !now.status.is_active() {
+                return Ok(now);
+            }
+        }
     }
 
     /// A run as it is now.
     pub async fn get(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
-        let (thread, _) = self.find(principal, thread, run).await?;
-        self.context.store.run(thread.key, run).await?.ok_or(ServiceError::RunNotFound)
+        let mut lookup = self.context.directory.lookup(principal, thread);
+        loop {
+            let thread = lookup.next().await?;
+            if let Some(run) = self.context.store.run(thread.key, run).await? {
+                return Ok(run);
+            }
+            if self.context.exists(thread.key).await? {
+                return Err(ServiceError::RunNotFound);
+            }
+        }
     }
 
     /// Runs of a thread, newest first, before the fence given; and whether there are more.
@@ -316,11 +338,17 @@ impl Runs {
         limit: usize,
     ) -> Result<(Vec<Run>, bool), ServiceError> {
         let limit = limit.clamp(1, MAX_PAGE);
-        let thread = self.context.directory.find(principal, thread).await?;
-        let mut runs = self.context.store.runs(thread.key, before, limit + 1).await?;
-        let more = runs.len() > limit;
-        runs.truncate(limit);
-        Ok((runs, more))
+        let mut lookup = self.context.directory.lookup(principal, thread);
+        loop {
+            let thread = lookup.next().await?;
+            let mut runs = self.context.store.runs(thread.key, before, limit + 1).await?;
+            if runs.is_empty() && !self.context.exists(thread.key).await? {
+                continue;
+            }
+            let more = runs.len() > limit;
+            runs.truncate(limit);
+            return Ok((runs, more));
+        }
     }
 
     /// The thread and the run's fence.

@@ -140,9 +140,10 @@ impl Feeder<'_> {
                 (false, false) => None,
             };
         }
-        match taken.error {
-            Some(error) => Err(error.into()),
-            None => Ok(end),
+        match (taken.error, &end) {
+            // What follows the terminal event is not read, whether it comes in the same chunk or later.
+            (_, Some(End::Terminal)) | (None, _) => Ok(end),
+            (Some(error), _) => Err(error.into()),
         }
     }
 }

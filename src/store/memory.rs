@@ -50,7 +50,7 @@ struct Feed {
     head: u64,
     entries: BTreeMap<u64, (ThreadId, Option<ThreadKey>)>,
     newest: HashMap<ThreadId, u64>,
-    deleted: Vec<ThreadId>,
+    deleted: BTreeMap<ThreadKey, ThreadId>,
 }
 
 impl MemoryStore {
@@ -249,7 +249,7 @@ impl ThreadStore for MemoryStore {
         let Some(row) = state.threads.remove(&key) else { return Ok(false) };
         let Thread { project, id, user, .. } = row.thread;
         state.ids.remove(&(project.clone(), id.clone()));
-        state.feeds.entry((project, user)).or_default().deleted.push(id);
+        state.feeds.entry((project, user)).or_default().deleted.insert(key, id);
         Ok(true)
     }
 
@@ -457,7 +457,8 @@ impl LogStore for MemoryStore {
     async fn seal(&self, key: ThreadKey) -> StoreResult<bool> {
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&key) else { return Ok(false) };
-        let sealed = row.log.iter().take_while(|log| log.run.is_none()).count();
+        // Behind the newest segment: what was passed over before it stays as it is.
+        let sealed = row.log.iter().rposition(|log| log.run.is_none()).map_or(0, |newest| newest + 1);
         let mut fresh = Vec::new();
         for log in &row.log[sealed..] {
             fresh.append(&mut log.clone().unpack()?);
@@ -484,8 +485,7 @@ impl FeedStore for MemoryStore {
     async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64> {
         let state = &mut *self.state();
         let feed = state.feeds.entry((project.clone(), user.clone())).or_default();
-        let deleted: Vec<_> = feed.deleted.drain(..).collect();
-        for id in deleted {
+        for id in std::mem::take(&mut feed.deleted).into_values() {
             feed.put(id, None);
         }
         let mut dirty: Vec<&mut Row> = state

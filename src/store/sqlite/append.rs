@@ -59,8 +59,8 @@ macro_rules! insert {
 /// Ends of runs: the head is free, the record is final, the thread's row says so.
 macro_rules! end {
     () => {
-        "UPDATE heads AS h SET run = NULL, stop_at = NULL, finishing = 0
-         FROM (SELECT value ->> 0 AS k FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE h.key = v.k;
+        "UPDATE heads AS h SET tail = v.tail, run = NULL, stop_at = NULL, finishing = 0
+         FROM (SELECT value ->> 0 AS k, value ->> 3 AS tail FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE h.key = v.k;
          UPDATE runs AS r
          SET status = v.status, error_code = v.code, error_message = v.message, producer_seq = v.p, stop_at = v.stop,
              ended_at = ?2

@@ -46,7 +46,7 @@ pub(super) const PAGE: &str = concat!(
      LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
      WHERE f.project = ?1 AND f.user = ?2 ORDER BY e.pos"
 );
-const DIRTY_FEEDS: &str = "\
+pub(super) const DIRTY_FEEDS: &str = "\
     SELECT DISTINCT project, user FROM threads WHERE version > fed_version ORDER BY project, user LIMIT ?";
 
 /// Feeds a chunk of dirty threads. The newest position, and whether there may be more.

@@ -21,7 +21,7 @@ use crate::{
 macro_rules! page_query {
     ($page:literal) => {
         concat!(
-            "WITH RECURSIVE page (row, first_seq, last_seq, bytes, rows) AS (",
+            "WITH RECURSIVE page (row, first_seq, last_seq, bytes, rows, stop) AS (",
             $page,
             ") SELECT 0, ",
             head_columns!(h),
@@ -34,26 +34,26 @@ macro_rules! page_query {
 }
 
 /// Forwards: from the row that holds the event after `?2`, each next row begins where the one before ended.
-/// `?3` bytes, `?4` rows, `?5` the last seq wanted.
+/// `?3` bytes, `?4` rows, `?5` events.
 pub(super) const AFTER: &str = page_query!(
-    "SELECT rowid, first_seq, last_seq, raw, 1 FROM log
+    "SELECT rowid, first_seq, last_seq, raw, 1, ?2 + ?5 FROM log
      WHERE key = ?1 AND last_seq > ?2
        AND first_seq = (SELECT max(first_seq) FROM log WHERE key = ?1 AND first_seq <= ?2 + 1)
      UNION ALL
-     SELECT l.rowid, l.first_seq, l.last_seq, page.bytes + l.raw, page.rows + 1
+     SELECT l.rowid, l.first_seq, l.last_seq, page.bytes + l.raw, page.rows + 1, page.stop
      FROM page CROSS JOIN log l ON l.key = ?1 AND l.first_seq = page.last_seq + 1
-     WHERE page.bytes < ?3 AND page.rows < ?4 AND page.last_seq < ?5"
+     WHERE page.bytes < ?3 AND page.rows < ?4 AND page.last_seq < page.stop"
 );
 
-/// Backwards: from the row that holds the event before `?2`. `?3` bytes, `?4` rows, `?5` the first seq wanted.
+/// Backwards: from the row that holds the event before `?2`. `?3` bytes, `?4` rows, `?5` events.
 pub(super) const BEFORE: &str = page_query!(
-    "SELECT rowid, first_seq, last_seq, raw, 1 FROM log
+    "SELECT rowid, first_seq, last_seq, raw, 1, min(last_seq + 1, ?2) - ?5 FROM log
      WHERE key = ?1 AND first_seq = (SELECT max(first_seq) FROM log WHERE key = ?1 AND first_seq < ?2)
      UNION ALL
-     SELECT l.rowid, l.first_seq, l.last_seq, page.bytes + l.raw, page.rows + 1
+     SELECT l.rowid, l.first_seq, l.last_seq, page.bytes + l.raw, page.rows + 1, page.stop
      FROM page CROSS JOIN log l
        ON l.key = ?1 AND l.first_seq = (SELECT max(first_seq) FROM log WHERE key = ?1 AND first_seq < page.first_seq)
-     WHERE page.bytes < ?3 AND page.rows < ?4 AND page.first_seq > ?5"
+     WHERE page.bytes < ?3 AND page.rows < ?4 AND page.first_seq > page.stop"
 );
 
 pub(super) const HEADS: &str =
@@ -69,17 +69,16 @@ pub(super) struct Cap {
 impl SqliteStore {
     /// The head and rows in order; `None` if the thread is gone.
     pub(super) async fn log_rows(&self, key: ThreadKey, from: ReadFrom, cap: Cap) -> Work<Option<(Head, Vec<LogRow>)>> {
-        let events = cap.events as u64;
-        let (text, start, end) = match from {
-            ReadFrom::After(after) => (AFTER, after, after.saturating_add(events)),
-            ReadFrom::Before(before) => (BEFORE, before, before.saturating_sub(events)),
+        let (text, cursor) = match from {
+            ReadFrom::After(after) => (AFTER, after),
+            ReadFrom::Before(before) => (BEFORE, before),
         };
         let statement = query(text)
             .bind(key.0)
-            .bind(rows::to_i64(start))
+            .bind(rows::to_i64(cursor))
             .bind(rows::limit(cap.bytes))
             .bind(rows::limit(cap.rows))
-            .bind(rows::to_i64(end));
+            .bind(rows::to_i64(cap.events as u64));
         let mut head = None;
         let mut log: Vec<LogRow> = Vec::new();
         let mut newest_run: Option<(i64, RunId)> = None;

@@ -204,9 +204,10 @@ fn overlay(run: &mut Run, active: &ActiveHead) {
     run.stop_requested_at = active.stop_requested_at;
 }
 
-/// A seq or a cursor as the database compares it: what is beyond its range is beyond every log.
+/// A seq, a cursor or a count as the database compares it. What is cut off here is beyond every log, and the sum
+/// of two stays an integer.
 pub(super) fn to_i64(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX - 1)
+    i64::try_from(number).unwrap_or(i64::MAX).min(1 << 61)
 }
 
 /// A number of rows.

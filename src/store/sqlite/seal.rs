@@ -69,7 +69,9 @@ impl SqliteStore {
         }
     }
 
-    async fn swap(&self, key: ThreadKey, segments: Vec<Segment>) -> StoreResult<bool> {
+    /// Puts segments in the place of exactly the rows they were made of. False, and nothing changed, if any of them is
+    /// not there any more.
+    pub(super) async fn swap(&self, key: ThreadKey, segments: Vec<Segment>) -> StoreResult<bool> {
         let swapped = self.transact(move |connection| {
             Box::pin(async move {
                 let mut upto = 0;

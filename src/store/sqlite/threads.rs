@@ -67,6 +67,9 @@ const DELETE: &str = "\
     UPDATE threads SET deleted = 1, version = version + 1 WHERE key = ? AND deleted = 0;
     DELETE FROM heads WHERE key = ?";
 
+/// Both conditions: the first one is what the partial index is known by.
+pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted > 0 AND deleted = 1 LIMIT 2";
+
 async fn one(connection: &mut SqliteConnection, statement: fetch::Statement<'_>) -> Work<Option<Thread>> {
     match fetch::row(connection, statement).await? {
         Some(row) => Columns::new(&row).thread(),
@@ -189,8 +192,7 @@ impl ThreadStore for SqliteStore {
     }
 
     async fn purge(&self, rows: usize) -> StoreResult<bool> {
-        let tombstones = "SELECT key FROM threads WHERE deleted = 1 LIMIT 2";
-        let found = self.read_rows(query(tombstones)).await?;
+        let found = self.read_rows(query(TOMBSTONES)).await?;
         let more = match found.first() {
             Some(row) => {
                 let key = Columns::new(row).int()?;
