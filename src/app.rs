@@ -75,7 +75,9 @@ impl App {
     }
 
     /// Other time-outs than the usual ones.
-    pub fn with_patience(self, patience: Patience) -> Self {
+    pub fn with_patience(mut self, patience: Patience) -> Self {
+        self.state.heartbeat = patience.heartbeat;
+        self.state.body_silence = patience.body;
         Self { patience, ..self }
     }
 

@@ -17,7 +17,10 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    domain::limits::{DRAIN_TIMEOUT, HEADER_TIMEOUT, MAX_CONNECTIONS, MAX_HEADERS, WRITE_TIMEOUT},
+    domain::limits::{
+        BODY_IDLE_TIMEOUT, DRAIN_TIMEOUT, HEADER_TIMEOUT, HEARTBEAT_INTERVAL, MAX_CONNECTIONS, MAX_HEADERS,
+        WRITE_TIMEOUT,
+    },
     timed_io::TimedWrites,
 };
 
@@ -34,11 +37,21 @@ pub struct Patience {
     pub write: Duration,
     /// Time for requests under way to end after the listener was told to.
     pub drain: Duration,
+    /// Longest silence inside a request body.
+    pub body: Duration,
+    /// Time between the heartbeats of sockets and event streams.
+    pub heartbeat: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { header: HEADER_TIMEOUT, write: WRITE_TIMEOUT + Duration::from_secs(5), drain: DRAIN_TIMEOUT }
+        Self {
+            header: HEADER_TIMEOUT,
+            write: WRITE_TIMEOUT + Duration::from_secs(5),
+            drain: DRAIN_TIMEOUT,
+            body: BODY_IDLE_TIMEOUT,
+            heartbeat: HEARTBEAT_INTERVAL,
+        }
     }
 }
 

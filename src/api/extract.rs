@@ -57,8 +57,8 @@ pub struct Json<T>(pub T);
 impl<T: DeserializeOwned + Default> FromRequest<ApiState> for Json<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &ApiState) -> Result<Self, Problem> {
-        let bytes = body::read(request.into_body(), MAX_REQUEST_BYTES).await?;
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, Problem> {
+        let bytes = body::read(request.into_body(), MAX_REQUEST_BYTES, state.body_silence).await?;
         parse_json(&bytes).map(Self)
     }
 }

@@ -7,11 +7,15 @@ pub mod guard;
 pub mod native;
 pub mod problem;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{auth::Auth, service::Service};
+use crate::{
+    auth::Auth,
+    domain::limits::{BODY_IDLE_TIMEOUT, HEARTBEAT_INTERVAL},
+    service::Service,
+};
 
 /// What the doors stand on.
 #[derive(Clone)]
@@ -24,11 +28,22 @@ pub struct ApiState {
     pub draining: CancellationToken,
     /// Counts connections and sockets, so that the end of the last one can be waited for.
     pub connections: TaskTracker,
+    /// Time between the heartbeats of sockets and event streams.
+    pub heartbeat: Duration,
+    /// Longest silence inside a request body.
+    pub body_silence: Duration,
 }
 
 impl ApiState {
     /// Doors over this service.
     pub fn new(service: Service, auth: Auth) -> Self {
-        Self { draining: service.draining(), service, auth: Arc::new(auth), connections: TaskTracker::new() }
+        Self {
+            draining: service.draining(),
+            service,
+            auth: Arc::new(auth),
+            connections: TaskTracker::new(),
+            heartbeat: HEARTBEAT_INTERVAL,
+            body_silence: BODY_IDLE_TIMEOUT,
+        }
     }
 }

@@ -17,6 +17,8 @@ pub const MAX_EVENT_BYTES: usize = 8 * 1_024 * 1_024;
 pub const MAX_BATCH_BYTES: usize = 16 * 1_024 * 1_024;
 /// Most events in one append batch.
 pub const MAX_BATCH_EVENTS: usize = 100_000;
+/// Largest producerSeq: the largest whole number that every JSON reader keeps.
+pub const MAX_PRODUCER_SEQ: u64 = (1 << 53) - 1;
 /// Deepest nesting of an event or a request body.
 pub const MAX_JSON_DEPTH: usize = 128;
 /// Largest JSON body that is not events (create, rename, …), in bytes.

@@ -17,7 +17,7 @@ use crate::{
     domain::{
         AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, Seq, ThreadId,
         event::cut,
-        limits::{DEFAULT_LEASE, MAX_LEASE, MAX_PAGE, WHOLE_RUN_WAIT},
+        limits::{DEFAULT_LEASE, MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, WHOLE_RUN_WAIT},
     },
     projection::closing::{Ending, OpenParts},
     store::{Beat, Head, StartOutcome, StartRun, StopOutcome},
@@ -204,9 +204,7 @@ impl Runs {
         producer_seq: Option<u64>,
         events: NewEvents,
     ) -> Result<PendingAppend, ServiceError> {
-        if producer_seq == Some(0) {
-            return Err(ServiceError::InvalidRequest("producerSeq counts from 1".into()));
-        }
+        producer_seq.map_or(Ok(()), check_producer_seq)?;
         let (thread, fence) = self.find(principal, thread, run).await?;
         let (reply, receipt) = oneshot::channel();
         let request = Request { thread, run: run.clone(), fence, producer_seq, events, reply };
@@ -368,6 +366,14 @@ impl Runs {
         let fence = self.context.directory.fence(thread.key, run).await?.ok_or(ServiceError::RunNotFound)?;
         Ok((thread, fence))
     }
+}
+
+/// Whether this number can be a producer_seq at all.
+pub(super) fn check_producer_seq(producer_seq: u64) -> Result<(), ServiceError> {
+    if (1..=MAX_PRODUCER_SEQ).contains(&producer_seq) {
+        return Ok(());
+    }
+    Err(ServiceError::InvalidRequest(format!("producerSeq counts from 1, to at most {MAX_PRODUCER_SEQ}")))
 }
 
 fn started(run: Run, head: &Head, created: bool) -> StartedRun {

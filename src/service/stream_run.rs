@@ -8,10 +8,10 @@ use tokio::time::{self, Instant};
 use super::{
     ServiceError,
     closing::Why,
-    runs::{NewRun, Runs, StartedRun},
+    runs::{NewRun, Runs, StartedRun, check_producer_seq},
 };
 use crate::domain::{
-    EventError, EventErrorKind, Fence, NewEvents, Principal, RunId, ThreadId,
+    EventError, EventErrorKind, Fence, NewEvents, Principal, RunId, RunStatus, ThreadId,
     event::BatchBuilder,
     limits::{MAX_EVENT_BYTES, STREAM_HEARTBEAT, STREAM_IDLE_TIMEOUT},
 };
@@ -40,9 +40,10 @@ impl Runs {
         producer_seq: u64,
         body: impl Stream<Item = Result<Bytes, E>>,
     ) -> Result<StreamedRun, ServiceError> {
+        check_producer_seq(producer_seq)?;
         let mut run = self.start(principal, thread, new).await?;
         let id = run.run.id.clone();
-        let mut lines = Lines { buffer: BytesMut::new(), next: producer_seq.max(1) };
+        let mut lines = Lines { buffer: BytesMut::new(), next: producer_seq };
         let feeder = Feeder { runs: self, principal, thread, id: &id };
         let early = match feeder.feed(&mut lines, run.run.fence, body).await {
             Ok(End::Body) => {
@@ -133,7 +134,14 @@ impl Feeder<'_> {
         let mut end = None;
         if let Some((producer_seq, events)) = taken.events {
             let terminal = events.terminal().is_some();
-            let receipt = self.runs.append(self.principal, self.thread, self.id, Some(producer_seq), events).await?;
+            let receipt = match self.runs.append(self.principal, self.thread, self.id, Some(producer_seq), events).await
+            {
+                // What the producer went on to say, not knowing of the stop: it learns of it now.
+                Err(ServiceError::RunFenced(run)) if run.status == RunStatus::Stopped => {
+                    return Ok(Some(End::Stopped));
+                }
+                receipt => receipt?,
+            };
             end = match (terminal, receipt.stop_requested) {
                 (true, _) => Some(End::Terminal),
                 (false, true) => Some(End::Stopped),

@@ -148,7 +148,7 @@ pub async fn read(
     }
     let hello = hello(&thread, &subscription);
     let followed = EventStream { subscription, until: params.until, done: false };
-    Ok(sse::response(followed, hello, state.draining))
+    Ok(sse::response(followed, hello, &state))
 }
 
 fn hello(thread: &ThreadId, subscription: &Subscription) -> String {

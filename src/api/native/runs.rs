@@ -46,9 +46,9 @@ impl Content {
     }
 }
 
-async fn read_events(request: Request) -> Result<NewEvents, Problem> {
+async fn read_events(state: &ApiState, request: Request) -> Result<NewEvents, Problem> {
     let content = Content::of(request.headers())?;
-    let bytes = body::read(request.into_body(), MAX_BATCH_BYTES).await?;
+    let bytes = body::read(request.into_body(), MAX_BATCH_BYTES, state.body_silence).await?;
     let events = match content {
         Content::Json => NewEvents::from_array(&bytes),
         Content::Ndjson => NewEvents::from_ndjson(&bytes),
@@ -112,7 +112,7 @@ pub async fn start(
 ) -> Result<Response, Problem> {
     let runs = &state.service.runs;
     if Content::of(request.headers())? == Content::Json {
-        let bytes = body::read(request.into_body(), MAX_REQUEST_BYTES).await?;
+        let bytes = body::read(request.into_body(), MAX_REQUEST_BYTES, state.body_silence).await?;
         let start: StartBody = parse_json(&bytes)?;
         let new = NewRun {
             id: start.run_id.or(params.run_id),
@@ -178,7 +178,7 @@ pub async fn append_whole(
     Params(params): Params<WholeParams>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let events = read_events(request).await?;
+    let events = read_events(&state, request).await?;
     let new = NewRun { id: Some(run), agent: params.agent_id, lease: None };
     Ok(answer(&state.service.runs.append_whole(&principal, &thread, new, events).await?))
 }
@@ -266,7 +266,7 @@ pub async fn append(
     Params(params): Params<AppendParams>,
     request: Request,
 ) -> Result<Answer<ReceiptView>, Problem> {
-    let events = read_events(request).await?;
+    let events = read_events(&state, request).await?;
     let receipt = state.service.runs.append(&principal, &thread, &run, params.producer_seq, events).await?;
     Ok(Answer(ReceiptView::new(&receipt)))
 }

@@ -13,8 +13,8 @@ use tokio::time::{self, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::problem::Problem,
-    domain::limits::{DRAIN_RETRY_AFTER, HEARTBEAT_INTERVAL},
+    api::{ApiState, problem::Problem},
+    domain::limits::DRAIN_RETRY_AFTER,
     service::ServiceError,
     store::StoreError,
 };
@@ -34,8 +34,8 @@ pub fn named(event: &str, data: &Value) -> String {
 }
 
 /// The response; `hello` is sent first.
-pub fn response(followed: impl Followed, hello: String, draining: CancellationToken) -> Response {
-    let mut response = Response::new(Body::from_stream(body(followed, hello, draining)));
+pub fn response(followed: impl Followed, hello: String, api: &ApiState) -> Response {
+    let mut response = Response::new(Body::from_stream(body(followed, hello, api)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -48,17 +48,18 @@ struct State<F> {
     followed: F,
     first: Option<String>,
     beat: Instant,
+    every: Duration,
     draining: CancellationToken,
     ended: bool,
 }
 
-fn body(
-    followed: impl Followed,
+fn body<F: Followed>(
+    followed: F,
     hello: String,
-    draining: CancellationToken,
-) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
-    let beat = Instant::now() + HEARTBEAT_INTERVAL;
-    let state = State { followed, first: Some(hello), beat, draining, ended: false };
+    api: &ApiState,
+) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> + use<F> {
+    let (every, draining) = (api.heartbeat, api.draining.clone());
+    let state = State { followed, first: Some(hello), beat: Instant::now() + every, every, draining, ended: false };
     stream::unfold(state, async |mut state| {
         if let Some(first) = state.first.take() {
             return Some((Ok(first.into()), state));
@@ -77,7 +78,7 @@ fn body(
                 }
             },
             () = time::sleep_until(state.beat) => {
-                state.beat = Instant::now() + HEARTBEAT_INTERVAL;
+                state.beat = Instant::now() + state.every;
                 format!(": tail {}\n\n", state.followed.tail()).into()
             }
             () = state.draining.cancelled() => {

@@ -38,8 +38,7 @@ use crate::{
     domain::{
         Batch, Epoch, NewEvents, Principal, Run, RunId, ThreadId,
         limits::{
-            FRAME_TARGET_BYTES, HEARTBEAT_INTERVAL, MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_IDLE_TIMEOUT,
-            SOCKET_MAX_INFLIGHT, WRITE_TIMEOUT,
+            FRAME_TARGET_BYTES, MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MAX_INFLIGHT, WRITE_TIMEOUT,
         },
     },
     service::{Receipt, ServiceError},
@@ -118,10 +117,10 @@ async fn close(socket: &mut WebSocket, code: CloseCode) {
 impl Session {
     /// Serves until the client goes (`None`) or is to be sent away.
     async fn serve(&mut self, socket: &mut WebSocket) -> Option<CloseCode> {
-        let welcome = json!({ "protocol": super::PROTOCOL, "heartbeatSeconds": HEARTBEAT_INTERVAL.as_secs() });
+        let welcome = json!({ "protocol": super::PROTOCOL, "heartbeatSeconds": self.state.heartbeat.as_secs() });
         self.push(None, "welcome", &welcome);
         let draining = self.state.draining.clone();
-        let mut beat = time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
+        let mut beat = time::interval_at(Instant::now() + self.state.heartbeat, self.state.heartbeat);
         beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
         let mut heard = Instant::now();
         loop {

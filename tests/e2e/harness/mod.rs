@@ -1,0 +1,229 @@
+//! A server in this process, and what it takes to talk to it.
+
+pub mod http;
+pub mod raw;
+pub mod socket;
+pub mod sse;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use threadline::{
+    app::App,
+    auth::Auth,
+    domain::{Clock, Timestamp},
+    server::Patience,
+    service::Service,
+    store::{DynStore, memory::MemoryStore, sqlite::SqliteStore},
+};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
+
+pub use http::{Answer, Client};
+pub use socket::Socket;
+
+/// How long anything may take before a test fails.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// What a server stands on.
+#[derive(Clone, Copy)]
+pub enum Backend {
+    Memory,
+    Sqlite,
+}
+
+/// How a server is started.
+pub struct Options {
+    pub backend: Backend,
+    pub clock: Clock,
+    pub key: Option<&'static str>,
+    pub patience: Patience,
+}
+
+impl Options {
+    pub fn new(backend: Backend) -> Self {
+        // Requests under way end fast here, so nothing is gained by waiting for those that do not.
+        let patience = Patience { drain: Duration::from_secs(5), ..Patience::default() };
+        Self { backend, clock: Clock::system(), key: None, patience }
+    }
+
+    pub fn memory() -> Self {
+        Self::new(Backend::Memory)
+    }
+
+    /// A clock that stands still until it is advanced, near the present.
+    pub fn with_manual_clock(self) -> Self {
+        Self { clock: Clock::manual(Timestamp(1_795_255_875_120)), ..self }
+    }
+
+    pub fn with_key(self, key: &'static str) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    pub fn with_patience(self, change: impl FnOnce(&mut Patience)) -> Self {
+        let mut patience = self.patience;
+        change(&mut patience);
+        Self { patience, ..self }
+    }
+}
+
+/// A server that runs until it is stopped (or dropped).
+pub struct Server {
+    pub addr: SocketAddr,
+    pub clock: Clock,
+    pub service: Service,
+    key: Option<&'static str>,
+    http: reqwest::Client,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+    sqlite: Option<SqliteStore>,
+    _directory: Option<tempfile::TempDir>,
+}
+
+impl Server {
+    pub async fn start(options: Options) -> Self {
+        match options.backend {
+            Backend::Memory => Self::over(Arc::new(MemoryStore::new(options.clock.clone())), options).await,
+            Backend::Sqlite => {
+                let directory = tempfile::tempdir().expect("a directory");
+                let mut server = Self::in_directory(directory.path(), options).await;
+                server._directory = Some(directory);
+                server
+            }
+        }
+    }
+
+    /// Over a SQLite directory that outlives the server.
+    pub async fn in_directory(directory: &std::path::Path, options: Options) -> Self {
+        let store = SqliteStore::open(directory, options.clock.clone()).await.expect("the store opens");
+        let mut server = Self::over(Arc::new(store.clone()), options).await;
+        server.sqlite = Some(store);
+        server
+    }
+
+    pub async fn over(store: DynStore, options: Options) -> Self {
+        let Options { clock, key, patience, .. } = options;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let app = App::over(listener, store, clock.clone(), Auth::new(key)).with_patience(patience);
+        let addr = app.local_addr().expect("an address");
+        let service = app.service().clone();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(app.run(async {
+            // A dropped sender stops it as well.
+            let _ = stopped.await;
+        }));
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        Self { addr, clock, service, key, http, stop: Some(stop), task, sqlite: None, _directory: None }
+    }
+
+    /// As the development user, or with the server's key as the user `dev`.
+    pub fn client(&self) -> Client {
+        self.user("dev")
+    }
+
+    /// As this user.
+    pub fn user(&self, user: &str) -> Client {
+        Client { user: Some(user.to_owned()), ..self.project() }
+    }
+
+    /// As the whole project: with the key, without a user.
+    pub fn project(&self) -> Client {
+        Client { http: self.http.clone(), addr: self.addr, key: self.key.map(str::to_owned), user: None }
+    }
+
+    /// A socket of this user.
+    pub async fn socket(&self, user: &str) -> Socket {
+        Socket::open(&self.user(user)).await
+    }
+
+    /// Begins to shut down, without waiting for the end.
+    pub fn drain(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Shuts down; panics if that takes too long.
+    pub async fn stop(mut self) {
+        self.drain();
+        time::timeout(DEADLINE, &mut self.task).await.expect("the server ends").expect("the server did not panic");
+        if let Some(store) = &self.sqlite {
+            store.close().await;
+        }
+    }
+
+    /// Lets the clock run on, in steps as the reaper sees them.
+    pub fn pass(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Runs a test against a server, then shuts it down.
+pub async fn run(options: Options, test: impl AsyncFnOnce(&Server)) {
+    let server = Server::start(options).await;
+    test(&server).await;
+    server.stop().await;
+}
+
+/// A future that must complete soon.
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+    time::timeout(DEADLINE, future).await.expect("took too long")
+}
+
+/// Asks again until the answer is as wanted.
+pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let wait = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    time::timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("never came: {what}"))
+}
+
+/// A number of a document.
+pub fn number(document: &Value, name: &str) -> u64 {
+    document[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {document}"))
+}
+
+/// A text of a document.
+pub fn text<'a>(document: &'a Value, name: &str) -> &'a str {
+    document[name].as_str().unwrap_or_else(|| panic!("no text {name} in {document}"))
+}
+
+/// Defines a test that runs on every back-end.
+macro_rules! both {
+    ($(#[$doc:meta])* async fn $name:ident($server:ident) $body:block) => {
+        both! { $(#[$doc])* async fn $name($server: |options| options) $body }
+    };
+    ($(#[$doc:meta])* async fn $name:ident($server:ident: $options:expr) $body:block) => {
+        $(#[$doc])*
+        mod $name {
+            use super::*;
+            use $crate::harness::{Backend, Options, Server};
+
+            async fn check($server: &Server) $body
+
+            fn options(backend: Backend) -> Options {
+                let change: fn(Options) -> Options = $options;
+                change(Options::new(backend))
+            }
+
+            #[tokio::test]
+            async fn memory() {
+                $crate::harness::run(options(Backend::Memory), check).await;
+            }
+
+            #[tokio::test]
+            async fn sqlite() {
+                $crate::harness::run(options(Backend::Sqlite), check).await;
+            }
+        }
+    };
+}
+pub(crate) use both;
