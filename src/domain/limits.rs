@@ -121,6 +121,8 @@ pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 pub const MAX_SUBSCRIPTIONS: usize = 256;
 /// Append and stop frames of one socket that may be under way at once; then the socket is read no further.
 pub const SOCKET_MAX_INFLIGHT: usize = 256;
+/// Bytes of such frames that may be under way (a single larger frame still passes).
+pub const SOCKET_MAX_INFLIGHT_BYTES: usize = 4 * 1_024 * 1_024;
 /// Read buffer of a socket: small, so that an idle subscriber stays cheap.
 pub const SOCKET_READ_BUFFER: usize = 4 * 1_024;
 /// Write buffer of a socket: frames gathered until one write.

@@ -1,7 +1,9 @@
 //! The socket: many subscriptions, the feed, appends and stops over one connection. See `proto/socket.md`.
 
+mod answers;
 mod close;
 mod frames;
+mod items;
 mod session;
 
 use axum::{

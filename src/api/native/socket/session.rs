@@ -15,7 +15,6 @@ use futures_util::{
     future::BoxFuture,
     stream::{self, AbortHandle, BoxStream, FuturesUnordered, SelectAll},
 };
-use serde::Serialize;
 use serde_json::json;
 use tokio::{
     sync::watch,
@@ -23,41 +22,31 @@ use tokio::{
 };
 
 use super::{
+    answers::{Answer, appended_frame, error_frame, in_thread, run_frame},
     close::CloseCode,
     frames::{self, Append, ClientFrame, ClientMessage, FrameError, Subscribe, SubscribeFeed, Tag, frame},
+    items::{Item, feed_items, groups, log_items, stop_item},
 };
 use crate::{
     api::{
         ApiState,
-        native::{
-            events::end_reason,
-            view::{FeedEntryView, ReceiptView, RunView},
-        },
+        native::{events::end_reason, view::FeedEntryView},
         problem::Problem,
     },
     domain::{
-        Batch, Epoch, NewEvents, Principal, Run, RunId, ThreadId,
+        Epoch, NewEvents, Principal, RunId, ThreadId,
         limits::{
-            FRAME_TARGET_BYTES, MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MAX_INFLIGHT, WRITE_TIMEOUT,
+            MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES,
+            WRITE_TIMEOUT,
         },
     },
-    service::{Receipt, ServiceError},
+    service::ServiceError,
     store::StoreError,
-    subscription::{Delivery, FeedDelivery, FeedSubscription, Subscription, TopicState},
+    subscription::{Delivery, FeedDelivery, TopicState},
 };
 
 /// Time that a closing client has to answer.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
-
-/// Something to be written.
-enum Item {
-    /// From a thread's log; `live` once it has caught up.
-    Log { tag: Arc<Tag>, live: bool, cursor: u64, delivery: Result<Delivery, StoreError> },
-    /// From the feed.
-    Feed(Result<FeedDelivery, StoreError>),
-    /// A run that this client appends to was asked to stop.
-    Stop(ThreadId, RunId),
-}
 
 struct Followed {
     abort: AbortHandle,
@@ -69,7 +58,9 @@ struct Session {
     state: ApiState,
     principal: Principal,
     items: SelectAll<BoxStream<'static, Item>>,
-    answers: FuturesUnordered<BoxFuture<'static, String>>,
+    answers: FuturesUnordered<BoxFuture<'static, Answer>>,
+    /// Bytes of the frames that wait for their answer.
+    bytes_under_way: usize,
     threads: HashMap<ThreadId, Followed>,
     feed: Option<AbortHandle>,
     producing: HashSet<(ThreadId, RunId)>,
@@ -84,6 +75,7 @@ pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, u
         principal,
         items: SelectAll::new(),
         answers: FuturesUnordered::new(),
+        bytes_under_way: 0,
         threads: HashMap::new(),
         feed: None,
         producing: HashSet::new(),
@@ -128,7 +120,7 @@ impl Session {
                 return code;
             }
             tokio::select! {
-                message = socket.recv(), if self.answers.len() < SOCKET_MAX_INFLIGHT => {
+                message = socket.recv(), if self.has_room() => {
                     heard = Instant::now();
                     match message {
                         Some(Ok(Message::Text(text))) => {
@@ -147,7 +139,7 @@ impl Session {
                         return Some(code);
                     }
                 }
-                Some(answer) = self.answers.next(), if !self.answers.is_empty() => self.text(answer.into()),
+                Some(answer) = self.answers.next(), if !self.answers.is_empty() => self.answer(answer),
                 _ = beat.tick() => {
                     if heard.elapsed() > SOCKET_IDLE_TIMEOUT {
                         return Some(CloseCode::Idle);
@@ -166,7 +158,7 @@ impl Session {
     fn gather(&mut self) -> Result<(), CloseCode> {
         while self.out_bytes < PAGE_BYTES {
             if let Some(Some(answer)) = self.answers.next().now_or_never() {
-                self.text(answer.into());
+                self.answer(answer);
             } else if let Some(Some(item)) = self.items.next().now_or_never() {
                 self.write(item)?;
             } else {
@@ -198,6 +190,22 @@ impl Session {
     fn text(&mut self, text: Utf8Bytes) {
         self.out_bytes += text.len();
         self.out.push(Message::Text(text));
+    }
+
+    /// Whether the client may have more under way; else it is read no further.
+    fn has_room(&self) -> bool {
+        self.answers.len() < SOCKET_MAX_INFLIGHT && self.bytes_under_way < SOCKET_MAX_INFLIGHT_BYTES
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        self.bytes_under_way -= answer.bytes;
+        self.text(answer.text.into());
+    }
+
+    /// Answers when it is done; `bytes` is the size of the frame that is answered.
+    fn later(&mut self, bytes: usize, answer: impl Future<Output = String> + Send + 'static) {
+        self.bytes_under_way += bytes;
+        self.answers.push(Box::pin(async move { Answer { text: answer.await, bytes } }));
     }
 
     fn push(&mut self, id: Option<&str>, name: &str, body: &serde_json::Value) {
@@ -251,24 +259,24 @@ impl Session {
                 }
                 self.push(id.as_deref(), "feedEnded", &json!({}));
             }
-            ClientFrame::Append(append) => self.append(id, append).await,
+            ClientFrame::Append(append) => self.append(id, append, text.len()).await,
             ClientFrame::Heartbeat(run) => {
                 let (runs, principal) = (self.state.service.runs.clone(), self.principal.clone());
-                self.answers.push(Box::pin(async move {
+                self.later(text.len(), async move {
                     match runs.heartbeat(&principal, &run.thread_id, &run.run_id, None).await {
                         Ok(alive) => run_frame(id.as_deref(), "alive", &run.thread_id, &alive),
                         Err(error) => error_frame(id.as_deref(), error.into()),
                     }
-                }));
+                });
             }
             ClientFrame::Stop(run) => {
                 let (runs, principal) = (self.state.service.runs.clone(), self.principal.clone());
-                self.answers.push(Box::pin(async move {
+                self.later(text.len(), async move {
                     match runs.stop(&principal, &run.thread_id, &run.run_id).await {
                         Ok(stopping) => run_frame(id.as_deref(), "stopping", &run.thread_id, &stopping),
                         Err(error) => error_frame(id.as_deref(), error.into()),
                     }
-                }));
+                });
             }
             ClientFrame::Ping => self.push(id.as_deref(), "pong", &json!({})),
         }
@@ -321,7 +329,7 @@ impl Session {
     }
 
     /// Hands in events. Appends are handed in in the order they come, and answered as they are durable.
-    async fn append(&mut self, id: Option<String>, append: Append<'_>) {
+    async fn append(&mut self, id: Option<String>, append: Append<'_>, bytes: usize) {
         let Append { thread_id, run_id, producer_seq, events } = append;
         let events = match NewEvents::from_array(events.get().as_bytes()) {
             Ok(events) => events,
@@ -333,12 +341,12 @@ impl Session {
             Err(error) => return self.refuse(id.as_deref(), in_thread(error.into(), &thread_id)),
         };
         self.watch_for_stop(&thread_id, &run_id).await;
-        self.answers.push(Box::pin(async move {
+        self.later(bytes, async move {
             match pending.receipt().await {
                 Ok(receipt) => appended_frame(id.as_deref(), &thread_id, &run_id, &receipt),
                 Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &thread_id)),
             }
-        }));
+        });
     }
 
     /// A client that appends to a run is told if the run is asked to stop.
@@ -350,20 +358,8 @@ impl Session {
         }
         let events = &self.state.service.events;
         let Ok((topic, fence)) = events.watch_run(&self.principal, thread, run).await else { return };
-        self.producing.insert(key.clone());
-        let wait = async move {
-            let mut changes = topic.watch();
-            loop {
-                let state = *changes.borrow_and_update();
-                if state.must_stop(fence) {
-                    return Some(Item::Stop(key.0, key.1));
-                }
-                if state.is_over(fence) || changes.changed().await.is_err() {
-                    return None;
-                }
-            }
-        };
-        self.items.push(Box::pin(stream::once(wait).filter_map(async |item| item)));
+        self.producing.insert(key);
+        self.items.push(Box::pin(stop_item(topic, fence, thread.clone(), run.clone())));
     }
 
     /// Puts an item into frames.
@@ -407,68 +403,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// Consecutive batches up to about one frame.
-fn groups(batches: &[Arc<Batch>]) -> impl Iterator<Item = &[Arc<Batch>]> {
-    let mut bytes = 0;
-    batches.chunk_by(move |batch, _| {
-        bytes += batch.body.len();
-        let fits = bytes < FRAME_TARGET_BYTES;
-        if !fits {
-            bytes = 0;
-        }
-        fits
-    })
-}
-
-fn log_items(subscription: Subscription, tag: Arc<Tag>) -> impl futures_util::Stream<Item = Item> {
-    stream::unfold((subscription, tag, false), async |(mut subscription, tag, mut live)| {
-        let delivery = subscription.next().await.transpose()?;
-        match &delivery {
-            Ok(Delivery::CaughtUp(_)) => live = true,
-            Ok(Delivery::FellBehind(_)) => live = false,
-            Ok(Delivery::Events(_) | Delivery::Ended(_)) | Err(_) => {}
-        }
-        let item = Item::Log { tag: tag.clone(), live, cursor: subscription.cursor(), delivery };
-        Some((item, (subscription, tag, live)))
-    })
-}
-
-fn feed_items(subscription: FeedSubscription) -> impl futures_util::Stream<Item = Item> {
-    stream::unfold(subscription, async |mut subscription| {
-        let delivery = subscription.next().await;
-        Some((Item::Feed(delivery), subscription))
-    })
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct InThread<'a, T> {
-    thread_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_id: Option<&'a str>,
-    #[serde(flatten)]
-    body: T,
-}
-
-fn run_frame(id: Option<&str>, name: &str, thread: &ThreadId, run: &Run) -> String {
-    frame(id, name, &InThread { thread_id: thread.as_str(), run_id: None, body: RunView::new(run) })
-}
-
-fn appended_frame(id: Option<&str>, thread: &ThreadId, run: &RunId, receipt: &Receipt) -> String {
-    let body = ReceiptView::new(receipt);
-    frame(id, "appended", &InThread { thread_id: thread.as_str(), run_id: Some(run.as_str()), body })
-}
-
-fn error_frame(id: Option<&str>, problem: Problem) -> String {
-    frame(id, "error", &problem.document())
-}
-
-/// Says which thread a problem is about: a client has many on one socket.
-fn in_thread(mut problem: Problem, thread: &ThreadId) -> Problem {
-    problem.facts.insert("threadId".into(), thread.as_str().into());
-    problem
 }
 
 fn store_failed(error: StoreError) -> CloseCode {

@@ -1,0 +1,49 @@
+//! The frames that answer a client's.
+
+use serde::Serialize;
+
+use super::frames::frame;
+use crate::{
+    api::{
+        native::view::{ReceiptView, RunView},
+        problem::Problem,
+    },
+    domain::{Run, RunId, ThreadId},
+    service::Receipt,
+};
+
+/// An answer on its way, and the bytes of the frame that it answers: they count against what one client may have
+/// under way.
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) bytes: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InThread<'a, T> {
+    thread_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<&'a str>,
+    #[serde(flatten)]
+    body: T,
+}
+
+pub(super) fn run_frame(id: Option<&str>, name: &str, thread: &ThreadId, run: &Run) -> String {
+    frame(id, name, &InThread { thread_id: thread.as_str(), run_id: None, body: RunView::new(run) })
+}
+
+pub(super) fn appended_frame(id: Option<&str>, thread: &ThreadId, run: &RunId, receipt: &Receipt) -> String {
+    let body = ReceiptView::new(receipt);
+    frame(id, "appended", &InThread { thread_id: thread.as_str(), run_id: Some(run.as_str()), body })
+}
+
+pub(super) fn error_frame(id: Option<&str>, problem: Problem) -> String {
+    frame(id, "error", &problem.document())
+}
+
+/// Says which thread a problem is about: a client has many on one socket.
+pub(super) fn in_thread(mut problem: Problem, thread: &ThreadId) -> Problem {
+    problem.facts.insert("threadId".into(), thread.as_str().into());
+    problem
+}

@@ -1,0 +1,74 @@
+//! What a socket has to write, as streams that are asked for one item at a time.
+
+use std::sync::Arc;
+
+use futures_util::{Stream, StreamExt, stream};
+
+use super::frames::Tag;
+use crate::{
+    domain::{Batch, Fence, RunId, ThreadId, limits::FRAME_TARGET_BYTES},
+    store::StoreError,
+    subscription::{Delivery, FeedDelivery, FeedSubscription, Subscription, TopicRef},
+};
+
+/// Something to be written.
+pub(super) enum Item {
+    /// From a thread's log; `live` once it has caught up.
+    Log { tag: Arc<Tag>, live: bool, cursor: u64, delivery: Result<Delivery, StoreError> },
+    /// From the feed.
+    Feed(Result<FeedDelivery, StoreError>),
+    /// A run that this client appends to was asked to stop.
+    Stop(ThreadId, RunId),
+}
+
+/// The deliveries of a subscription.
+pub(super) fn log_items(subscription: Subscription, tag: Arc<Tag>) -> impl Stream<Item = Item> {
+    stream::unfold((subscription, tag, false), async |(mut subscription, tag, mut live)| {
+        let delivery = subscription.next().await.transpose()?;
+        match &delivery {
+            Ok(Delivery::CaughtUp(_)) => live = true,
+            Ok(Delivery::FellBehind(_)) => live = false,
+            Ok(Delivery::Events(_) | Delivery::Ended(_)) | Err(_) => {}
+        }
+        let item = Item::Log { tag: tag.clone(), live, cursor: subscription.cursor(), delivery };
+        Some((item, (subscription, tag, live)))
+    })
+}
+
+/// The deliveries of a feed subscription.
+pub(super) fn feed_items(subscription: FeedSubscription) -> impl Stream<Item = Item> {
+    stream::unfold(subscription, async |mut subscription| {
+        let delivery = subscription.next().await;
+        Some((Item::Feed(delivery), subscription))
+    })
+}
+
+/// One item if the run is asked to stop, none if it ends before.
+pub(super) fn stop_item(topic: TopicRef, fence: Fence, thread: ThreadId, run: RunId) -> impl Stream<Item = Item> {
+    let wait = async move {
+        let mut changes = topic.watch();
+        loop {
+            let state = *changes.borrow_and_update();
+            if state.must_stop(fence) {
+                return Some(Item::Stop(thread, run));
+            }
+            if state.is_over(fence) || changes.changed().await.is_err() {
+                return None;
+            }
+        }
+    };
+    stream::once(wait).filter_map(async |item| item)
+}
+
+/// Consecutive batches up to about one frame.
+pub(super) fn groups(batches: &[Arc<Batch>]) -> impl Iterator<Item = &[Arc<Batch>]> {
+    let mut bytes = 0;
+    batches.chunk_by(move |batch, _| {
+        bytes += batch.body.len();
+        let fits = bytes < FRAME_TARGET_BYTES;
+        if !fits {
+            bytes = 0;
+        }
+        fits
+    })
+}
