@@ -6,8 +6,7 @@ use std::sync::Arc;
 use sqlx::query;
 
 use super::{
-    SqliteStore,
-    fetch::{self, Failure},
+    SqliteStore, fetch,
     log::Cap,
     rows::{self, Columns},
 };
@@ -72,15 +71,17 @@ impl SqliteStore {
     /// Puts segments in the place of exactly the rows they were made of. False, and nothing changed, if any of them is
     /// not there any more.
     pub(super) async fn swap(&self, key: ThreadKey, segments: Vec<Segment>) -> StoreResult<bool> {
-        let swapped = self.transact(move |connection| {
+        self.write(move |connection| {
             Box::pin(async move {
+                fetch::run(connection, query("BEGIN IMMEDIATE")).await?;
                 let mut upto = 0;
                 for segment in segments {
                     let (first, last) = (rows::to_i64(segment.first_seq), rows::to_i64(segment.last_seq));
                     let take = query(TAKE).bind(key.0).bind(first).bind(last);
                     if fetch::change(connection, take).await? != segment.rows as u64 {
                         // Someone else took them (a purge, another sealing): give everything back.
-                        return Err(Failure::from(StoreError::Unavailable(MOVED.to_owned())));
+                        fetch::run(connection, query("ROLLBACK")).await?;
+                        return Ok(false);
                     }
                     let put = query(PUT)
                         .bind(key.0)
@@ -93,13 +94,11 @@ impl SqliteStore {
                     upto = last;
                 }
                 fetch::run(connection, query(DECIDED).bind(key.0).bind(upto)).await?;
+                fetch::run(connection, query("COMMIT")).await?;
                 Ok(true)
             })
-        });
-        match swapped.await {
-            Err(StoreError::Unavailable(why)) if why == MOVED => Ok(false),
-            other => other,
-        }
+        })
+        .await
     }
 
     async fn decide(&self, key: ThreadKey, upto: Seq) -> StoreResult<()> {
@@ -115,8 +114,6 @@ impl SqliteStore {
         Ok(rows.iter().map(|row| Columns::new(row).int().map(ThreadKey)).collect::<Result<_, _>>()?)
     }
 }
-
-const MOVED: &str = "the rows to be sealed were taken by someone else";
 
 fn pack(fresh: &[Arc<Batch>]) -> StoreResult<Vec<Segment>> {
     let segments = segment::plan(fresh).into_iter().map(|group| segment::encode(&fresh[group]));
