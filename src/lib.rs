@@ -10,6 +10,7 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod domain;
+mod lingering;
 pub mod projection;
 pub mod server;
 pub mod service;
