@@ -57,6 +57,8 @@ enum Item {
     Feed(Result<FeedDelivery, StoreError>),
     /// A run that this client appends to was asked to stop.
     Stop(ThreadId, RunId),
+    /// A run that this client appends to is over.
+    Over(ThreadId, RunId),
 }
 
 struct Followed {
@@ -257,7 +259,7 @@ impl Session {
                 self.answers.push(Box::pin(async move {
                     match runs.heartbeat(&principal, &run.thread_id, &run.run_id, None).await {
                         Ok(alive) => run_frame(id.as_deref(), "alive", &run.thread_id, &alive),
-                        Err(error) => error_frame(id.as_deref(), error.into()),
+                        Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &run.thread_id)),
                     }
                 }));
             }
@@ -266,7 +268,7 @@ impl Session {
                 self.answers.push(Box::pin(async move {
                     match runs.stop(&principal, &run.thread_id, &run.run_id).await {
                         Ok(stopping) => run_frame(id.as_deref(), "stopping", &run.thread_id, &stopping),
-                        Err(error) => error_frame(id.as_deref(), error.into()),
+                        Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &run.thread_id)),
                     }
                 }));
             }
@@ -325,7 +327,7 @@ impl Session {
         let Append { thread_id, run_id, producer_seq, events } = append;
         let events = match NewEvents::from_array(events.get().as_bytes()) {
             Ok(events) => events,
-            Err(error) => return self.refuse(id.as_deref(), ServiceError::from(error)),
+            Err(error) => return self.refuse(id.as_deref(), in_thread(ServiceError::from(error).into(), &thread_id)),
         };
         let runs = &self.state.service.runs;
         let pending = match runs.submit(&self.principal, &thread_id, &run_id, producer_seq, events).await {
@@ -356,14 +358,14 @@ impl Session {
             loop {
                 let state = *changes.borrow_and_update();
                 if state.must_stop(fence) {
-                    return Some(Item::Stop(key.0, key.1));
+                    return Item::Stop(key.0, key.1);
                 }
                 if state.is_over(fence) || changes.changed().await.is_err() {
-                    return None;
+                    return Item::Over(key.0, key.1);
                 }
             }
         };
-        self.items.push(Box::pin(stream::once(wait).filter_map(async |item| item)));
+        self.items.push(Box::pin(stream::once(wait)));
     }
 
     /// Puts an item into frames.
@@ -400,6 +402,9 @@ impl Session {
                 }
                 FeedDelivery::CaughtUp(cursor) => self.push(None, "feedCaughtUp", &json!({ "cursor": cursor })),
             },
+            Item::Over(thread, run) => {
+                self.producing.remove(&(thread, run));
+            }
             Item::Stop(thread, run) => {
                 let stop = json!({ "threadId": thread.as_str(), "runId": run.as_str() });
                 self.push(None, "stopRequested", &stop);
