@@ -19,6 +19,7 @@ pub mod auth;
 pub mod cli;
 pub mod client;
 pub mod domain;
+mod lingering;
 pub mod projection;
 pub mod server;
 pub mod service;

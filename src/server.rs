@@ -21,6 +21,7 @@ use crate::{
         BODY_IDLE_TIMEOUT, DRAIN_TIMEOUT, HEADER_TIMEOUT, HEARTBEAT_INTERVAL, MAX_CONNECTIONS, MAX_HEADERS,
         WRITE_TIMEOUT,
     },
+    lingering::Lingering,
     timed_io::TimedWrites,
 };
 
@@ -101,7 +102,7 @@ async fn serve_one(stream: TcpStream, router: Router, draining: CancellationToke
         tracing::debug!(%error, "cannot set up a connection");
         return;
     }
-    let io = TokioIo::new(TimedWrites::new(stream, patience.write));
+    let io = TokioIo::new(TimedWrites::new(Lingering::new(stream), patience.write));
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

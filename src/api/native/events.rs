@@ -69,17 +69,25 @@ pub enum Form {
 }
 
 impl Form {
-    /// The first type of `Accept` that can be given; JSON if the client does not care.
+    /// The type of `Accept` with the greatest weight that can be given, the first of equals; JSON if the client does
+    /// not care.
     pub fn accepted(headers: &HeaderMap) -> Result<Self, Problem> {
         let Some(accept) = headers.get(header::ACCEPT) else { return Ok(Self::Json) };
-        let types = accept.to_str().unwrap_or_default().split(',');
-        let known = types.filter_map(|kind| match kind.split(';').next().unwrap_or_default().trim() {
-            "application/json" | "application/*" | "*/*" => Some(Self::Json),
-            "application/x-ndjson" | "application/ndjson" => Some(Self::Ndjson),
-            "text/event-stream" => Some(Self::Sse),
-            _ => None,
-        });
-        known.into_iter().next().ok_or_else(|| Problem::new(ProblemType::NotAcceptable, "see the header Accept"))
+        let mut best: Option<(f32, Self)> = None;
+        for range in accept.to_str().unwrap_or_default().split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let form = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+                "application/json" | "application/*" | "*/*" => Self::Json,
+                "application/x-ndjson" | "application/ndjson" => Self::Ndjson,
+                "text/event-stream" | "text/*" => Self::Sse,
+                _ => continue,
+            };
+            let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            if weight > best.map_or(0.0, |(best, _)| best) {
+                best = Some((weight, form));
+            }
+        }
+        best.map(|(_, form)| form).ok_or_else(|| Problem::new(ProblemType::NotAcceptable, "see the header Accept"))
     }
 }
 

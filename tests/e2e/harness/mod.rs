@@ -13,7 +13,6 @@ use threadline::{
     auth::Auth,
     domain::{Clock, Timestamp},
     server::Patience,
-    service::Service,
     store::{DynStore, memory::MemoryStore, sqlite::SqliteStore},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
@@ -70,7 +69,7 @@ impl Options {
 pub struct Server {
     pub addr: SocketAddr,
     pub clock: Clock,
-    pub service: Service,
+    pub store: DynStore,
     key: Option<&'static str>,
     http: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
@@ -103,16 +102,15 @@ impl Server {
     pub async fn over(store: DynStore, options: Options) -> Self {
         let Options { clock, key, patience, .. } = options;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let app = App::over(listener, store, clock.clone(), Auth::new(key)).with_patience(patience);
+        let app = App::over(listener, store.clone(), clock.clone(), Auth::new(key)).with_patience(patience);
         let addr = app.local_addr().expect("an address");
-        let service = app.service().clone();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(app.run(async {
             // A dropped sender stops it as well.
             let _ = stopped.await;
         }));
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { addr, clock, service, key, http, stop: Some(stop), task, sqlite: None, _directory: None }
+        Self { addr, clock, store, key, http, stop: Some(stop), task, sqlite: None, _directory: None }
     }
 
     /// As the development user, or with the server's key as the user `dev`.
@@ -204,6 +202,7 @@ macro_rules! both {
     ($(#[$doc:meta])* async fn $name:ident($server:ident: $options:expr) $body:block) => {
         $(#[$doc])*
         mod $name {
+            #[allow(unused_imports)]
             use super::*;
             use $crate::harness::{Backend, Options, Server};
 

@@ -72,7 +72,7 @@ impl Events {
 
 fn parse(block: &str) -> Event {
     let mut event = Event::default();
-    for line in block.lines() {
+    for line in block.lines().filter(|line| !line.is_empty()) {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value).to_owned();
         match field {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{Stream, stream};
 
 use super::frames::Tag;
 use crate::{
@@ -19,6 +19,8 @@ pub(super) enum Item {
     Feed(Result<FeedDelivery, StoreError>),
     /// A run that this client appends to was asked to stop.
     Stop(ThreadId, RunId),
+    /// A run that this client appends to is over.
+    Over(ThreadId, RunId),
 }
 
 /// The deliveries of a subscription.
@@ -43,21 +45,21 @@ pub(super) fn feed_items(subscription: FeedSubscription) -> impl Stream<Item = I
     })
 }
 
-/// One item if the run is asked to stop, none if it ends before.
+/// One item: the run is asked to stop, or it is over.
 pub(super) fn stop_item(topic: TopicRef, fence: Fence, thread: ThreadId, run: RunId) -> impl Stream<Item = Item> {
     let wait = async move {
         let mut changes = topic.watch();
         loop {
             let state = *changes.borrow_and_update();
             if state.must_stop(fence) {
-                return Some(Item::Stop(thread, run));
+                return Item::Stop(thread, run);
             }
             if state.is_over(fence) || changes.changed().await.is_err() {
-                return None;
+                return Item::Over(thread, run);
             }
         }
     };
-    stream::once(wait).filter_map(async |item| item)
+    stream::once(wait)
 }
 
 /// Consecutive batches up to about one frame.

@@ -265,7 +265,7 @@ impl Session {
                 self.later(text.len(), async move {
                     match runs.heartbeat(&principal, &run.thread_id, &run.run_id, None).await {
                         Ok(alive) => run_frame(id.as_deref(), "alive", &run.thread_id, &alive),
-                        Err(error) => error_frame(id.as_deref(), error.into()),
+                        Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &run.thread_id)),
                     }
                 });
             }
@@ -274,7 +274,7 @@ impl Session {
                 self.later(text.len(), async move {
                     match runs.stop(&principal, &run.thread_id, &run.run_id).await {
                         Ok(stopping) => run_frame(id.as_deref(), "stopping", &run.thread_id, &stopping),
-                        Err(error) => error_frame(id.as_deref(), error.into()),
+                        Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &run.thread_id)),
                     }
                 });
             }
@@ -333,7 +333,7 @@ impl Session {
         let Append { thread_id, run_id, producer_seq, events } = append;
         let events = match NewEvents::from_array(events.get().as_bytes()) {
             Ok(events) => events,
-            Err(error) => return self.refuse(id.as_deref(), ServiceError::from(error)),
+            Err(error) => return self.refuse(id.as_deref(), in_thread(ServiceError::from(error).into(), &thread_id)),
         };
         let runs = &self.state.service.runs;
         let pending = match runs.submit(&self.principal, &thread_id, &run_id, producer_seq, events).await {
@@ -396,6 +396,9 @@ impl Session {
                 }
                 FeedDelivery::CaughtUp(cursor) => self.push(None, "feedCaughtUp", &json!({ "cursor": cursor })),
             },
+            Item::Over(thread, run) => {
+                self.producing.remove(&(thread, run));
+            }
             Item::Stop(thread, run) => {
                 let stop = json!({ "threadId": thread.as_str(), "runId": run.as_str() });
                 self.push(None, "stopRequested", &stop);

@@ -1,0 +1,97 @@
+//! A connection that is closed politely: closing a socket that holds unread bytes resets it, and a reset can take
+//! along the answer that the client has not read yet. So the last words are sent, and what still comes is passed over.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    net::TcpStream,
+    runtime::Handle,
+    time,
+};
+
+/// How long a client that goes on sending is listened to after the last word was sent.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Reads on for a moment when it is dropped before its peer has ended.
+#[derive(Debug)]
+pub struct Lingering {
+    stream: Option<TcpStream>,
+    ended: bool,
+}
+
+impl Lingering {
+    /// Wraps a connection.
+    pub fn new(stream: TcpStream) -> Self {
+        Self { stream: Some(stream), ended: false }
+    }
+
+    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        if let Some(stream) = self.stream.take().filter(|_| !self.ended)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            // Beyond its time the connection is reset after all.
+            runtime.spawn(time::timeout(LINGER, pass_over(stream)));
+        }
+    }
+}
+
+async fn pass_over(mut stream: TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut unwanted = [0; 4_096];
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut unwanted) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl AsyncRead for Lingering {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let result = ready!(self.stream()?.poll_read(context, buf));
+        self.ended = result.is_err() || (buf.filled().len() == before && buf.remaining() > 0);
+        Poll::Ready(result)
+    }
+}
+
+impl AsyncWrite for Lingering {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_write(context, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_write_vectored(context, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.as_ref().is_some_and(AsyncWrite::is_write_vectored)
+    }
+}

@@ -1,0 +1,257 @@
+//! Reading a log: pages, NDJSON, SSE, long-poll; and the feed.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Client, both, number, sse::Events, text};
+
+const PATH: &str = "/v1/threads/t/events";
+
+fn seqs(page: &Value) -> Vec<u64> {
+    page["events"].as_array().expect("events").iter().map(|event| number(event, "seq")).collect()
+}
+
+/// A thread with the finished run `one` (seqs 1 to 4), and the active run `two` (5 to 7).
+async fn prepare(dev: &Client) -> Value {
+    dev.thread("t").await;
+    dev.put("/v1/threads/t/runs/one", json!([{ "type": "A" }, { "type": "B" }, { "type": "C" }])).await.ok(201);
+    let started = dev.run("t", "two").await;
+    dev.append("t", "two", 1, json!([{ "type": "D" }, { "type": "E" }, { "type": "F" }])).await.ok(200);
+    started
+}
+
+both! {
+    async fn pages_go_both_ways(server) {
+        let dev = server.client();
+        let epoch = text(&prepare(&dev).await, "epoch").to_owned();
+        let page = async |query: &str| dev.get(&format!("{PATH}?{query}")).await.ok(200);
+        let all = page("").await;
+        assert_eq!((seqs(&all), number(&all, "tail"), number(&all, "cursor")), ((1..=7).collect(), 7, 7));
+        assert_eq!((&all["hasMore"], &all["epoch"], &all["threadId"]), (&json!(false), &json!(epoch), &json!("t")));
+        let mut after = 0;
+        let mut found = Vec::new();
+        loop {
+            let part = page(&format!("after={after}&limit=3&epoch={epoch}")).await;
+            found.extend(seqs(&part));
+            after = number(&part, "cursor");
+            if part["hasMore"] == false {
+                break;
+            }
+        }
+        assert_eq!(found, (1..=7).collect::<Vec<_>>());
+        let (mut before, mut found) = (8, Vec::new());
+        loop {
+            let part = page(&format!("before={before}&limit=3")).await;
+            found.splice(0..0, seqs(&part));
+            before = number(&part, "cursor");
+            if part["hasMore"] == false {
+                break;
+            }
+        }
+        assert_eq!(found, (1..=7).collect::<Vec<_>>());
+        assert_eq!(seqs(&page("before=18446744073709551615&limit=2").await), [6, 7]);
+        assert_eq!(seqs(&page("before=0").await), [0; 0]);
+        assert_eq!(seqs(&page("before=1").await), [0; 0]);
+        assert_eq!(seqs(&page("after=7").await), [0; 0]);
+        assert_eq!(seqs(&page("after=6&limit=0").await), [7], "a limit of 0 is taken for the smallest");
+        // Bounded to a run.
+        assert_eq!(seqs(&page("runId=one").await), [1, 2, 3, 4]);
+        assert_eq!(seqs(&page("runId=two&limit=2").await), [5, 6]);
+        assert_eq!(seqs(&page("runId=one&before=3").await), [1, 2]);
+        assert_eq!(seqs(&page("runId=two&before=7&limit=1").await), [6]);
+        let last = page("runId=two&before=6").await;
+        assert_eq!((seqs(&last), &last["hasMore"]), (vec![5], &json!(false)));
+    }
+}
+
+both! {
+    async fn a_cursor_of_another_log_is_refused_in_every_form(server) {
+        let dev = server.client();
+        prepare(&dev).await;
+        for form in ["application/json", "application/x-ndjson", "text/event-stream"] {
+            for ahead in ["8", "9223372036854775807", "18446744073709551615"] {
+                let answer = dev.get_as(&format!("{PATH}?after={ahead}"), form).await;
+                assert_eq!(number(&answer.problem(416, "cursor-ahead"), "tail"), 7, "{form} {ahead}");
+            }
+            for epoch in ["0000000000000000", "nonsense", ""] {
+                let answer = dev.get_as(&format!("{PATH}?after=3&epoch={epoch}"), form).await;
+                let facts = answer.problem(410, "log-replaced");
+                assert!(facts["epoch"].is_string() && facts["tail"] == 7, "{facts}");
+            }
+            dev.get_as(&format!("{PATH}?runId=none"), form).await.problem(404, "run-not-found");
+            dev.get_as("/v1/threads/none/events", form).await.problem(404, "thread-not-found");
+            dev.get_as(&format!("{PATH}?after=1&before=3"), form).await.problem(400, "invalid-request");
+        }
+        dev.get_as(PATH, "image/png").await.problem(406, "not-acceptable");
+        let weighed = dev.get_as(PATH, "image/png, text/event-stream;q=0.1, application/x-ndjson").await;
+        assert_eq!(weighed.header("content-type"), "application/x-ndjson", "the greater weight wins");
+    }
+}
+
+both! {
+    async fn ndjson_is_the_whole_log_up_to_the_tail_of_the_moment(server) {
+        let dev = server.client();
+        prepare(&dev).await;
+        let answer = dev.get_as(&format!("{PATH}?after=2"), "application/x-ndjson").await;
+        assert_eq!((answer.header("threadline-tail"), answer.header("threadline-epoch").len()), ("7", 16));
+        let lines: Vec<Value> =
+            answer.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(lines.iter().map(|line| number(line, "seq")).collect::<Vec<_>>(), [3, 4, 5, 6, 7]);
+        let one = dev.get_as(&format!("{PATH}?runId=one"), "application/x-ndjson").await;
+        assert_eq!(one.text().lines().count(), 4);
+        let two = dev.get_as(&format!("{PATH}?runId=two"), "application/x-ndjson").await;
+        assert_eq!(two.text().lines().count(), 3, "the active run does not make it wait");
+    }
+}
+
+both! {
+    async fn sse_replays_and_goes_on_live(server) {
+        let dev = server.client();
+        prepare(&dev).await;
+        let follow = |query: &str| dev.request(Method::GET, &format!("{PATH}{query}"));
+        let mut events = Events::open(follow("?after=5")).await;
+        let hello = events.named("hello").await;
+        assert_eq!((number(&hello.json(), "after"), number(&hello.json(), "tail"), &hello.id), (5, 7, &None));
+        for seq in ["6", "7"] {
+            assert_eq!(events.message().await.id.as_deref(), Some(seq));
+        }
+        let caught_up = events.named("caught_up").await;
+        assert_eq!((number(&caught_up.json(), "seq"), caught_up.id), (7, None));
+        dev.append("t", "two", 4, json!([{ "type": "G" }])).await.ok(200);
+        let live = events.message().await;
+        assert_eq!((live.id.as_deref(), &live.json()["event"]["type"]), (Some("8"), &json!("G")));
+        drop(events);
+        // Coming again as a browser does: the header wins over the query.
+        let mut again = Events::open(follow("?after=1").header("last-event-id", "7")).await;
+        assert_eq!(number(&again.named("hello").await.json(), "after"), 7);
+        assert_eq!(again.message().await.id.as_deref(), Some("8"));
+        let bad = follow("").header("accept", "text/event-stream").header("last-event-id", "x");
+        crate::harness::http::send(bad).await.problem(400, "invalid-request");
+        // To the tail only.
+        let mut tail = Events::open(follow("?after=7&until=tail")).await;
+        tail.named("hello").await;
+        tail.message().await;
+        tail.named("caught_up").await;
+        assert_eq!(tail.next().await, None);
+        // One run, to its end.
+        let mut run = Events::open(follow("?runId=two")).await;
+        assert_eq!(number(&run.named("hello").await.json(), "after"), 4);
+        for _ in 5..=8 {
+            run.message().await;
+        }
+        run.named("caught_up").await;
+        dev.act("t", "two", "finish").await.ok(200);
+        assert_eq!(run.message().await.json()["event"]["type"], "RUN_FINISHED");
+        let ended = run.named("ended").await.json();
+        assert_eq!((&ended["reason"], number(&ended, "seq")), (&json!("run-ended"), 9));
+        assert_eq!(run.next().await, None);
+        // To the end of the thread.
+        let mut gone = Events::open(follow("?after=9")).await;
+        gone.named("hello").await;
+        gone.named("caught_up").await;
+        dev.delete("/v1/threads/t").await;
+        assert_eq!(gone.named("ended").await.json()["reason"], "thread-deleted");
+        assert_eq!(gone.next().await, None);
+    }
+}
+
+both! {
+    async fn a_quiet_stream_has_heartbeats_that_say_where_the_end_is(
+        server: |options| options.with_patience(|patience| patience.heartbeat = Duration::from_millis(50))
+    ) {
+        let dev = server.client();
+        prepare(&dev).await;
+        let mut events = Events::open(dev.request(Method::GET, &format!("{PATH}?after=7"))).await;
+        events.named("hello").await;
+        events.named("caught_up").await;
+        for _ in 0..2 {
+            let beat = events.next().await.expect("a heartbeat");
+            assert_eq!((beat.comment.as_deref(), beat.data.as_str()), (Some("tail 7"), ""));
+        }
+        let mut feed = Events::open(dev.request(Method::GET, "/v1/feed")).await;
+        feed.named("hello").await;
+        while feed.next().await.expect("a heartbeat").comment.is_none() {}
+    }
+}
+
+both! {
+    async fn long_poll_waits_for_the_next_event_and_no_longer(server) {
+        let dev = server.client();
+        prepare(&dev).await;
+        let waiting = tokio::spawn({
+            let dev = dev.clone();
+            async move { dev.get(&format!("{PATH}?after=7&wait=60")).await.ok(200) }
+        });
+        // There is something already: no waiting.
+        assert_eq!(seqs(&dev.get(&format!("{PATH}?after=6&wait=60")).await.ok(200)), [7]);
+        assert!(!waiting.is_finished());
+        dev.append("t", "two", 4, json!([{ "type": "G" }])).await.ok(200);
+        assert_eq!(seqs(&waiting.await.expect("answered")), [8]);
+        let empty = dev.get(&format!("{PATH}?after=8&wait=0.05")).await.ok(200);
+        assert_eq!((seqs(&empty).len(), number(&empty, "cursor")), (0, 8));
+        for bad in ["wait=-1", "wait=x", "wait=NaN", "wait=1e300"] {
+            dev.get(&format!("{PATH}?after=8&{bad}")).await.problem(400, "invalid-request");
+        }
+        dev.get(&format!("{PATH}?before=8&wait=1")).await.problem(400, "invalid-request");
+        // Bounded to a run it ends with the run, though the thread goes on.
+        let waiting = tokio::spawn({
+            let dev = dev.clone();
+            async move { dev.get(&format!("{PATH}?after=9&runId=two&wait=60")).await }
+        });
+        dev.act("t", "two", "finish").await.ok(200);
+        let answer = waiting.await.expect("answered");
+        assert!(matches!(answer.status, 200 | 416), "{}", answer.text());
+        let done = dev.get(&format!("{PATH}?after=9&runId=two&wait=60")).await.ok(200);
+        assert_eq!((seqs(&done).len(), &done["hasMore"]), (0, &json!(false)));
+    }
+}
+
+both! {
+    async fn the_feed_tells_of_every_change_and_keeps_the_newest(server) {
+        let dev = server.client();
+        for id in ["a", "b", "c"] {
+            dev.thread(id).await;
+        }
+        server.user("eve").thread("eves").await;
+        let mut events = Events::open(dev.request(Method::GET, "/v1/feed")).await;
+        events.named("hello").await;
+        let mut cursor = 0;
+        // The next entry about a thread, whatever heartbeats and older versions come before it.
+        let mut next = async |id: &str, wanted: &dyn Fn(&Value) -> bool| loop {
+            let event = events.next().await.expect("an event");
+            let Some(at) = &event.id else { continue };
+            let entry = event.json();
+            assert_eq!(at, &number(&entry, "cursor").to_string());
+            assert!(number(&entry, "cursor") > cursor, "positions grow");
+            assert_ne!(entry["threadId"], "eves");
+            cursor = number(&entry, "cursor");
+            if entry["threadId"] == id && wanted(&entry) {
+                return cursor;
+            }
+        };
+        for id in ["a", "b", "c"] {
+            next(id, &|_| true).await;
+        }
+        dev.patch("/v1/threads/a", json!({ "name": "N" })).await.ok(200);
+        next("a", &|entry| entry["thread"]["name"] == "N").await;
+        dev.run("b", "r").await;
+        next("b", &|entry| entry["thread"]["activeRun"]["runId"] == "r").await;
+        dev.act("b", "r", "finish").await.ok(200);
+        next("b", &|entry| entry["thread"]["activeRun"].is_null()).await;
+        dev.delete("/v1/threads/c").await;
+        let last = next("c", &|entry| entry["type"] == "delete" && entry.get("thread").is_none()).await;
+        let page = dev.get("/v1/feed?limit=2").await.ok(200);
+        let entries = page["entries"].as_array().expect("entries");
+        assert_eq!((entries.len(), &page["hasMore"]), (2, &json!(true)));
+        let rest = dev.get(&format!("/v1/feed?after={}", page["cursor"])).await.ok(200);
+        let threads = |page: &Value| page["entries"].as_array().expect("entries").iter().map(|e| e["threadId"].clone()).collect::<Vec<_>>();
+        assert_eq!([threads(&page), threads(&rest)].concat(), [json!("a"), json!("b"), json!("c")]);
+        assert_eq!((number(&rest, "cursor"), &rest["hasMore"]), (last, &json!(false)));
+        for ahead in [last + 1, u64::MAX] {
+            assert_eq!(number(&dev.get(&format!("/v1/feed?after={ahead}")).await.problem(416, "cursor-ahead"), "tail"), last);
+        }
+        dev.get_as("/v1/feed", "application/x-ndjson").await.problem(406, "not-acceptable");
+    }
+}
