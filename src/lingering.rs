@@ -12,6 +12,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::TcpStream,
     runtime::Handle,
+    sync::OwnedSemaphorePermit,
     time,
 };
 
@@ -22,13 +23,15 @@ const LINGER: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Lingering {
     stream: Option<TcpStream>,
+    /// The connection's place among those served at once: taken until the very end, sockets included.
+    place: Option<OwnedSemaphorePermit>,
     ended: bool,
 }
 
 impl Lingering {
     /// Wraps a connection.
-    pub fn new(stream: TcpStream) -> Self {
-        Self { stream: Some(stream), ended: false }
+    pub fn new(stream: TcpStream, place: Option<OwnedSemaphorePermit>) -> Self {
+        Self { stream: Some(stream), place, ended: false }
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
@@ -41,8 +44,12 @@ impl Drop for Lingering {
         if let Some(stream) = self.stream.take().filter(|_| !self.ended)
             && let Ok(runtime) = Handle::try_current()
         {
-            // Beyond its time the connection is reset after all.
-            runtime.spawn(time::timeout(LINGER, pass_over(stream)));
+            let place = self.place.take();
+            runtime.spawn(async move {
+                // Beyond its time the connection is reset after all.
+                let _ = time::timeout(LINGER, pass_over(stream)).await;
+                drop(place);
+            });
         }
     }
 }

@@ -75,13 +75,10 @@ pub async fn serve(
             } => accepted,
             () = draining.cancelled() => break,
         };
-        match accepted {
+        match accepted.and_then(|(stream, place)| prepare(&stream).map(|()| (stream, place))) {
             Ok((stream, place)) => {
-                let connection = serve_one(stream, router.clone(), draining.clone(), patience);
-                connections.spawn(async move {
-                    connection.await;
-                    drop(place);
-                });
+                let stream = Lingering::new(stream, place.ok());
+                connections.spawn(serve_one(stream, router.clone(), draining.clone(), patience));
             }
             Err(error) => {
                 // Out of file descriptors, most likely: wait for some to be freed.
@@ -97,12 +94,8 @@ pub async fn serve(
     }
 }
 
-async fn serve_one(stream: TcpStream, router: Router, draining: CancellationToken, patience: Patience) {
-    if let Err(error) = prepare(&stream) {
-        tracing::debug!(%error, "cannot set up a connection");
-        return;
-    }
-    let io = TokioIo::new(TimedWrites::new(Lingering::new(stream), patience.write));
+async fn serve_one(stream: Lingering, router: Router, draining: CancellationToken, patience: Patience) {
+    let io = TokioIo::new(TimedWrites::new(stream, patience.write));
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
