@@ -48,6 +48,7 @@ contract! {
         a_close_compares_and_sets
         a_close_if_due_asks_the_clock
         a_stop_is_remembered_once
+        nothing_is_appended_once_a_stop_is_overdue
         a_heartbeat_extends_the_lease
         a_lease_can_be_made_shorter
         runs_that_are_due_are_found

@@ -221,6 +221,27 @@ pub async fn a_stop_is_remembered_once(env: Env) {
     assert_eq!(env.head(key).await.active.and_then(|active| active.stop_requested_at), None);
 }
 
+/// The closer works by compare-and-set on the tail: without this a producer that never pauses could outrun it.
+pub async fn nothing_is_appended_once_a_stop_is_overdue(env: Env) {
+    let (key, fence) = env.running("t", "r1").await;
+    let (other, other_fence) = env.running("u", "r1").await;
+    env.put(key, fence, [1]).await;
+    env.store.request_stop(key, &run_id("r1")).await.expect("stop");
+    env.clock.advance(STOP_GRACE - Duration::from_millis(1));
+    env.append(append(key, fence, 2, events([2]))).await.expect("still in time");
+    env.clock.advance(Duration::from_millis(1));
+    assert!(env.append(append(key, fence, 3, events([3]))).await.is_none());
+    assert!(env.append(append(key, fence, None, events([3]))).await.is_none());
+    assert!(env.append(append(key, fence, 3, finished())).await.is_none());
+    // In one commit with a healthy one, which is not touched by it.
+    let group = [append(key, fence, 3, events([3])), append(other, other_fence, 1, events([1]))];
+    let answers = env.store.append(&group).await.expect("commits");
+    assert!(answers[0].is_none() && answers[1].is_some());
+    let end = closing(&env.head(key).await, Some(run_error()));
+    assert!(matches!(env.store.close(key, end, true).await, Ok(CloseOutcome::Closed(_))));
+    assert_eq!(env.head(key).await.tail, 3);
+}
+
 pub async fn a_heartbeat_extends_the_lease(env: Env) {
     let (a, a_fence) = env.running("a", "r").await;
     let (b, b_fence) = env.running("b", "r").await;
