@@ -9,6 +9,7 @@
 pub mod api;
 pub mod app;
 pub mod auth;
+pub mod bench;
 pub mod domain;
 pub mod projection;
 pub mod server;
