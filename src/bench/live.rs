@@ -92,7 +92,7 @@ async fn follow(server: SocketAddr, rate: f64, span: Duration) -> Result<(f64, H
 }
 
 fn histogram() -> Result<Histogram<u64>, BenchError> {
-    Histogram::new(3).map_err(|error| BenchError::Unexpected(error.to_string()))
+    Histogram::new_with_bounds(1_000, 600_000_000_000, 3).map_err(|error| BenchError::Unexpected(error.to_string()))
 }
 
 /// Sends what is due every millisecond, whatever was answered so far.

@@ -53,7 +53,7 @@ impl Process {
     pub fn start(role: &str, dir: Option<&Path>) -> Result<Self, BenchError> {
         let failed = |error| BenchError::Process(role.to_owned(), error);
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.args(["bench", role]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["bench", role]).env("RUST_LOG", "warn").stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(dir) = dir {
             command.arg("--dir").arg(dir);
         }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     domain::{Clock, ThreadKey},
-    store::LogStore,
+    store::{LogStore, sqlite::SqliteStore},
 };
 
 const EVENTS: u64 = 100_000;
@@ -84,9 +84,10 @@ async fn prepare(dir: &Path, count: u64) -> Result<(String, f64, f64), BenchErro
     let raw = write(&mut connection, thread.key, count).await?;
     connection.close().await?;
 
-    let embedded = Embedded::open(dir, Clock::system()).await?;
-    while embedded.store.seal(thread.key).await? {}
-    embedded.close().await;
+    // The store alone: a service would seal at the same time.
+    let store = SqliteStore::open(dir, Clock::system()).await?;
+    while store.seal(thread.key).await? {}
+    store.close().await;
     let mut connection = bare::open(&dir.join("threadline.db")).await?;
     let after = used_bytes(&mut connection).await?;
     connection.close().await?;
