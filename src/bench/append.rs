@@ -24,7 +24,7 @@ const SOCKETS: usize = 4;
 /// … with this many runs each …
 const RUNS: usize = 25;
 /// … and this many frames under way on each.
-const WINDOW: usize = 128;
+const WINDOW: usize = 256;
 /// Different batches.
 const BODIES: usize = 512;
 
