@@ -11,11 +11,12 @@
 //! - [`app`]: puts the parts together.
 //!
 //! Beside them, [`client`]: the Rust client, which knows nothing of the server but `domain`, and [`cli`]: the command
-//! line, which stands on it.
+//! line, which stands on it. [`bench`] measures the program beside bare ones.
 
 pub mod api;
 pub mod app;
 pub mod auth;
+pub mod bench;
 pub mod cli;
 pub mod client;
 pub mod domain;

@@ -6,6 +6,7 @@ use clap::Parser;
 use threadline::{
     api::native,
     app::{App, ServeConfig},
+    bench,
     cli::{self, API_KEY_VARIABLE, Cli, Command, ListenAddress, ServeArgs},
     telemetry,
 };
@@ -21,6 +22,13 @@ async fn main() -> ExitCode {
         Command::Serve(args) => serve(args).await,
         Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, &args).await),
         Command::Threads(args) => cli::report(cli::threads::run(&cli.connect, &args).await),
+        Command::Bench(args) => match bench::run(args).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Command::Openapi => {
             println!("{}", native::openapi_text());
             ExitCode::SUCCESS

@@ -11,7 +11,10 @@ use std::{fmt, io, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::client::{Client, ClientConfig, ClientError};
+use crate::{
+    bench::BenchArgs,
+    client::{Client, ClientConfig, ClientError},
+};
 
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
@@ -92,6 +95,8 @@ pub enum Command {
     Tail(TailArgs),
     /// List threads
     Threads(ThreadsArgs),
+    /// Measure Threadline beside a bare program on this machine
+    Bench(BenchArgs),
     /// Print the OpenAPI document of the HTTP interface
     Openapi,
 }

@@ -92,7 +92,8 @@ impl NewEvents {
         }
         let events: Vec<&RawValue> =
             serde_json::from_str(text).map_err(|error| fail(EventErrorKind::NotJson(error.to_string())))?;
-        let mut batch = BatchBuilder::default();
+        let mut batch =
+            BatchBuilder { body: BytesMut::with_capacity(text.len().min(MAX_BATCH_BYTES)), ..Default::default() };
         for event in events {
             batch.push_valid(event.get())?;
         }

@@ -78,6 +78,9 @@ pub const SEGMENT_MIN_EVENTS: u64 = 256;
 pub const SEGMENT_TARGET_BYTES: usize = 256 * 1_024;
 /// Most raw bytes in a segment. A larger single batch is sealed alone only if it fits.
 pub const SEGMENT_MAX_BYTES: usize = 1_024 * 1_024;
+/// Bytes appended to a thread after which it is sealed while its run goes on: several segments at once, because each
+/// sealing is a commit of its own.
+pub const SEAL_AFTER_BYTES: usize = 1_024 * 1_024;
 /// Log rows looked at by one sealing step.
 pub const SEAL_ROWS: usize = 2_048;
 /// Log rows removed by one step of deleting a thread.

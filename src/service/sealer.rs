@@ -9,7 +9,7 @@ use tokio::{
 use super::context::Context;
 use crate::domain::{
     LogSlice, ThreadKey,
-    limits::{COMMIT_QUEUE, MAX_PAGE, PURGE_ROWS, SEGMENT_MIN_EVENTS, SEGMENT_TARGET_BYTES, SWEEP_INTERVAL},
+    limits::{COMMIT_QUEUE, MAX_PAGE, PURGE_ROWS, SEAL_AFTER_BYTES, SEGMENT_MIN_EVENTS, SWEEP_INTERVAL},
 };
 
 /// Threads whose fresh events are counted. Beyond it counting starts anew: that only delays sealing.
@@ -37,7 +37,7 @@ impl Sealer {
         fresh.1 += slice.bytes();
         let (events, bytes) = *fresh;
         drop(fresh);
-        if events >= SEGMENT_MIN_EVENTS && (ended || bytes >= SEGMENT_TARGET_BYTES) {
+        if events >= SEGMENT_MIN_EVENTS && (ended || bytes >= SEAL_AFTER_BYTES) {
             // A full queue is no harm: the count stays, and the next commit of the thread tries again.
             if self.due.try_send(key).is_ok() {
                 self.fresh.remove(&key);

@@ -35,7 +35,7 @@ pub(super) const ONE: &str = concat!(
 
 /// The heads of a group: `?1` is `[[key, fence, producer_seq or null, count], …]`, `?2` the time, `?3` [`overdue`].
 /// JSON and not VALUES, so that one prepared statement serves groups of every size.
-pub(super) const GROUP: &str = concat!(
+pub(crate) const GROUP: &str = concat!(
     "BEGIN IMMEDIATE;
      UPDATE heads AS h
      SET tail = tail + v.n, producer_seq = producer_seq + v.n, lease_until = max(lease_until, ?2 + lease_ms)
@@ -73,7 +73,8 @@ macro_rules! end {
     };
 }
 
-const WRITE_COMMIT: &str = concat!(insert!(), "; COMMIT");
+/// Puts the log rows of a group behind its heads, and commits.
+pub(crate) const WRITE_COMMIT: &str = concat!(insert!(), "; COMMIT");
 const WRITE_END_COMMIT: &str = concat!(insert!(), "; ", end!(), "; COMMIT");
 pub(super) const WRITE_AND_END: &str = concat!(insert!(), "; ", end!());
 

@@ -16,6 +16,7 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
+pub(crate) use self::append::{GROUP, WRITE_COMMIT};
 use self::writer::Writer;
 use super::{StoreError, StoreResult};
 use crate::domain::{

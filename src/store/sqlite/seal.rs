@@ -21,8 +21,11 @@ use crate::{
     },
 };
 
-const TAKE: &str = "DELETE FROM log WHERE key = ? AND first_seq BETWEEN ? AND ? AND fence IS NOT NULL";
-const PUT: &str = "INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body) VALUES (?, ?, ?, NULL, ?, ?, ?)";
+/// A segment takes the place of its rows, in one trip to the database; nothing is put if not just these were taken.
+const SWAP: &str = "\
+    DELETE FROM log WHERE key = ?1 AND first_seq BETWEEN ?2 AND ?3 AND fence IS NOT NULL;
+    INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+    SELECT ?1, ?2, ?3, NULL, ?4, ?5, ?6 WHERE changes() = ?7";
 const DECIDED: &str = "\
     INSERT INTO sealing (key, upto) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM heads WHERE key = ?1)
     ON CONFLICT (key) DO UPDATE SET upto = max(upto, excluded.upto)";
@@ -77,20 +80,19 @@ impl SqliteStore {
                 let mut upto = 0;
                 for segment in segments {
                     let (first, last) = (rows::to_i64(segment.first_seq), rows::to_i64(segment.last_seq));
-                    let take = query(TAKE).bind(key.0).bind(first).bind(last);
-                    if fetch::change(connection, take).await? != segment.rows as u64 {
-                        // Someone else took them (a purge, another sealing): give everything back.
-                        fetch::run(connection, query("ROLLBACK")).await?;
-                        return Ok(false);
-                    }
-                    let put = query(PUT)
+                    let swap = query(SWAP)
                         .bind(key.0)
                         .bind(first)
                         .bind(last)
                         .bind(segment.at.0)
                         .bind(rows::limit(segment.raw))
-                        .bind(segment.body);
-                    fetch::run(connection, put).await?;
+                        .bind(segment.body)
+                        .bind(rows::limit(segment.rows));
+                    if fetch::change(connection, swap).await? != segment.rows as u64 + 1 {
+                        // Someone else took them (a purge, another sealing): give everything back.
+                        fetch::run(connection, query("ROLLBACK")).await?;
+                        return Ok(false);
+                    }
                     upto = last;
                 }
                 fetch::run(connection, query(DECIDED).bind(key.0).bind(upto)).await?;

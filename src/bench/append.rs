@@ -1,0 +1,220 @@
+//! Durable appends over the socket: throughput with batches of 1 and of 32, and the time until an acknowledgement.
+
+use std::{
+    fs::File,
+    io::Write,
+    net::SocketAddr,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use tokio::task::JoinSet;
+
+use super::{
+    BenchError, Plan,
+    generate::Events,
+    measure::{Pairs, median, percentile_us},
+    process::{Process, TempDir},
+    report::{Budget, Report},
+    socket::{self, Producer, Run, Socket},
+};
+
+/// Sockets that appends come over …
+const SOCKETS: usize = 4;
+/// … with this many runs each …
+const RUNS: usize = 25;
+/// … and this many frames under way on each.
+const WINDOW: usize = 256;
+/// Different batches.
+const BODIES: usize = 512;
+
+/// Events a second that the server took, over sockets: half of it is the load of the live measurement.
+#[derive(Debug, Clone, Copy)]
+pub struct Saturation {
+    /// In batches of one event.
+    pub events_per_s: f64,
+}
+
+/// Batches as they stand in a frame.
+pub fn bodies(batch: usize, count: usize, seed: u64) -> Vec<String> {
+    let mut events = Events::new(seed);
+    (0..count).map(|_| events.by_ref().take(batch).collect::<Vec<_>>().join(",")).collect()
+}
+
+/// Measures, in pairs.
+pub async fn measure(plan: &Plan, report: &mut Report) -> Result<Saturation, BenchError> {
+    let data = TempDir::new(&plan.dir)?;
+    let server = Process::start("serve", Some(data.path()))?;
+    let peer = Process::start("peer", None)?;
+    let bare_store = report.get("append.bare_events_per_s");
+    let mut worst = f64::INFINITY;
+    let mut saturation = Saturation { events_per_s: 0.0 };
+    for (batch, prefix, what) in [
+        (1, "append.batch1", "append over the socket, batches of 1"),
+        (32, "append.batch32", "append over the socket, batches of 32"),
+    ] {
+        let mut ours = producers(Some(server.address()), None, batch).await?;
+        let mut echo = producers(None, Some(peer.address()), batch).await?;
+        let mut pairs = Pairs::default();
+        for pair in 0..plan.pairs {
+            report.progress(&format!("{what}, pair {} of {}", pair + 1, plan.pairs));
+            let (mine, others);
+            if pair % 2 == 0 {
+                mine = pump(&mut ours, plan.span).await?;
+                others = pump(&mut echo, plan.span).await?;
+            } else {
+                others = pump(&mut echo, plan.span).await?;
+                mine = pump(&mut ours, plan.span).await?;
+            }
+            pairs.push(mine, others);
+        }
+        check(server.address(), &ours).await?;
+        // The slower of the echo and the bare store.
+        let slower = bare_store.map_or(pairs.bare(), |bare| bare.min(pairs.bare()));
+        let ratio = pairs.ratio() * pairs.bare() / slower;
+        worst = worst.min(ratio);
+        report.key(&format!("{prefix}_events_per_s"), pairs.ours());
+        report.key(&format!("{prefix}_echo_events_per_s"), pairs.bare());
+        report.key(&format!("{prefix}_socket_ratio"), ratio);
+        report.row(what, "events/s", pairs.ours(), Some(slower), Some(ratio), Budget::RatioAtLeast(0.5));
+        if batch == 1 {
+            saturation.events_per_s = pairs.ours();
+        } else {
+            report.key("append.events_per_s", pairs.ours());
+            report.key("append.echo_events_per_s", pairs.bare());
+        }
+    }
+    report.key("append.socket_ratio", worst);
+    latency(plan, report, server.address(), peer.address(), data.path()).await?;
+    Ok(saturation)
+}
+
+/// The saturation alone, for the measurement of live latency.
+pub async fn saturation(plan: &Plan, report: &Report) -> Result<Saturation, BenchError> {
+    let data = TempDir::new(&plan.dir)?;
+    let server = Process::start("serve", Some(data.path()))?;
+    let mut producers = producers(Some(server.address()), None, 1).await?;
+    let mut rates = Vec::new();
+    for _ in 0..3 {
+        report.progress("saturation over the socket, batches of 1");
+        rates.push(pump(&mut producers, plan.span.min(Duration::from_secs(1))).await?);
+    }
+    Ok(Saturation { events_per_s: median(rates) })
+}
+
+async fn producers(
+    server: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
+    batch: usize,
+) -> Result<Vec<Producer>, BenchError> {
+    let mut producers = Vec::with_capacity(SOCKETS);
+    for number in 0..SOCKETS {
+        let (socket, runs) = match (server, peer) {
+            (Some(server), _) => (Socket::open(server).await?, socket::start_runs(server, RUNS).await?),
+            (None, Some(peer)) => (Socket::echo(peer).await?, unsaved_runs()),
+            (None, None) => continue,
+        };
+        producers.push(Producer::new(socket, runs, batch, bodies(batch, BODIES, number as u64)));
+    }
+    Ok(producers)
+}
+
+/// Runs that are nowhere, for the server that saves nothing.
+fn unsaved_runs() -> Vec<Run> {
+    let id = || uuid::Uuid::now_v7().to_string();
+    (0..RUNS).map(|_| Run { thread: id(), run: id(), next: 1 }).collect()
+}
+
+/// All producers at once, as fast as they can; events a second.
+async fn pump(producers: &mut Vec<Producer>, span: Duration) -> Result<f64, BenchError> {
+    let start = Instant::now();
+    let mut tasks = JoinSet::new();
+    for mut producer in producers.drain(..) {
+        tasks.spawn(async move {
+            let done = producer.pump(WINDOW, start + span).await?;
+            Ok::<_, BenchError>((producer, done))
+        });
+    }
+    let mut total = 0;
+    while let Some(task) = tasks.join_next().await {
+        let (producer, done) = task??;
+        producers.push(producer);
+        total += done;
+    }
+    Ok(total as f64 / start.elapsed().as_secs_f64())
+}
+
+/// What was acknowledged is there, and nothing else.
+async fn check(server: SocketAddr, producers: &[Producer]) -> Result<(), BenchError> {
+    for run in producers.iter().flat_map(Producer::runs) {
+        let tail = socket::tail(server, &run.thread).await?;
+        if tail + 1 != run.next {
+            let reason = format!("thread {} has {tail} events, {} were acknowledged", run.thread, run.next - 1);
+            return Err(BenchError::Unexpected(reason));
+        }
+    }
+    Ok(())
+}
+
+/// One run, one event at a time.
+async fn latency(
+    plan: &Plan,
+    report: &mut Report,
+    server: SocketAddr,
+    peer: SocketAddr,
+    dir: &Path,
+) -> Result<(), BenchError> {
+    let bodies = bodies(1, plan.trips, 9);
+    let mut ours = (Socket::open(server).await?, socket::start_runs(server, 1).await?);
+    let mut echo = (Socket::echo(peer).await?, unsaved_runs());
+    let (mut p50, mut p99, mut trip, mut disk, mut ratio) = (vec![], vec![], vec![], vec![], vec![]);
+    for pair in 0..plan.pairs {
+        report.progress(&format!("time until an acknowledgement, round {} of {}", pair + 1, plan.pairs));
+        let mut mine = trips(&mut ours.0, &mut ours.1[0], &bodies).await?;
+        let file = dir.join("fdatasync");
+        let count = plan.trips;
+        let mut synced = tokio::task::spawn_blocking(move || fdatasync(&file, count)).await??;
+        let mut echoed = trips(&mut echo.0, &mut echo.1[0], &bodies).await?;
+        let (m, d, e) =
+            (percentile_us(&mut mine, 0.5), percentile_us(&mut synced, 0.5), percentile_us(&mut echoed, 0.5));
+        p50.push(m);
+        p99.push(percentile_us(&mut mine, 0.99));
+        disk.push(d);
+        trip.push(e);
+        ratio.push(m / (d + e));
+    }
+    let (p50, disk, trip, ratio) = (median(p50), median(disk), median(trip), median(ratio));
+    report.key("ack.p50_us", p50);
+    report.key("ack.p99_us", median(p99));
+    report.key("ack.fdatasync_p50_us", disk);
+    report.key("ack.echo_p50_us", trip);
+    report.key("ack.ratio", ratio);
+    let what = "acknowledgement, one event, idle: p50";
+    report.row(what, "µs", p50, Some(disk + trip), Some(ratio), Budget::RatioAtMost(3.0));
+    Ok(())
+}
+
+async fn trips(socket: &mut Socket, run: &mut Run, bodies: &[String]) -> Result<Vec<Duration>, BenchError> {
+    let mut times = Vec::with_capacity(bodies.len());
+    for body in bodies {
+        let frame = run.append(1, body);
+        let start = Instant::now();
+        socket.send(frame).await?;
+        socket::acknowledged(&socket.next().await?)?;
+        times.push(start.elapsed());
+    }
+    Ok(times)
+}
+
+fn fdatasync(path: &Path, count: usize) -> Result<Vec<Duration>, BenchError> {
+    let failed = |error| BenchError::Io(path.to_owned(), error);
+    let mut file = File::create(path).map_err(failed)?;
+    let block = [7u8; 4_096];
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        let start = Instant::now();
+        file.write_all(&block).and_then(|()| file.sync_data()).map_err(failed)?;
+        times.push(start.elapsed());
+    }
+    Ok(times)
+}

@@ -1,0 +1,166 @@
+//! `threadline bench`: the product beside a bare program that does only what cannot be avoided.
+//!
+//! Every figure comes as a pair, measured in turn in the same run: absolute numbers change with the machine and the
+//! minute, ratios hardly do. Servers run in processes of their own, so that client and server share no runtime.
+
+use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+
+use crate::app::{App, ServeConfig, StartError};
+
+mod append;
+mod bare;
+mod generate;
+mod live;
+mod measure;
+mod peer;
+mod process;
+mod replay;
+mod report;
+mod socket;
+mod store;
+
+pub use generate::Events;
+use process::TempDir;
+use report::Report;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// Durable appends: at the store port, over the socket, and the time until an acknowledgement
+    Append,
+    /// From an append to the sockets of ten followers, at half of the saturation
+    Live,
+    /// A long thread read over one socket, and how many bytes it takes on disk
+    Replay,
+    /// All of them
+    All,
+    /// The server that is measured, in its own process.
+    #[value(hide = true)]
+    Serve,
+    /// The server that it is compared with, in its own process.
+    #[value(hide = true)]
+    Peer,
+}
+
+/// Arguments of `threadline bench`.
+#[derive(Debug, Clone, Args)]
+pub struct BenchArgs {
+    /// What to measure
+    #[arg(value_enum, default_value = "all")]
+    pub workload: Workload,
+    /// Shorter and fewer rounds: about a fifth of the time, and noisier
+    #[arg(long)]
+    pub quick: bool,
+    /// Print one JSON object of numbers instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Where the data of the measurement goes; choose a directory on the disk that is to be measured. Everything is
+    /// removed at the end
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// Why a measurement ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A directory or file cannot be used.
+    #[error("cannot use {path}: {1}", path = .0.display())]
+    Io(PathBuf, #[source] io::Error),
+    /// Nothing can be printed.
+    #[error("cannot print the result: {0}")]
+    Print(#[source] io::Error),
+    /// A process of the measurement failed.
+    #[error("the process `bench {0}` failed: {1}")]
+    Process(String, #[source] io::Error),
+    /// A server of the measurement cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Open(#[from] crate::store::sqlite::OpenError),
+    /// A use case failed.
+    #[error("the service failed: {0}")]
+    Service(#[from] crate::service::ServiceError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] crate::store::StoreError),
+    /// The bare program failed.
+    #[error("the bare database program failed: {0}")]
+    Database(#[from] sqlx::Error),
+    /// A connection to a server of the measurement failed.
+    #[error("a connection failed: {0}")]
+    Connection(#[source] io::Error),
+    /// A socket to a server of the measurement failed.
+    #[error("a socket failed: {0}")]
+    Socket(Box<tokio_tungstenite::tungstenite::Error>),
+    /// A request to a server of the measurement failed.
+    #[error("a request failed: {0}")]
+    Request(#[from] reqwest::Error),
+    /// A server of the measurement said something else than was expected.
+    #[error("unexpected answer: {0}")]
+    Unexpected(String),
+    /// A task of the measurement panicked.
+    #[error("a task of the measurement failed: {0}")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+impl From<tokio_tungstenite::tungstenite::Error> for BenchError {
+    fn from(error: tokio_tungstenite::tungstenite::Error) -> Self {
+        Self::Socket(Box::new(error))
+    }
+}
+
+/// How long and how often is measured.
+#[derive(Debug, Clone)]
+struct Plan {
+    /// Interleaved pairs.
+    pairs: usize,
+    /// Length of one measurement of throughput.
+    span: Duration,
+    /// Round trips of one measurement of latency.
+    trips: usize,
+    /// Where data goes.
+    dir: PathBuf,
+}
+
+/// Runs the measurements and prints what they gave.
+pub async fn run(args: BenchArgs) -> Result<(), BenchError> {
+    let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    match args.workload {
+        Workload::Serve => return serve(dir).await,
+        Workload::Peer => return peer::serve().await.map_err(|error| BenchError::Process("peer".into(), error)),
+        _ => {}
+    }
+    let home = TempDir::new(&dir)?;
+    let span = Duration::from_millis(if args.quick { 700 } else { 2_000 });
+    let (pairs, trips) = if args.quick { (3, 300) } else { (5, 1_000) };
+    let plan = Plan { pairs, span, trips, dir: home.path().to_owned() };
+    let mut report = Report::new();
+    let wanted = |workload| args.workload == workload || args.workload == Workload::All;
+    if cfg!(debug_assertions) {
+        eprintln!("This is a debug build: the figures say nothing about a release.");
+    }
+    let mut saturation = None;
+    if wanted(Workload::Append) {
+        store::measure(&plan, &mut report).await?;
+        saturation = Some(append::measure(&plan, &mut report).await?);
+    }
+    if wanted(Workload::Live) {
+        live::measure(&plan, saturation, &mut report).await?;
+    }
+    if wanted(Workload::Replay) {
+        replay::measure(&plan, &mut report).await?;
+    }
+    report.print(args.json).map_err(BenchError::Print)
+}
+
+/// The server that is measured: as `threadline serve` runs it.
+async fn serve(data: PathBuf) -> Result<(), BenchError> {
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let app = App::start(ServeConfig { listen, data, api_key: None }).await?;
+    process::announce(&[app.local_addr().map_err(BenchError::Connection)?]);
+    app.run(process::released()).await;
+    Ok(())
+}

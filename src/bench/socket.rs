@@ -1,0 +1,203 @@
+//! A client of the socket that costs little: it looks only at what a measurement needs.
+
+use std::{collections::VecDeque, net::SocketAddr, time::Instant};
+
+use futures_util::{FutureExt, SinkExt, StreamExt};
+use tokio::net::TcpStream;
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{
+        Message, Utf8Bytes,
+        client::IntoClientRequest,
+        http::{HeaderValue, header::SEC_WEBSOCKET_PROTOCOL},
+        protocol::WebSocketConfig,
+    },
+};
+
+use super::BenchError;
+
+/// An open socket.
+pub struct Socket {
+    stream: WebSocketStream<TcpStream>,
+}
+
+impl Socket {
+    /// Opens the socket of a Threadline server.
+    pub async fn open(server: SocketAddr) -> Result<Self, BenchError> {
+        let mut socket = Self::connect(server, "/v1/socket", Some("threadline.v1")).await?;
+        let welcome = socket.next().await?;
+        if welcome.starts_with("{\"welcome\"") { Ok(socket) } else { Err(BenchError::Unexpected(welcome.to_string())) }
+    }
+
+    /// Opens the socket of the server that only acknowledges.
+    pub async fn echo(peer: SocketAddr) -> Result<Self, BenchError> {
+        Self::connect(peer, "/", None).await
+    }
+
+    async fn connect(server: SocketAddr, path: &str, protocol: Option<&'static str>) -> Result<Self, BenchError> {
+        let mut request = format!("ws://{server}{path}").into_client_request()?;
+        if let Some(protocol) = protocol {
+            request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+        }
+        let stream = TcpStream::connect(server).await.map_err(BenchError::Connection)?;
+        stream.set_nodelay(true).map_err(BenchError::Connection)?;
+        let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+        let (stream, _) = client_async_with_config(request, stream, Some(config)).await?;
+        Ok(Self { stream })
+    }
+
+    /// Adds a frame to what the next flush writes.
+    pub async fn feed(&mut self, frame: String) -> Result<(), BenchError> {
+        Ok(self.stream.feed(Message::text(frame)).await?)
+    }
+
+    /// Writes what was fed.
+    pub async fn flush(&mut self) -> Result<(), BenchError> {
+        Ok(self.stream.flush().await?)
+    }
+
+    /// Writes a frame.
+    pub async fn send(&mut self, frame: String) -> Result<(), BenchError> {
+        self.feed(frame).await?;
+        self.flush().await
+    }
+
+    /// The next frame. Errors of the server are errors.
+    pub async fn next(&mut self) -> Result<Utf8Bytes, BenchError> {
+        loop {
+            let message = self.stream.next().await;
+            if let Some(text) = read(message)? {
+                return Ok(text);
+            }
+        }
+    }
+
+    /// The next frame if it is there already.
+    pub fn ready(&mut self) -> Result<Option<Utf8Bytes>, BenchError> {
+        while let Some(message) = self.stream.next().now_or_never() {
+            if let Some(text) = read(message)? {
+                return Ok(Some(text));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn read(
+    message: Option<Result<Message, tokio_tungstenite::tungstenite::Error>>,
+) -> Result<Option<Utf8Bytes>, BenchError> {
+    match message {
+        Some(Ok(Message::Text(text))) if text.starts_with("{\"error\"") || text.starts_with("{\"closing\"") => {
+            Err(BenchError::Unexpected(text.to_string()))
+        }
+        Some(Ok(Message::Text(text))) => Ok((!text.starts_with("{\"heartbeat\"")).then_some(text)),
+        Some(Ok(Message::Close(_))) | None => Err(BenchError::Unexpected("the socket was closed".to_owned())),
+        Some(Ok(_)) => Ok(None),
+        Some(Err(error)) => Err(error.into()),
+    }
+}
+
+/// A run that events are appended to.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Its thread.
+    pub thread: String,
+    /// Its id.
+    pub run: String,
+    /// producerSeq of its next event.
+    pub next: u64,
+}
+
+impl Run {
+    /// A frame that appends `count` events, given as they stand in a JSON array.
+    pub fn append(&mut self, count: usize, events: &str) -> String {
+        let (thread, run, first) = (&self.thread, &self.run, self.next);
+        self.next += count as u64;
+        format!(
+            "{{\"append\":{{\"threadId\":\"{thread}\",\"runId\":\"{run}\",\"producerSeq\":{first},\"events\":[{events}]}}}}"
+        )
+    }
+}
+
+/// Makes threads with a run each, over HTTP.
+pub async fn start_runs(server: SocketAddr, count: usize) -> Result<Vec<Run>, BenchError> {
+    let http = reqwest::Client::new();
+    let mut runs = Vec::with_capacity(count);
+    for _ in 0..count {
+        let thread = uuid::Uuid::now_v7().to_string();
+        let run = uuid::Uuid::now_v7().to_string();
+        let base = format!("http://{server}/v1/threads");
+        let create = serde_json::json!({ "threadId": thread });
+        http.post(&base).json(&create).send().await?.error_for_status()?;
+        let start = serde_json::json!({ "runId": run, "leaseSeconds": 3600 });
+        http.post(format!("{base}/{thread}/runs")).json(&start).send().await?.error_for_status()?;
+        runs.push(Run { thread, run, next: 1 });
+    }
+    Ok(runs)
+}
+
+/// The tail of a thread, over HTTP.
+pub async fn tail(server: SocketAddr, thread: &str) -> Result<u64, BenchError> {
+    let answer = reqwest::get(format!("http://{server}/v1/threads/{thread}")).await?.error_for_status()?;
+    let thread: serde_json::Value = answer.json().await?;
+    thread["tail"].as_u64().ok_or_else(|| BenchError::Unexpected(thread.to_string()))
+}
+
+/// Appends over one socket, with a bounded number of frames under way.
+pub struct Producer {
+    socket: Socket,
+    runs: VecDeque<Run>,
+    bodies: Vec<String>,
+    batch: usize,
+    sent: usize,
+}
+
+impl Producer {
+    /// Batches of `batch` events, each given as it stands in a JSON array.
+    pub fn new(socket: Socket, runs: Vec<Run>, batch: usize, bodies: Vec<String>) -> Self {
+        Self { socket, runs: runs.into(), bodies, batch, sent: 0 }
+    }
+
+    /// Appends as fast as answers come until `end`, then waits for what is under way; how many events were
+    /// acknowledged.
+    pub async fn pump(&mut self, window: usize, end: Instant) -> Result<u64, BenchError> {
+        let (mut under_way, mut done) = (0, 0u64);
+        loop {
+            let more = Instant::now() < end;
+            while more && under_way < window {
+                self.append().await?;
+                under_way += 1;
+            }
+            if under_way == 0 {
+                return Ok(done);
+            }
+            self.socket.flush().await?;
+            let mut answer = Some(self.socket.next().await?);
+            while let Some(text) = answer {
+                acknowledged(&text)?;
+                under_way -= 1;
+                done += self.batch as u64;
+                answer = self.socket.ready()?;
+            }
+        }
+    }
+
+    async fn append(&mut self) -> Result<(), BenchError> {
+        let Some(mut run) = self.runs.pop_front() else { return Ok(()) };
+        let body = &self.bodies[self.sent % self.bodies.len()];
+        self.sent += 1;
+        let frame = run.append(self.batch, body);
+        self.runs.push_back(run);
+        self.socket.feed(frame).await
+    }
+
+    /// The runs, and how far they are.
+    pub fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter()
+    }
+}
+
+/// Whether a frame is the answer to an append.
+pub fn acknowledged(text: &str) -> Result<(), BenchError> {
+    if text.starts_with("{\"appended\"") { Ok(()) } else { Err(BenchError::Unexpected(text.to_owned())) }
+}
