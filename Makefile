@@ -12,8 +12,8 @@ run: setup
 
 test: setup-test
 	$(CARGO) test --no-fail-fast
-	$(CARGO) build --release
-	scripts/tour.sh target/release/threadline
+	$(CARGO) build
+	scripts/tour.sh target/debug/threadline
 
 # The loop for the desk.
 quick:
