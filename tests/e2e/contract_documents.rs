@@ -143,8 +143,8 @@ fn camel(name: &str) -> String {
 /// The server frames that stand in the code of the socket.
 fn sent() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for name in ["session", "frames"] {
-        let code = read(&format!("src/api/native/socket/{name}.rs"));
+    for entry in fs::read_dir(file("src/api/native/socket")).expect("the socket's files") {
+        let code = fs::read_to_string(entry.expect("an entry").path()).expect("a source");
         let code = code.split("#[cfg(test)]").next().expect("a beginning");
         for call in ["push(", "frame("] {
             for (at, _) in code.match_indices(call) {
