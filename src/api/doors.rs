@@ -1,10 +1,10 @@
 //! The one place where routes and frames are registered, so that a test can list them all.
 
 use axum::Router;
-use utoipa::openapi::{Info, OpenApi};
+use utoipa::openapi::{Info, OpenApi, RefOr};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use super::ApiState;
+use super::{ApiState, problem};
 
 /// Who may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,6 +81,24 @@ impl Doors {
              proto/socket.md."
                 .to_owned(),
         );
+        name_problems(&mut openapi);
         (router, openapi, self.entries)
+    }
+}
+
+/// Errors are problem documents, and have the media type of those.
+fn name_problems(openapi: &mut OpenApi) {
+    for item in openapi.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            let errors = operation.responses.responses.iter_mut().filter(|(status, _)| status.as_str() >= "400");
+            for (_, response) in errors {
+                if let RefOr::T(response) = response
+                    && let Some(content) = response.content.shift_remove("application/json")
+                {
+                    response.content.insert(problem::MEDIA_TYPE.to_owned(), content);
+                }
+            }
+        }
     }
 }

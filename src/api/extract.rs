@@ -98,6 +98,10 @@ pub struct InThread(pub ThreadId);
 #[derive(Debug)]
 pub struct InRun(pub ThreadId, pub RunId);
 
+/// A text in the path that is no id.
+#[derive(Debug)]
+pub struct InPath(pub String);
+
 async fn path<T: DeserializeOwned + Send>(parts: &mut Parts, state: &ApiState) -> Result<T, Problem> {
     match Path::<T>::from_request_parts(parts, state).await {
         Ok(Path(values)) => Ok(values),
@@ -106,6 +110,14 @@ async fn path<T: DeserializeOwned + Send>(parts: &mut Parts, state: &ApiState) -
 }
 
 impl FromRequestParts<ApiState> for InThread {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+        path(parts, state).await.map(Self)
+    }
+}
+
+impl FromRequestParts<ApiState> for InPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {

@@ -45,6 +45,11 @@ impl Hub {
         self.threads.keys()
     }
 
+    /// How many subscriptions and producers hold a thread's topic at this moment.
+    pub fn followers(&self) -> usize {
+        self.threads.holders()
+    }
+
     /// Asks the store for the heads of these threads, so that a lost wake-up costs time and not events.
     pub async fn recheck(&self, log: &dyn LogStore, keys: &[ThreadKey]) -> StoreResult<()> {
         let mut missing: std::collections::HashSet<ThreadKey> = keys.iter().copied().collect();

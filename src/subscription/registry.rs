@@ -54,6 +54,11 @@ impl<K: Eq + Hash + Clone, V> Registry<K, V> {
         Some(look(&entry.value))
     }
 
+    /// How many holds there are at this moment.
+    pub fn holders(&self) -> usize {
+        self.entries.iter().map(|entry| entry.holders.load(Ordering::Relaxed)).sum()
+    }
+
     /// All keys held at this moment.
     pub fn keys(&self) -> Vec<K> {
         self.entries.iter().map(|entry| entry.key().clone()).collect()

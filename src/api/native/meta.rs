@@ -4,7 +4,7 @@ use std::any::Any;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{Method, Uri, header},
     response::{IntoResponse, Response},
 };
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::api::{
     ApiState,
+    extract::InPath,
     problem::{Problem, ProblemDocument, ProblemType},
 };
 
@@ -36,8 +37,9 @@ pub async fn openapi() -> Response {
 /// Explains a type of problem.
 #[utoipa::path(get, path = "/problems/{slug}", tag = "server", params(("slug" = String, Path)), responses(
     (status = 200, description = "What it means and what to do", body = Value),
+    (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 404, description = "No such type", body = ProblemDocument)))]
-pub async fn problem(Path(slug): Path<String>) -> Result<Json<Value>, Problem> {
+pub async fn problem(InPath(slug): InPath) -> Result<Json<Value>, Problem> {
     let kind = ProblemType::ALL.iter().find(|kind| kind.slug() == slug);
     let kind = kind.ok_or_else(|| Problem::new(ProblemType::NotFound, "there is no such type of problem"))?;
     Ok(Json(json!({

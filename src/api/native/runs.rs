@@ -101,6 +101,7 @@ pub struct StreamParams {
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread", body = ProblemDocument),
     (status = 409, description = "Another run is active: which, since when, until when", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "An event cannot be stored; the run was ended", body = ProblemDocument)))]
 pub async fn start(
@@ -170,6 +171,7 @@ pub struct WholeParams {
     (status = 404, description = "No such thread", body = ProblemDocument),
     (status = 409, description = "Another run is active", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "An event cannot be stored, or the run is there with other events", body = ProblemDocument)))]
 pub async fn append_whole(
     State(state): State<ApiState>,
@@ -283,9 +285,11 @@ pub struct HeartbeatBody {
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/heartbeat", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path)), request_body = HeartbeatBody, responses(
     (status = 200, description = "The run", body = RunView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run has ended", body = ProblemDocument)))]
+    (status = 409, description = "The run has ended", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn heartbeat(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -324,8 +328,10 @@ pub struct FailBody {
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/fail", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path)), request_body = FailBody, responses(
     (status = 200, description = "The run as it ended", body = RunView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+    (status = 404, description = "No such thread or run", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn fail(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -47,7 +47,8 @@ pub struct CreateBody {
     (status = 200, description = "Was made before by the same request", body = ThreadView),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 409, description = "The id is taken", body = ProblemDocument)))]
+    (status = 409, description = "The id is taken", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -192,7 +193,8 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<S
     (status = 200, description = "The thread as it is now", body = ThreadView),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,

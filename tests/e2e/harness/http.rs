@@ -32,7 +32,7 @@ impl Client {
             request = request.bearer_auth(key);
         }
         if let Some(user) = &self.user {
-            request = request.header("threadline-user", user);
+            request = request.header("threadline-user", user.as_bytes());
         }
         request
     }

@@ -13,6 +13,7 @@ use threadline::{
     auth::Auth,
     domain::{Clock, Timestamp},
     server::Patience,
+    service::Service,
     store::{DynStore, memory::MemoryStore, sqlite::SqliteStore},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
@@ -70,6 +71,7 @@ pub struct Server {
     pub addr: SocketAddr,
     pub clock: Clock,
     pub store: DynStore,
+    service: Service,
     key: Option<&'static str>,
     http: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
@@ -104,13 +106,14 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let app = App::over(listener, store.clone(), clock.clone(), Auth::new(key)).with_patience(patience);
         let addr = app.local_addr().expect("an address");
+        let service = app.service().clone();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(app.run(async {
             // A dropped sender stops it as well.
             let _ = stopped.await;
         }));
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { addr, clock, store, key, http, stop: Some(stop), task, sqlite: None, _directory: None }
+        Self { addr, clock, store, service, key, http, stop: Some(stop), task, sqlite: None, _directory: None }
     }
 
     /// As the development user, or with the server's key as the user `dev`.
@@ -131,6 +134,11 @@ impl Server {
     /// A socket of this user.
     pub async fn socket(&self, user: &str) -> Socket {
         Socket::open(&self.user(user)).await
+    }
+
+    /// How many readers follow threads.
+    pub fn followers(&self) -> usize {
+        self.service.hub().followers()
     }
 
     /// Begins to shut down, without waiting for the end.

@@ -1,0 +1,116 @@
+//! Development mode: for this machine only.
+
+use reqwest::Method;
+use threadline::app::{App, ServeConfig, StartError};
+
+use crate::{
+    harness::{Options, Server, http::send, raw::Raw, run},
+    table::routes,
+};
+
+const FOREIGN: [&str; 5] = ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "10.0.0.1", "192.168.0.1:80"];
+
+#[tokio::test]
+async fn foreign_hosts_and_origins_are_refused_on_every_route() {
+    run(Options::memory(), async |server: &Server| {
+        server.client().thread("t").await;
+        for route in routes() {
+            let line = format!("{} {} HTTP/1.1", route.method, route.at("t", "r"));
+            for foreign in FOREIGN {
+                for headers in [
+                    format!("Host: {foreign}\r\n"),
+                    format!("Host: localhost\r\nOrigin: http://{foreign}\r\n"),
+                    format!("Host: localhost\r\nOrigin: https://{foreign}\r\n"),
+                    "Host: localhost\r\nOrigin: null\r\n".to_owned(),
+                    "Host: localhost\r\nOrigin: file://\r\n".to_owned(),
+                ] {
+                    let mut raw = Raw::connect(server.addr).await;
+                    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                                   Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+                    let upgrade = if route.is_socket() { upgrade } else { "" };
+                    raw.write(format!("{line}\r\n{headers}{upgrade}\r\n")).await;
+                    let answer = raw.answer().await;
+                    answer.problem(403, "forbidden-origin");
+                    assert!(!answer.headers.contains_key("access-control-allow-origin"), "{headers}");
+                }
+            }
+        }
+        server.client().get("/v1/threads/t").await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pages_of_this_machine_may_call_from_another_port() {
+    run(Options::memory(), async |server: &Server| {
+        let dev = server.client();
+        for origin in ["http://localhost:5173", "http://127.0.0.1:3000", "http://[::1]:80", "http://app.localhost"] {
+            let answer = send(dev.request(Method::GET, "/v1/threads").header("origin", origin)).await;
+            answer.ok(200);
+            assert_eq!(answer.header("access-control-allow-origin"), origin);
+            for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+                let preflight = dev.request(Method::OPTIONS, "/v1/threads").header("origin", origin);
+                let preflight = preflight.header("access-control-request-method", method).header(
+                    "access-control-request-headers",
+                    "content-type,threadline-user,last-event-id,authorization",
+                );
+                let answer = send(preflight).await;
+                assert_eq!(answer.status, 200);
+                assert_eq!(answer.header("access-control-allow-origin"), origin);
+                assert!(answer.header("access-control-allow-methods").contains(method));
+                let headers = answer.header("access-control-allow-headers").to_lowercase();
+                for name in ["content-type", "threadline-user", "last-event-id", "authorization", "accept"] {
+                    assert!(headers.contains(name), "{name} in {headers}");
+                }
+            }
+        }
+        for origin in ["https://evil.example", "null"] {
+            let preflight = dev.request(Method::OPTIONS, "/v1/threads").header("origin", origin);
+            let answer = send(preflight.header("access-control-request-method", "POST")).await;
+            assert!(!answer.headers.contains_key("access-control-allow-origin"), "{origin}");
+        }
+        // Errors can be read by the page as well.
+        let request = dev.request(Method::GET, "/v1/threads/none").header("origin", "http://localhost:1");
+        let answer = send(request).await;
+        answer.problem(404, "thread-not-found");
+        assert_eq!(answer.header("access-control-allow-origin"), "http://localhost:1");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_header_names_the_user() {
+    run(Options::memory(), async |server: &Server| {
+        let nobody = server.project().post("/v1/threads", serde_json::json!({})).await.ok(201);
+        assert_eq!(nobody["userId"], "dev");
+        let zoe = "Zo\u{eb} \u{1f980}";
+        let named = server.user(zoe).post("/v1/threads", serde_json::json!({ "threadId": "z" })).await.ok(201);
+        assert_eq!(named["userId"], zoe);
+        server.user("ann").get("/v1/threads/z").await.problem(404, "thread-not-found");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nobody_else_is_served_without_a_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = |listen: &str, api_key: Option<&str>| ServeConfig {
+        listen: listen.parse().expect("an address"),
+        data: directory.path().to_owned(),
+        api_key: api_key.map(str::to_owned),
+    };
+    for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let refused = App::start(config(open, None)).await;
+        assert!(matches!(refused, Err(StartError::Unprotected(_))), "{open}");
+        assert!(!directory.path().join("threadline.db").exists(), "nothing is touched");
+    }
+    let app = App::start(config("127.0.0.1:0", None)).await.expect("started");
+    assert!(app.is_development());
+    // A second one on the same data is refused in words.
+    let Err(second) = App::start(config("127.0.0.1:0", None)).await else { panic!("two writers") };
+    assert!(second.to_string().contains("in use by another process"), "{second}");
+    app.run(async {}).await;
+    let app = App::start(config("0.0.0.0:0", Some("secret"))).await.expect("started");
+    assert!(!app.is_development());
+    app.run(async {}).await;
+}

@@ -1,0 +1,99 @@
+//! Every route, as the server itself lists and describes it: a new one is in these tests without being named here.
+
+use serde_json::Value;
+use threadline::api::{
+    doors::{Access, Entry},
+    native,
+};
+
+/// A route, and what its description says.
+pub struct Route {
+    pub method: &'static str,
+    pub path: String,
+    pub access: Access,
+    pub description: Value,
+}
+
+/// What a request has for a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    None,
+    /// One JSON object.
+    Object,
+    /// Events, as a JSON array or as NDJSON.
+    Events,
+    /// A JSON object, or events as NDJSON.
+    ObjectOrEvents,
+}
+
+/// A path with these in place of its parameters.
+pub fn fill(path: &str, thread: &str, run: &str) -> String {
+    let path = path.replace("{threadId}", thread).replace("{runId}", run).replace("{slug}", "run-active");
+    assert!(!path.contains('{'), "a parameter of {path} is unknown here");
+    path
+}
+
+/// All routes, the socket's handshake among them.
+pub fn routes() -> Vec<Route> {
+    let document = serde_json::to_value(native::openapi()).expect("a document");
+    let describe = |entry: Entry| {
+        let method = entry.method?;
+        let description = document["paths"][&entry.path][method.to_lowercase()].clone();
+        assert!(description.is_object(), "{method} {} is not described", entry.path);
+        Some(Route { method, path: entry.path, access: entry.access, description })
+    };
+    let routes: Vec<_> = native::entries().into_iter().filter_map(describe).collect();
+    assert!(routes.len() >= 19);
+    routes
+}
+
+impl Route {
+    pub fn is_socket(&self) -> bool {
+        self.path == "/v1/socket"
+    }
+
+    /// The path with these in place of its parameters.
+    pub fn at(&self, thread: &str, run: &str) -> String {
+        fill(&self.path, thread, run)
+    }
+
+    pub fn body(&self) -> Body {
+        let content = &self.description["requestBody"]["content"];
+        let Some(lines) = content.as_object().map(|content| content.contains_key("application/x-ndjson")) else {
+            return Body::None;
+        };
+        let array = content["application/json"]["schema"]["type"] == "array";
+        match (lines, array) {
+            (false, _) => Body::Object,
+            (true, true) => Body::Events,
+            (true, false) => Body::ObjectOrEvents,
+        }
+    }
+
+    /// A body that it understands.
+    pub fn valid_body(&self) -> &'static str {
+        match self.body() {
+            Body::None => "",
+            Body::Object | Body::ObjectOrEvents => "{}",
+            Body::Events => r#"[{"type":"X"}]"#,
+        }
+    }
+
+    /// Its query parameters and their types.
+    pub fn query(&self) -> Vec<(String, String)> {
+        let parameters = self.description["parameters"].as_array().cloned().unwrap_or_default();
+        let query = parameters.iter().filter(|parameter| parameter["in"] == "query");
+        query
+            .map(|parameter| {
+                let name = parameter["name"].as_str().expect("a name").to_owned();
+                let kind = &parameter["schema"]["type"];
+                let kind = kind.as_array().and_then(|kinds| kinds.first()).unwrap_or(kind);
+                (name, kind.as_str().unwrap_or("reference").to_owned())
+            })
+            .collect()
+    }
+
+    pub fn documents(&self, status: u16) -> bool {
+        self.description["responses"].get(status.to_string()).is_some()
+    }
+}
