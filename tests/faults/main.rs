@@ -13,6 +13,7 @@ mod kills;
 mod load;
 mod order;
 mod producers;
+mod raw;
 mod record;
 mod rng;
 mod server;
