@@ -111,13 +111,15 @@ impl Api {
 
     /// Sends it until there is a clear answer. The number of unclear ones before it comes with the reply.
     pub async fn insist(&self, method: Method, path: &str, kind: &str, body: &str) -> (Reply, u32) {
+        let mut last = String::new();
         for unclear in 0..10_000 {
             match self.send(method.clone(), path, kind, body.to_owned()).await {
-                Reply::Unknown(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Reply::Unknown(why) => last = why,
                 reply => return (reply, unclear),
             }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("no clear answer to {method} {path}");
+        panic!("no clear answer to {method} {path}, the last one: {last}");
     }
 
     /// A response that is read as it comes.

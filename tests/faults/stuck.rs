@@ -31,8 +31,8 @@ const RUNS: usize = 100;
 const KIB_EACH: u64 = 1_024;
 /// WAL_LIMIT_BYTES, and what is written until that is noticed.
 const WAL: u64 = 96 * 1_024 * 1_024;
-/// WRITE_TIMEOUT and 5 s for SSE, and time to see it on a busy machine.
-const DROPPED: Duration = Duration::from_secs(45);
+/// WRITE_TIMEOUT and 5 s for SSE, from when the last of them is stuck: a busy machine takes its time until then.
+const DROPPED: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_stuck_readers_cost_little_and_delay_nobody() {
