@@ -1,0 +1,33 @@
+//! Faults: the real binary is killed, starved, filled up and stopped, and what its clients were told is compared with
+//! what is there afterwards. `THREADLINE_SEED` repeats a run.
+//!
+//! Needs Linux and `strace`. A tool that is missing fails a test; nothing is skipped.
+
+mod api;
+mod check;
+mod churn;
+mod disk;
+mod follow;
+mod full;
+mod kills;
+mod load;
+mod order;
+mod producers;
+mod raw;
+mod record;
+mod rng;
+mod server;
+mod shutdown;
+mod sockets;
+mod stuck;
+mod trace;
+
+use std::sync::OnceLock;
+
+use tokio::sync::{Mutex, MutexGuard};
+
+/// These tests measure times and sizes: one after the other.
+async fn turn() -> MutexGuard<'static, ()> {
+    static TURN: OnceLock<Mutex<()>> = OnceLock::new();
+    TURN.get_or_init(Mutex::default).lock().await
+}
