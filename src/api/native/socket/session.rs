@@ -31,7 +31,7 @@ use crate::{
         ApiState,
         native::{
             events::end_reason,
-            view::{FeedEntryView, ReceiptView, RunView},
+            view::{FeedEntryView, RunView},
         },
         problem::Problem,
     },
@@ -42,7 +42,7 @@ use crate::{
             SOCKET_MAX_INFLIGHT, WRITE_TIMEOUT,
         },
     },
-    service::{Receipt, ServiceError},
+    service::ServiceError,
     store::StoreError,
     subscription::{Delivery, FeedDelivery, FeedSubscription, Subscription, TopicState},
 };
@@ -336,7 +336,7 @@ impl Session {
         self.watch_for_stop(&thread_id, &run_id).await;
         self.answers.push(Box::pin(async move {
             match pending.receipt().await {
-                Ok(receipt) => appended_frame(id.as_deref(), &thread_id, &run_id, &receipt),
+                Ok(receipt) => frames::appended(id.as_deref(), &thread_id, &run_id, &receipt),
                 Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &thread_id)),
             }
         }));
@@ -447,19 +447,12 @@ fn feed_items(subscription: FeedSubscription) -> impl futures_util::Stream<Item 
 #[serde(rename_all = "camelCase")]
 struct InThread<'a, T> {
     thread_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_id: Option<&'a str>,
     #[serde(flatten)]
     body: T,
 }
 
 fn run_frame(id: Option<&str>, name: &str, thread: &ThreadId, run: &Run) -> String {
-    frame(id, name, &InThread { thread_id: thread.as_str(), run_id: None, body: RunView::new(run) })
-}
-
-fn appended_frame(id: Option<&str>, thread: &ThreadId, run: &RunId, receipt: &Receipt) -> String {
-    let body = ReceiptView::new(receipt);
-    frame(id, "appended", &InThread { thread_id: thread.as_str(), run_id: Some(run.as_str()), body })
+    frame(id, name, &InThread { thread_id: thread.as_str(), body: RunView::new(run) })
 }
 
 fn error_frame(id: Option<&str>, problem: Problem) -> String {
