@@ -66,7 +66,7 @@ pub const WHOLE_RUN_WAIT: Duration = Duration::from_secs(10);
 /// Requests waiting for the group commit; further appends wait for room (back-pressure, never a drop).
 pub const COMMIT_QUEUE: usize = 1_024;
 /// Most requests merged into one commit.
-pub const COMMIT_MAX_REQUESTS: usize = 512;
+pub const COMMIT_MAX_REQUESTS: usize = 1_024;
 /// Most bytes merged into one commit (a single larger batch still passes).
 pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 

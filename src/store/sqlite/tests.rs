@@ -111,7 +111,7 @@ async fn a_full_disk_refuses_and_recovers() {
 
     // In a group the small one goes through although the large one cannot.
     let (other, other_fence) = started(&store, "other").await;
-    let group = [append(key, fence, &line.repeat(1)), append(other, other_fence, "{\"type\":\"Y\"}")];
+    let group = [append(key, fence, &line), append(other, other_fence, "{\"type\":\"Y\"}")];
     let answers = store.append(&group).await.expect("not for all");
     assert!(answers[0].is_none() && answers[1].is_some(), "{answers:?}");
 
