@@ -68,7 +68,7 @@ pub const WHOLE_RUN_WAIT: Duration = Duration::from_secs(10);
 /// Requests waiting for the group commit; further appends wait for room (back-pressure, never a drop).
 pub const COMMIT_QUEUE: usize = 1_024;
 /// Most requests merged into one commit.
-pub const COMMIT_MAX_REQUESTS: usize = 512;
+pub const COMMIT_MAX_REQUESTS: usize = 1_024;
 /// Most bytes merged into one commit (a single larger batch still passes).
 pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 
@@ -92,8 +92,12 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub const SQLITE_READERS: u32 = 4;
 /// Page cache of each SQLite connection, in KiB.
 pub const SQLITE_CACHE_KIB: usize = 16 * 1_024;
-/// Pages in SQLite's write-ahead log after which a commit writes them back.
-pub const WAL_CHECKPOINT_PAGES: usize = 2_000;
+/// Pages in SQLite's write-ahead log after which they are written back, beside the commits.
+pub const WAL_CHECKPOINT_PAGES: i64 = 2_000;
+/// Pages in the write-ahead log at which a commit writes back what is missing, so that the log starts anew.
+pub const WAL_RESTART_PAGES: u32 = 12_000;
+/// Commits after which the length of the write-ahead log is looked at.
+pub const WAL_LOOK_COMMITS: u64 = 16;
 /// Size at which the write-ahead log is written back whole and truncated.
 pub const WAL_LIMIT_BYTES: u64 = 64 * 1_024 * 1_024;
 /// Raw bytes of log rows read by one sealing step.

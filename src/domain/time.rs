@@ -29,9 +29,46 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moment = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        write!(f, "{moment:.3}")
+        match civil(self.0) {
+            Some(text) => f.write_str(std::str::from_utf8(&text).unwrap_or_default()),
+            None => {
+                let moment = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+                write!(f, "{moment:.3}")
+            }
+        }
     }
+}
+
+/// The text form of a moment between 1970 and 9999. Written for every batch and every receipt, hence by hand.
+fn civil(millis: i64) -> Option<[u8; 24]> {
+    let millis = u64::try_from(millis).ok().filter(|millis| *millis < 253_402_300_800_000)?;
+    let (days, rest) = (millis / 86_400_000, millis % 86_400_000);
+    // Years begin in March, so that the leap day is the last one; eras have 400 years (146,097 days).
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = 400 * era + year_of_era + u64::from(month <= 2);
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    let mut put = |end: usize, mut number: u64| {
+        let mut at = end;
+        while number > 0 {
+            at -= 1;
+            text[at] = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    };
+    put(4, year);
+    put(7, month);
+    put(10, day);
+    put(13, rest / 3_600_000);
+    put(16, rest / 60_000 % 60);
+    put(19, rest / 1_000 % 60);
+    put(23, rest % 1_000);
+    Some(text)
 }
 
 impl Serialize for Timestamp {
@@ -74,6 +111,16 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_day_is_named_as_the_library_names_it() {
+        for day in (0..2_932_895i64).step_by(7).chain([11_016, 2_932_894]) {
+            let millis = day * 86_400_000 + day * 7_919 % 86_400_000;
+            let moment = jiff::Timestamp::from_millisecond(millis).expect("in range");
+            assert_eq!(Timestamp(millis).to_string(), format!("{moment:.3}"));
+        }
+        assert_eq!(Timestamp(-1).to_string(), "1969-12-31T23:59:59.999Z");
+    }
 
     #[test]
     fn one_text_form() {

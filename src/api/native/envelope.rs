@@ -18,7 +18,14 @@ pub const TAIL_HEADER: &str = "threadline-tail";
 
 /// A text as a JSON string.
 pub fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        return serde_json::Value::from(text).to_string();
+    }
+    let mut token = String::with_capacity(text.len() + 2);
+    token.push('"');
+    token.push_str(text);
+    token.push('"');
+    token
 }
 
 /// The part of an envelope that a whole batch shares.

@@ -2,7 +2,7 @@
 //!
 //! Every write is a short `BEGIN IMMEDIATE … COMMIT` in a task of its own, so that a caller that goes away
 //! cannot leave a transaction open. `synchronous=FULL` makes each commit durable before it is answered.
-//! Reads are single statements on a few read-only connections, fetched whole.
+//! The write-ahead log is written back beside the commits. Reads are single statements on a few read-only connections, fetched whole.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -17,14 +17,15 @@ use sqlx::{
 };
 
 pub(crate) use self::append::{GROUP, WRITE_COMMIT};
-use self::writer::Writer;
+use self::{checkpoint::Checkpoints, writer::Writer};
 use super::{StoreError, StoreResult};
 use crate::domain::{
     Clock,
-    limits::{PAGE_ROWS, SQLITE_CACHE_KIB, SQLITE_READERS, WAL_CHECKPOINT_PAGES, WAL_LIMIT_BYTES},
+    limits::{PAGE_ROWS, SQLITE_CACHE_KIB, SQLITE_READERS, WAL_LIMIT_BYTES, WAL_RESTART_PAGES},
 };
 
 mod append;
+mod checkpoint;
 mod feed;
 mod fetch;
 mod log;
@@ -97,6 +98,7 @@ pub struct SqliteStore {
 struct Inner {
     clock: Clock,
     writer: Writer,
+    checkpoints: Checkpoints,
     readers: SqlitePool,
     wal: PathBuf,
     lock: File,
@@ -115,6 +117,7 @@ impl SqliteStore {
             check_version(connection).await?;
             migrate::run(connection, &file).await?;
         }
+        let checkpoints = Checkpoints::start(&write_options(&file)).await?;
         let readers = SqlitePoolOptions::new()
             .max_connections(SQLITE_READERS)
             .min_connections(1)
@@ -125,12 +128,13 @@ impl SqliteStore {
             .connect_with(read_options(&file))
             .await?;
         let wal = dir.join("threadline.db-wal");
-        Ok(Self { inner: Arc::new(Inner { clock, writer, readers, wal, lock }) })
+        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, wal, lock }) })
     }
 
     /// Closes the store cleanly: everything is in the one file, and the lock is free. What is asked of it later
     /// is answered with [`StoreError::Unavailable`].
     pub async fn close(&self) {
+        self.inner.checkpoints.close().await;
         self.inner.readers.close().await;
         self.inner.writer.close().await;
         if let Err(error) = self.inner.lock.unlock() {
@@ -193,7 +197,7 @@ fn write_options(file: &Path) -> SqliteConnectOptions {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        .pragma("wal_autocheckpoint", WAL_CHECKPOINT_PAGES.to_string())
+        .pragma("wal_autocheckpoint", WAL_RESTART_PAGES.to_string())
         .pragma("journal_size_limit", WAL_LIMIT_BYTES.to_string())
 }
 

@@ -164,6 +164,7 @@ async fn the_write_ahead_log_is_cut_and_the_store_closes_into_one_file() {
     let (store, dir) = open().await;
     let (key, fence) = started(&store, "t").await;
     pragma(&store, "PRAGMA wal_autocheckpoint = 0".to_owned()).await;
+    store.inner.checkpoints.close().await;
     let line = format!("{{\"type\":\"X\",\"pad\":\"{}\"}}", "x".repeat(4_000_000));
     for _ in 0..20 {
         store.append(&[append(key, fence, &line)]).await.expect("appends");

@@ -87,7 +87,11 @@ impl SqliteStore {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Work<T>> + Send + 'static,
     {
         let inner = self.inner.clone();
-        let task = tokio::spawn(async move { inner.writer.run(work).await });
+        let task = tokio::spawn(async move {
+            let done = inner.writer.run(work).await;
+            inner.checkpoints.note();
+            done
+        });
         task.await.map_err(|error| StoreError::Unavailable(format!("a write was cut short: {error}")))?
     }
 

@@ -4,12 +4,8 @@ use serde::Serialize;
 
 use super::frames::frame;
 use crate::{
-    api::{
-        native::view::{ReceiptView, RunView},
-        problem::Problem,
-    },
-    domain::{Run, RunId, ThreadId},
-    service::Receipt,
+    api::{native::view::RunView, problem::Problem},
+    domain::{Run, ThreadId},
 };
 
 /// An answer on its way, and the bytes of the frame that it answers: they count against what one client may have
@@ -23,19 +19,12 @@ pub(super) struct Answer {
 #[serde(rename_all = "camelCase")]
 struct InThread<'a, T> {
     thread_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_id: Option<&'a str>,
     #[serde(flatten)]
     body: T,
 }
 
 pub(super) fn run_frame(id: Option<&str>, name: &str, thread: &ThreadId, run: &Run) -> String {
-    frame(id, name, &InThread { thread_id: thread.as_str(), run_id: None, body: RunView::new(run) })
-}
-
-pub(super) fn appended_frame(id: Option<&str>, thread: &ThreadId, run: &RunId, receipt: &Receipt) -> String {
-    let body = ReceiptView::new(receipt);
-    frame(id, "appended", &InThread { thread_id: thread.as_str(), run_id: Some(run.as_str()), body })
+    frame(id, name, &InThread { thread_id: thread.as_str(), body: RunView::new(run) })
 }
 
 pub(super) fn error_frame(id: Option<&str>, problem: Problem) -> String {

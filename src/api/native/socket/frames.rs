@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::{
     api::native::envelope::json_string,
     domain::{Batch, Epoch, RunId, ThreadId, UserId, json, limits::MAX_JSON_DEPTH},
+    service::Receipt,
 };
 
 /// Names of the frames that a client may send.
@@ -205,6 +206,29 @@ pub fn frame(id: Option<&str>, name: &str, body: &impl Serialize) -> String {
     }
 }
 
+/// The answer to an append: a receipt as [`ReceiptView`](crate::api::native::view::ReceiptView) shows it. There is one
+/// for every append, hence written by hand.
+pub fn appended(id: Option<&str>, thread: &ThreadId, run: &RunId, receipt: &Receipt) -> String {
+    let mut out = String::with_capacity(384);
+    let (thread, run) = (json_string(thread.as_str()), json_string(run.as_str()));
+    let Receipt { epoch, first_seq, last_seq, producer_seq, stop_requested, lease_until } = receipt;
+    out.push('{');
+    // Writing to a text cannot fail.
+    if let Some(id) = id {
+        let _ = write!(out, "\"id\":{},", json_string(id));
+    }
+    let _ = write!(
+        out,
+        "\"appended\":{{\"threadId\":{thread},\"runId\":{run},\"firstSeq\":{first_seq},\"lastSeq\":{last_seq},\
+         \"producerSeq\":{producer_seq},\"epoch\":\"{epoch}\",\"stopRequested\":{stop_requested},\"leaseUntil\":"
+    );
+    let _ = match lease_until {
+        Some(until) => write!(out, "\"{until}\"}}}}"),
+        None => write!(out, "null}}}}"),
+    };
+    out
+}
+
 /// What the frames of one subscription have in common.
 #[derive(Debug)]
 pub struct Tag {
@@ -237,9 +261,14 @@ impl Tag {
     fn events<'a>(&self, batches: impl Iterator<Item = &'a Batch>, bytes: usize) -> Bytes {
         let mut out = BytesMut::with_capacity(self.start.len() + bytes + bytes / 8 + 256);
         out.extend_from_slice(self.start.as_bytes());
+        let mut same_run: Option<(&RunId, String)> = None;
         for (index, batch) in batches.enumerate() {
             let comma = if index > 0 { "," } else { "" };
-            let run = json_string(batch.run.as_str());
+            let run = match same_run.take() {
+                Some(same) if *same.0 == batch.run => same,
+                _ => (&batch.run, json_string(batch.run.as_str())),
+            };
+            let run = &same_run.insert(run).1;
             // Writing to a buffer cannot fail.
             let _ = write!(
                 out,
@@ -279,6 +308,24 @@ mod tests {
             };
             let text = format!(r#"{{"id":"1","{name}":{body}}}"#);
             assert!(matches!(parse(&text), Ok(ClientMessage { id: Some(_), .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_receipt_is_written_as_everywhere_else() {
+        use crate::{api::native::view::ReceiptView, domain::Timestamp};
+        let (thread, run) = (ThreadId::new("t\"1").expect("id"), RunId::new("r").expect("id"));
+        for lease_until in [None, Some(Timestamp(1_795_255_875_120))] {
+            let epoch = Epoch::generate();
+            let receipt =
+                Receipt { epoch, first_seq: 3, last_seq: 5, producer_seq: 4, stop_requested: true, lease_until };
+            let text = appended(Some("7\n"), &thread, &run, &receipt);
+            let mut expected = serde_json::to_value(ReceiptView::new(&receipt)).expect("serializes");
+            expected["threadId"] = "t\"1".into();
+            expected["runId"] = "r".into();
+            let expected = serde_json::json!({ "id": "7\n", "appended": expected });
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), expected);
+            assert!(appended(None, &thread, &run, &receipt).starts_with("{\"appended\":{"));
         }
     }
 

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    answers::{Answer, appended_frame, error_frame, in_thread, run_frame},
+    answers::{Answer, error_frame, in_thread, run_frame},
     close::CloseCode,
     frames::{self, Append, ClientFrame, ClientMessage, FrameError, Subscribe, SubscribeFeed, Tag, frame},
     items::{Item, feed_items, groups, log_items, stop_item},
@@ -343,7 +343,7 @@ impl Session {
         self.watch_for_stop(&thread_id, &run_id).await;
         self.later(bytes, async move {
             match pending.receipt().await {
-                Ok(receipt) => appended_frame(id.as_deref(), &thread_id, &run_id, &receipt),
+                Ok(receipt) => frames::appended(id.as_deref(), &thread_id, &run_id, &receipt),
                 Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &thread_id)),
             }
         });
