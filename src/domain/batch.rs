@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use memchr::memchr_iter;
 
-use super::{RunId, Seq, Timestamp};
+use super::{NewEvents, RunId, Seq, Timestamp, limits::ROW_BYTES};
 
 /// Committed, contiguous events of one run that were appended at one moment. Immutable and shared.
 #[derive(Debug, Clone)]
@@ -70,6 +70,17 @@ impl Batch {
 pub struct LogSlice(pub Vec<Arc<Batch>>);
 
 impl LogSlice {
+    /// Events of a run that were committed together, from `first_seq` on, cut as the log keeps them.
+    pub fn of(events: &NewEvents, first_seq: Seq, run: &RunId, at: Timestamp) -> Self {
+        let mut next = first_seq;
+        let pieces = events.pieces(ROW_BYTES).into_iter().map(|(count, body)| {
+            let first = next;
+            next += count;
+            Arc::new(Batch::new(first, next - 1, run.clone(), at, body))
+        });
+        Self(pieces.collect())
+    }
+
     /// Seq of the first event.
     pub fn first_seq(&self) -> Option<Seq> {
         self.0.first().map(|batch| batch.first_seq)

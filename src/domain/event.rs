@@ -151,6 +151,24 @@ impl NewEvents {
         })
     }
 
+    /// The events in pieces of at most `bytes` (or one larger event): how many, and their lines.
+    pub fn pieces(&self, bytes: usize) -> Vec<(u64, Bytes)> {
+        if self.body.len() <= bytes {
+            return vec![(self.count as u64, self.body.clone())];
+        }
+        let mut pieces = Vec::with_capacity(self.body.len() / bytes + 1);
+        let (mut start, mut end, mut count) = (0, 0, 0);
+        for line_end in memchr_iter(b'\n', &self.body).chain([self.body.len()]) {
+            if count > 0 && line_end - start > bytes {
+                pieces.push((count, self.body.slice(start..end)));
+                (start, count) = (end + 1, 0);
+            }
+            (end, count) = (line_end, count + 1);
+        }
+        pieces.push((count, self.body.slice(start..end)));
+        pieces
+    }
+
     /// One batch from several, in order. `None` for an empty list.
     pub fn concat(mut parts: Vec<Self>) -> Option<Self> {
         if parts.len() <= 1 {
@@ -321,6 +339,21 @@ mod tests {
         assert_eq!(lines.head(2), &lines.body()[..]);
         assert_eq!(lines.skip(1).map(|rest| rest.body().clone()), Some(Bytes::from_static(b"{\"type\":\"B\"}")));
         assert!(lines.skip(2).is_none());
+    }
+
+    #[test]
+    fn pieces_are_cut_at_events_and_hold_all_of_them() {
+        let lines: Vec<_> = (0..20).map(|n| format!("{{\"type\":\"{}\"}}", "x".repeat(1 + n * 7 % 40))).collect();
+        let events = NewEvents::from_ndjson(lines.join("\n").as_bytes()).expect("valid");
+        for bytes in [1, 20, 60, 61, 100, 10_000] {
+            let pieces = events.pieces(bytes);
+            let whole: Vec<_> = pieces.iter().map(|(_, body)| &body[..]).collect();
+            assert_eq!(whole.join(&b'\n'), &events.body()[..]);
+            for (count, body) in &pieces {
+                assert_eq!(*count as usize, body.split(|byte| *byte == b'\n').count());
+                assert!(body.len() <= bytes || *count == 1);
+            }
+        }
     }
 
     #[test]

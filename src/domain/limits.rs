@@ -74,6 +74,9 @@ pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 
 /// Fewest events in a sealed segment.
 pub const SEGMENT_MIN_EVENTS: u64 = 256;
+/// Bytes of events in one log row and one delivery; a larger append is cut at events into several, so that readers
+/// hold little however it came in. A single larger event has a row of its own.
+pub const ROW_BYTES: usize = 256 * 1_024;
 /// Raw bytes at which a segment is cut.
 pub const SEGMENT_TARGET_BYTES: usize = 256 * 1_024;
 /// Most raw bytes in a segment. A larger single batch is sealed alone only if it fits.

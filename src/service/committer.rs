@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{ServiceError, context::Context, directory::ThreadRef, resolve};
 use crate::{
     domain::{
-        Batch, Epoch, Fence, LogSlice, NewEvents, RunId, Seq, ThreadKey, Timestamp,
+        Epoch, Fence, LogSlice, NewEvents, RunId, Seq, ThreadKey, Timestamp,
         limits::{COMMIT_MAX_BYTES, COMMIT_MAX_REQUESTS, COMMIT_QUEUE, MAX_BATCH_BYTES, MAX_BATCH_EVENTS},
     },
     store::{Append, Appended},
@@ -264,8 +264,6 @@ fn answer_entry(context: &Context, entry: Entry, append: &Append, appended: &App
 
 /// After the commit, never before: followers see the events, and lists learn of a run that ended.
 pub(super) fn publish(context: &Context, thread: &ThreadRef, append: &Append, appended: &Appended) {
-    let last_seq = appended.first_seq + append.events.count() as u64 - 1;
-    let body = append.events.body().clone();
-    let batch = Arc::new(Batch::new(appended.first_seq, last_seq, appended.run.clone(), appended.at, body));
-    context.published(thread, &appended.head, &LogSlice(vec![batch]), append.events.terminal().is_some());
+    let slice = LogSlice::of(&append.events, appended.first_seq, &appended.run, appended.at);
+    context.published(thread, &appended.head, &slice, append.events.terminal().is_some());
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -15,8 +15,8 @@ use super::{
     segment::{self, LogRow},
 };
 use crate::domain::{
-    Batch, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NameSource, NewEvents, NewThread, ProjectId, Run,
-    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId, limits::PAGE_BYTES,
+    Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NameSource, NewEvents, NewThread, ProjectId, Run, RunId,
+    RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId, limits::PAGE_BYTES,
 };
 
 /// A store in memory. Nothing survives the process.
@@ -84,21 +84,19 @@ impl Row {
     }
 
     /// Puts events of the newest run into the log.
-    fn push(&mut self, events: &NewEvents, now: Timestamp) -> Option<Arc<Batch>> {
-        let run = self.runs.get_mut(&self.fence)?;
-        let first_seq = self.thread.tail + 1;
+    fn push(&mut self, events: &NewEvents, now: Timestamp) -> LogSlice {
+        let Some(run) = self.runs.get_mut(&self.fence) else { return LogSlice::default() };
+        let slice = LogSlice::of(events, self.thread.tail + 1, &run.id, now);
         self.thread.tail += events.count() as u64;
         run.producer_seq += events.count() as u64;
-        let row = LogRow {
-            first_seq,
-            last_seq: self.thread.tail,
+        self.log.extend(slice.0.iter().map(|batch| LogRow {
+            first_seq: batch.first_seq,
+            last_seq: batch.last_seq,
             at: now,
-            run: Some(run.id.clone()),
-            body: events.body().clone(),
-        };
-        self.log.push(row);
-        let body = events.body().clone();
-        Some(Arc::new(Batch::new(first_seq, self.thread.tail, run.id.clone(), now, body)))
+            run: Some(batch.run.clone()),
+            body: batch.body.clone(),
+        }));
+        slice
     }
 
     /// Ends the newest run: its record, and the thread's row.
@@ -125,10 +123,10 @@ impl Row {
         }
     }
 
-    fn close(&mut self, closing: &Closing, now: Timestamp) -> Option<Arc<Batch>> {
-        let batch = closing.events.as_ref().and_then(|events| self.push(events, now));
+    fn close(&mut self, closing: &Closing, now: Timestamp) -> LogSlice {
+        let slice = closing.events.as_ref().map(|events| self.push(events, now)).unwrap_or_default();
         self.end(closing.status, closing.error_code.clone(), closing.error_message.clone(), now);
-        batch
+        slice
     }
 
     fn matches(&self, closing: &Closing) -> bool {
@@ -275,7 +273,7 @@ impl RunStore for MemoryStore {
             let Some(closing) = start.closing.filter(|closing| row.matches(closing)) else {
                 return Ok(StartOutcome::Lapsed(active, row.head()));
             };
-            slice.0.extend(row.close(&closing, now));
+            slice.0.extend(row.close(&closing, now).0);
         }
         row.fence = Fence(row.fence.0 + 1);
         row.lease = start.lease;
@@ -296,7 +294,7 @@ impl RunStore for MemoryStore {
         row.runs.insert(row.fence, run);
         row.touch_run(now);
         if let Some(events) = &start.whole {
-            slice.0.extend(row.push(events, now));
+            slice.0.extend(row.push(events, now).0);
             row.end_by(events.terminal().unwrap_or(&Terminal::Finished), now);
         }
         let run = row.runs[&row.fence].clone();
@@ -310,7 +308,7 @@ impl RunStore for MemoryStore {
         if !row.matches(&closing) || (if_due && !row.is_due(now)) {
             return Ok(CloseOutcome::Missed);
         }
-        let slice = LogSlice(row.close(&closing, now).into_iter().collect());
+        let slice = row.close(&closing, now);
         let run = row.runs[&row.fence].clone();
         Ok(CloseOutcome::Closed(Box::new(Committed { run, head: row.head(), slice })))
     }
@@ -395,7 +393,8 @@ impl LogStore for MemoryStore {
                     })
             });
             answers.push(row.and_then(|row| {
-                let batch = row.push(&append.events, now)?;
+                let first_seq = row.thread.tail + 1;
+                row.push(&append.events, now);
                 if let Some(terminal) = append.events.terminal() {
                     row.end_by(terminal, now);
                 } else {
@@ -403,13 +402,13 @@ impl LogStore for MemoryStore {
                     let run = row.runs.get_mut(&append.fence)?;
                     run.lease_until = run.lease_until.max(Some(until));
                 }
-                let producer_seq = row.runs.get(&append.fence)?.producer_seq;
+                let run = row.runs.get(&append.fence)?;
                 Some(Appended {
-                    first_seq: batch.first_seq,
+                    first_seq,
                     at: now,
-                    run: batch.run.clone(),
+                    run: run.id.clone(),
                     head: row.head(),
-                    producer_seq,
+                    producer_seq: run.producer_seq,
                 })
             }));
         }

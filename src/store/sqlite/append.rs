@@ -13,7 +13,7 @@ use super::{
 use crate::{
     domain::{
         Fence, NewEvents, RunId, RunStatus, Seq, Terminal, ThreadKey, Timestamp,
-        limits::{COMMIT_MAX_BYTES, STOP_GRACE},
+        limits::{COMMIT_MAX_BYTES, ROW_BYTES, STOP_GRACE},
     },
     store::{Append, Appended, Closing, Head, StoreError, StoreResult},
 };
@@ -120,30 +120,30 @@ pub(super) fn pack(entries: &[Entry<'_>]) -> (String, Vec<u8>) {
     let mut bodies = Vec::with_capacity(size);
     let mut list = Vec::with_capacity(entries.len());
     for entry in entries {
-        let offset = bodies.len() + 1;
-        if let Some(events) = entry.events {
-            bodies.extend_from_slice(events.body());
-        }
+        let mut row = |first_seq: u64, last_seq: u64, body: Option<&[u8]>| {
+            let offset = bodies.len() + 1;
+            bodies.extend_from_slice(body.unwrap_or_default());
+            let length = body.map_or(Value::Null, |body| json!(body.len()));
+            vec![json!(entry.key.0), json!(entry.fence.0), json!(first_seq), json!(last_seq), json!(offset), length]
+        };
         let count = entry.events.map_or(0, |events| events.count() as u64);
-        let mut item = vec![
-            json!(entry.key.0),
-            json!(entry.fence.0),
-            json!(entry.tail + 1 - count),
-            json!(entry.tail),
-            json!(offset),
-            entry.events.map_or(Value::Null, |events| json!(events.body().len())),
-        ];
+        let mut first_seq = entry.tail + 1 - count;
+        for (count, body) in entry.events.map(|events| events.pieces(ROW_BYTES)).unwrap_or_default() {
+            list.push(Value::Array(row(first_seq, first_seq + count - 1, Some(&body))));
+            first_seq += count;
+        }
         if let Some(end) = &entry.end {
-            let stop = entry.stop_requested_at.map(|at| at.0);
+            // An item of its own, without events.
+            let mut item = row(first_seq, entry.tail, None);
             item.extend([
                 json!(end.status.to_i64()),
                 json!(end.code),
                 json!(end.message),
                 json!(entry.producer_seq),
-                json!(stop),
+                json!(entry.stop_requested_at.map(|at| at.0)),
             ]);
+            list.push(Value::Array(item));
         }
-        list.push(Value::Array(item));
     }
     (Value::Array(list).to_string(), bodies)
 }
@@ -260,7 +260,9 @@ impl SqliteStore {
                 let now = clock.now();
                 match batch.as_slice() {
                     [] => Ok(Vec::new()),
-                    [only] if only.events.terminal().is_none() => Ok(vec![one(connection, only, now).await?]),
+                    [only] if only.events.terminal().is_none() && only.events.body().len() <= ROW_BYTES => {
+                        Ok(vec![one(connection, only, now).await?])
+                    }
                     many => group(connection, many, now).await,
                 }
             })

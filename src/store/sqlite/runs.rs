@@ -1,6 +1,6 @@
 //! Runs and their lease. A start or a close looks at the head and changes it inside one transaction.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Batch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Terminal, ThreadId, ThreadKey, Timestamp,
-        UserId, limits::STOP_GRACE,
+        Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Terminal, ThreadId, ThreadKey, Timestamp, UserId,
+        limits::STOP_GRACE,
     },
     store::{
         ActiveHead, Beat, CloseOutcome, Closing, Committed, Due, Head, RunStore, StartOutcome, StartRun, StopOutcome,
@@ -103,8 +103,7 @@ impl Change<'_> {
         (self.run.error_code, self.run.error_message) = (end.code.clone(), end.message.clone());
         (self.run.ended_at, self.run.lease_until) = (Some(self.now), None);
         if let Some(events) = events {
-            let (run, body) = (self.run.id.clone(), events.body().clone());
-            self.slice.0.push(Arc::new(Batch::new(first_seq, self.head.tail, run, self.now, body)));
+            self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.now).0);
         }
         let entry = Entry {
             key: self.head.key,
