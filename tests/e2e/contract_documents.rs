@@ -156,10 +156,9 @@ fn sent() -> BTreeSet<String> {
                 names.extend(literal.filter(|_| near).map(str::to_owned));
             }
         }
-        for (at, _) in code.match_indices("\"{{\\\"") {
-            let literal = code[at + 5..].split('\\').next().unwrap_or_default();
-            names
-                .extend((!literal.is_empty() && !literal.contains('{') && literal != "id").then(|| literal.to_owned()));
+        // Those that are written by hand.
+        for (at, _) in code.match_indices("\\\":{{") {
+            names.extend(code[..at].rsplit('"').next().map(str::to_owned));
         }
     }
     names
