@@ -7,17 +7,21 @@ use http_body_util::BodyExt;
 use tokio::time;
 
 use super::problem::{Problem, ProblemType};
+use crate::domain::limits::BODY_DEADLINE;
 
 /// A body may be read to its end for this long after its request was answered, so that a client that writes
 /// everything before it reads still finds the answer.
 const DISCARD_TIME: time::Duration = time::Duration::from_secs(5);
 
-/// The whole body. A silence inside it that is longer than `silence` ends the request.
+/// The whole body. A silence inside it that is longer than `silence` ends the request, and so does a body that trickles
+/// for more than [`BODY_DEADLINE`].
 pub async fn read(mut body: Body, limit: usize, silence: time::Duration) -> Result<Bytes, Problem> {
     let too_large = || Problem::new(ProblemType::TooLarge, format!("the body has at most {limit} bytes"));
     let mut whole = BytesMut::new();
+    let deadline = time::Instant::now() + BODY_DEADLINE;
     loop {
-        let frame = time::timeout(silence, body.frame())
+        let patience = deadline.min(time::Instant::now() + silence);
+        let frame = time::timeout_at(patience, body.frame())
             .await
             .map_err(|_| Problem::new(ProblemType::BodyTimeout, "no more of the body came for too long"))?;
         let Some(frame) = frame else { return Ok(whole.freeze()) };

@@ -114,6 +114,8 @@ pub const MAX_CONNECTIONS: usize = 16_384;
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest silence inside a request body (a streamed run may pause longer, see below).
 pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for a whole request body (a streamed run has none).
+pub const BODY_DEADLINE: Duration = Duration::from_secs(300);
 /// Longest silence of a streamed run; a blank line counts as a sign of life.
 pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Most header fields in a request.
