@@ -96,8 +96,10 @@ pub const SQLITE_READERS: u32 = 4;
 /// Page cache of each SQLite connection, in KiB.
 pub const SQLITE_CACHE_KIB: usize = 16 * 1_024;
 /// Pages in SQLite's write-ahead log after which they are written back, beside the commits.
-pub const WAL_CHECKPOINT_PAGES: i64 = 2_000;
-/// Pages in the write-ahead log at which a commit writes back what is missing, so that the log starts anew.
+pub const WAL_CHECKPOINT_PAGES: i64 = 4_000;
+/// Pages not written back that are few enough for a commit to wait for.
+pub const WAL_REST_PAGES: i64 = 128;
+/// Pages in the write-ahead log at which a commit writes it back by itself, should all else have failed.
 pub const WAL_RESTART_PAGES: u32 = 12_000;
 /// Commits after which the length of the write-ahead log is looked at.
 pub const WAL_LOOK_COMMITS: u64 = 16;

@@ -1,7 +1,7 @@
 //! Writes the write-ahead log back beside the commits, on a connection of its own, so that no append waits for it.
 //!
-//! While appends go on the log is never written back completely, hence never starts anew. That is left to SQLite: at
-//! [`WAL_RESTART_PAGES`] a commit writes back the little that is still missing.
+//! While appends go on the log is never written back completely, and so would never start anew. Therefore, once next
+//! to nothing is missing, the writing connection does the last step itself: a moment, not a bulk of pages.
 
 use std::sync::{
     Arc,
@@ -12,8 +12,13 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection, query, sqlite::SqliteCo
 use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{fetch, rows::Columns};
-use crate::domain::limits::{WAL_CHECKPOINT_PAGES, WAL_LOOK_COMMITS};
+use super::{fetch, rows::Columns, writer::Writer};
+use crate::domain::limits::{WAL_CHECKPOINT_PAGES, WAL_LOOK_COMMITS, WAL_REST_PAGES};
+
+/// The rest that commits leave behind is written back this often before the writer takes the last step.
+const TRIES: usize = 4;
+
+const WRITE_BACK: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 
 /// The task that writes the log back, which ends with this.
 #[derive(Debug)]
@@ -25,10 +30,10 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(super) async fn start(options: &SqliteConnectOptions) -> Result<Self, sqlx::Error> {
+    pub(super) async fn start(options: &SqliteConnectOptions, writer: Arc<Writer>) -> Result<Self, sqlx::Error> {
         let connection = options.connect().await?;
         let (wake, stop) = (Arc::new(Notify::new()), CancellationToken::new());
-        let task = tokio::spawn(run(connection, wake.clone(), stop.clone()));
+        let task = tokio::spawn(run(connection, writer, wake.clone(), stop.clone()));
         let task = tokio::sync::Mutex::new(Some(task));
         Ok(Self { commits: AtomicU64::new(0), wake, stop: stop.drop_guard(), task })
     }
@@ -51,13 +56,13 @@ impl Checkpoints {
     }
 }
 
-async fn run(mut connection: SqliteConnection, wake: Arc<Notify>, stop: CancellationToken) {
+async fn run(mut connection: SqliteConnection, writer: Arc<Writer>, wake: Arc<Notify>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = wake.notified() => {}
             () = stop.cancelled() => break,
         }
-        if let Err(failure) = write_back(&mut connection).await {
+        if let Err(failure) = write_back(&mut connection, &writer).await {
             // The commits do it themselves, only later.
             tracing::warn!(error = %failure.error, "cannot write back the write-ahead log");
         }
@@ -67,12 +72,22 @@ async fn run(mut connection: SqliteConnection, wake: Arc<Notify>, stop: Cancella
     }
 }
 
-async fn write_back(connection: &mut SqliteConnection) -> fetch::Work<()> {
-    let Some(row) = fetch::row(connection, query("PRAGMA wal_checkpoint(NOOP)")).await? else { return Ok(()) };
-    let mut columns = Columns::new(&row).skip(1);
-    let (pages, written_back) = (columns.int()?, columns.int()?);
-    if pages - written_back >= WAL_CHECKPOINT_PAGES {
-        fetch::run(connection, query("PRAGMA wal_checkpoint(PASSIVE)")).await?;
+async fn write_back(connection: &mut SqliteConnection, writer: &Writer) -> fetch::Work<()> {
+    if missing(connection).await? < WAL_CHECKPOINT_PAGES {
+        return Ok(());
     }
-    Ok(())
+    for _ in 0..TRIES {
+        fetch::run(connection, query(WRITE_BACK)).await?;
+        if missing(connection).await? <= WAL_REST_PAGES {
+            break;
+        }
+    }
+    Ok(writer.run(|connection| Box::pin(fetch::run(connection, query(WRITE_BACK)))).await?)
+}
+
+/// Pages of the log that are not written back.
+async fn missing(connection: &mut SqliteConnection) -> fetch::Work<i64> {
+    let Some(row) = fetch::row(connection, query("PRAGMA wal_checkpoint(NOOP)")).await? else { return Ok(0) };
+    let mut columns = Columns::new(&row).skip(1);
+    Ok(columns.int()? - columns.int()?)
 }

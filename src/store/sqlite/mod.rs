@@ -97,7 +97,7 @@ pub struct SqliteStore {
 #[derive(Debug)]
 struct Inner {
     clock: Clock,
-    writer: Writer,
+    writer: Arc<Writer>,
     checkpoints: Checkpoints,
     readers: SqlitePool,
     wal: PathBuf,
@@ -110,14 +110,14 @@ impl SqliteStore {
     pub async fn open(dir: &Path, clock: Clock) -> Result<Self, OpenError> {
         let lock = lock(dir)?;
         let file = dir.join("threadline.db");
-        let writer = Writer::open(write_options(&file)).await?;
+        let writer = Arc::new(Writer::open(write_options(&file)).await?);
         {
             let mut connection = writer.connection().await;
             let Some(connection) = connection.as_mut() else { return Err(sqlx::Error::PoolClosed.into()) };
             check_version(connection).await?;
             migrate::run(connection, &file).await?;
         }
-        let checkpoints = Checkpoints::start(&write_options(&file)).await?;
+        let checkpoints = Checkpoints::start(&write_options(&file), writer.clone()).await?;
         let readers = SqlitePoolOptions::new()
             .max_connections(SQLITE_READERS)
             .min_connections(1)

@@ -42,7 +42,7 @@ impl Writer {
         }
     }
 
-    async fn run<T, F>(&self, work: F) -> StoreResult<T>
+    pub(super) async fn run<T, F>(&self, work: F) -> StoreResult<T>
     where
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Work<T>>,
     {
