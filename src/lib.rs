@@ -11,7 +11,7 @@
 //! - [`app`]: puts the parts together.
 //!
 //! Beside them, [`client`]: the Rust client, which knows nothing of the server but `domain`, and [`cli`]: the command
-//! line, which stands on it. [`bench`] measures the program beside bare ones.
+//! line, which stands on it. [`mod@bench`] measures the program beside bare ones.
 
 pub mod api;
 pub mod app;
