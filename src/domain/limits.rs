@@ -145,3 +145,10 @@ pub const SOCKET_WRITE_BUFFER: usize = 64 * 1_024;
 pub const FRAME_TARGET_BYTES: usize = 64 * 1_024;
 /// A socket that sends nothing at all (not even a pong) for this long is closed.
 pub const SOCKET_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.
+pub const MAX_OPEN_PARTS: usize = 1_024;
+/// Bytes of their ids, and of the ids in the run's RUN_STARTED, so that the closing events fit into one batch.
+pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;
+/// Runs that are ended side by side on behalf of their producers.
+pub const REAPERS: usize = 16;

@@ -6,7 +6,10 @@
 
 use serde_json::{Value, json};
 
-use crate::domain::{NewEvents, json};
+use crate::domain::{
+    NewEvents, json,
+    limits::{MAX_OPEN_BYTES, MAX_OPEN_PARTS},
+};
 
 /// How a run is to be ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +47,8 @@ const KINDS: [Kind; 7] = [
 #[derive(Debug, Default)]
 pub struct OpenParts {
     open: Vec<(Kind, String)>,
+    /// Bytes of the ids of what is open.
+    bytes: usize,
     /// `(threadId, runId)` as the producer's RUN_STARTED has them: the terminal event must say the same.
     started: Option<(String, String)>,
     any: bool,
@@ -57,16 +62,22 @@ impl OpenParts {
         let Some(name) = json::string_member(event, "type") else { return };
         let text = |member: &str| json::string_member(event, member).unwrap_or_default();
         if name == "RUN_STARTED" {
-            self.started = Some((text("threadId"), text("runId")));
+            let started = (text("threadId"), text("runId"));
+            self.started = Some(started).filter(|(thread, run)| thread.len() + run.len() <= MAX_OPEN_BYTES);
         }
         for kind in KINDS {
             let id = || kind.id.map_or_else(String::new, text);
             if name == kind.start {
-                self.open.push((kind, id()));
+                let id = id();
+                // The terminal event must fit behind the closers, whatever the producer has opened.
+                if self.open.len() < MAX_OPEN_PARTS && self.bytes + id.len() <= MAX_OPEN_BYTES {
+                    self.bytes += id.len();
+                    self.open.push((kind, id));
+                }
             } else if name == kind.end {
                 let id = id();
                 if let Some(at) = self.open.iter().rposition(|open| open.0 == kind && open.1 == id) {
-                    self.open.remove(at);
+                    self.bytes -= self.open.remove(at).1.len();
                 }
             }
         }
@@ -100,6 +111,7 @@ impl OpenParts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Terminal, limits::MAX_EVENT_BYTES};
 
     fn closers(events: &[&str], ending: &Ending) -> Vec<Value> {
         let mut open = OpenParts::default();
@@ -133,6 +145,23 @@ mod tests {
             json!({"type":"RUN_FINISHED","threadId":"T","runId":"R"}),
         ];
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn the_terminal_event_is_there_however_much_is_open() {
+        let mut open = OpenParts::default();
+        for number in 0..100_001 {
+            open.observe(format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"m{number}"}}"#).as_bytes());
+        }
+        let long = "\\u0001".repeat(MAX_EVENT_BYTES / 6 - 20);
+        for kind in
+            ["RUN_STARTED\",\"threadId\":\"t\",\"runId", "STEP_STARTED\",\"stepName", "TOOL_CALL_START\",\"toolCallId"]
+        {
+            open.observe(format!(r#"{{"type":"{kind}":"{long}"}}"#).as_bytes());
+        }
+        let closers = open.closers("t", "r", &Ending::Finished);
+        assert_eq!(closers.terminal(), Some(&Terminal::Finished));
+        assert_eq!(closers.count(), MAX_OPEN_PARTS + 1);
     }
 
     #[test]

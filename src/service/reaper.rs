@@ -1,5 +1,6 @@
 //! Ends runs whose producer does not: their lease ran out, or they were asked to stop and did not.
 
+use futures_util::{StreamExt, stream};
 use tokio::time;
 
 use super::{
@@ -7,7 +8,7 @@ use super::{
     context::Context,
     directory::ThreadRef,
 };
-use crate::domain::limits::{REAP_BATCH, REAP_INTERVAL, RECHECK_CHUNK, RECHECK_INTERVAL};
+use crate::domain::limits::{REAP_BATCH, REAP_INTERVAL, REAPERS, RECHECK_CHUNK, RECHECK_INTERVAL};
 use crate::store::Due;
 
 /// The loop that ends what is due. It reads only the store, so any node may end any run.
@@ -19,18 +20,28 @@ pub(super) async fn run(context: Context) {
             _ = tick.tick() => {}
             () = context.stopped() => return,
         }
-        match context.store.due(REAP_BATCH).await {
-            Ok(due) => {
-                for due in due {
-                    reap(&context, due).await;
+        // All that is due, not one batch a tick: after a crash it may be thousands. Stops where nothing gets done.
+        loop {
+            let due = match context.store.due(REAP_BATCH).await {
+                Ok(due) => due,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot look for runs that are due; trying again");
+                    break;
                 }
+            };
+            let full = due.len() == REAP_BATCH;
+            // Side by side, so that a long run does not keep the others waiting.
+            let ended = stream::iter(due).map(|due| reap(&context, due)).buffer_unordered(REAPERS);
+            let ended = ended.filter(|ended| std::future::ready(*ended)).count().await;
+            if !full || ended == 0 || context.stopping.is_cancelled() {
+                break;
             }
-            Err(error) => tracing::warn!(%error, "cannot look for runs that are due; trying again"),
         }
     }
 }
 
-async fn reap(context: &Context, due: Due) {
+/// Ends a run that is due; whether it has ended.
+async fn reap(context: &Context, due: Due) -> bool {
     let ended = async {
         let Some(head) = context.store.heads(&[due.key]).await?.pop() else { return Ok(None) };
         let Some(run) = context.store.runs(due.key, None, 1).await?.pop() else { return Ok(None) };
@@ -41,9 +52,13 @@ async fn reap(context: &Context, due: Due) {
     match ended.await {
         Ok(Some(run)) if !run.status.is_active() => {
             tracing::info!(run = %run.id, status = ?run.status, "ended a run on behalf of its producer");
+            true
         }
-        Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "cannot end a run that is due; trying again"),
+        Ok(_) => false,
+        Err(error) => {
+            tracing::warn!(%error, "cannot end a run that is due; trying again");
+            false
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub struct NewRun {
 }
 
 impl NewRun {
-    fn lease(&self) -> Duration {
+    pub(super) fn lease(&self) -> Duration {
         self.lease.unwrap_or(DEFAULT_LEASE).clamp(Duration::from_secs(1), MAX_LEASE)
     }
 }

@@ -1,5 +1,7 @@
 //! A run as one stream of lines: started, appended, kept alive and finished on behalf of its producer.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use memchr::memrchr;
@@ -41,10 +43,13 @@ impl Runs {
         body: impl Stream<Item = Result<Bytes, E>>,
     ) -> Result<StreamedRun, ServiceError> {
         check_producer_seq(producer_seq)?;
+        let lease = new.lease;
+        // A short lease needs a quicker beat.
+        let every = lease.map_or(STREAM_HEARTBEAT, |_| STREAM_HEARTBEAT.min(new.lease() / 3));
         let mut run = self.start(principal, thread, new).await?;
         let id = run.run.id.clone();
         let mut lines = Lines { buffer: BytesMut::new(), next: producer_seq };
-        let feeder = Feeder { runs: self, principal, thread, id: &id };
+        let feeder = Feeder { runs: self, principal, thread, id: &id, lease, every };
         let early = match feeder.feed(&mut lines, run.run.fence, body).await {
             Ok(End::Body) => {
                 feeder.end(&Why::Finished).await?;
@@ -81,6 +86,9 @@ struct Feeder<'a> {
     principal: &'a Principal,
     thread: &'a ThreadId,
     id: &'a RunId,
+    /// The lease asked for, and the time between heartbeats that keeps it.
+    lease: Option<Duration>,
+    every: Duration,
 }
 
 impl Feeder<'_> {
@@ -98,7 +106,7 @@ impl Feeder<'_> {
         let topic = self.runs.context.hub.join(found.key);
         let mut changes = topic.watch();
         let mut body = std::pin::pin!(body);
-        let mut beat = time::interval_at(Instant::now() + STREAM_HEARTBEAT, STREAM_HEARTBEAT);
+        let mut beat = time::interval_at(Instant::now() + self.every, self.every);
         let mut idle = std::pin::pin!(time::sleep(STREAM_IDLE_TIMEOUT));
         loop {
             if changes.borrow_and_update().must_stop(fence) {
@@ -120,7 +128,7 @@ impl Feeder<'_> {
                     }
                 }
                 _ = beat.tick() => {
-                    self.runs.heartbeat(self.principal, self.thread, self.id, None).await?;
+                    self.runs.heartbeat(self.principal, self.thread, self.id, self.lease).await?;
                 }
                 _ = changes.changed() => {}
                 () = idle.as_mut() => return Err(broken("fell silent")),

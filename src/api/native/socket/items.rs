@@ -45,21 +45,28 @@ pub(super) fn feed_items(subscription: FeedSubscription) -> impl Stream<Item = I
     })
 }
 
-/// One item: the run is asked to stop, or it is over.
+/// At most two items: the run is asked to stop; it is over.
 pub(super) fn stop_item(topic: TopicRef, fence: Fence, thread: ThreadId, run: RunId) -> impl Stream<Item = Item> {
-    let wait = async move {
-        let mut changes = topic.watch();
-        loop {
-            let state = *changes.borrow_and_update();
-            if state.must_stop(fence) {
-                return Item::Stop(thread, run);
-            }
-            if state.is_over(fence) || changes.changed().await.is_err() {
-                return Item::Over(thread, run);
+    let changes = topic.watch();
+    // The topic is held so that its news keep coming.
+    stream::unfold(Some((topic, changes, false)), move |watched| {
+        let (thread, run) = (thread.clone(), run.clone());
+        async move {
+            let (topic, mut changes, mut told) = watched?;
+            loop {
+                let state = *changes.borrow_and_update();
+                if state.is_over(fence) {
+                    return Some((Item::Over(thread, run), None));
+                }
+                if state.must_stop(fence) && !std::mem::replace(&mut told, true) {
+                    return Some((Item::Stop(thread, run), Some((topic, changes, told))));
+                }
+                if changes.changed().await.is_err() {
+                    return Some((Item::Over(thread, run), None));
+                }
             }
         }
-    };
-    stream::once(wait)
+    })
 }
 
 /// Consecutive batches up to about one frame.
