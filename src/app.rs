@@ -97,14 +97,18 @@ impl App {
     }
 
     /// Serves until `shutdown` completes: then stops accepting, tells readers to go, lets requests under way end,
-    /// and finishes what was handed in.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+    /// and finishes what was handed in. False if it ended because a part of it failed.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
         let Self { listener, store, state, patience } = self;
         let service = state.service.clone();
         let connections = state.connections.clone();
         let serving = server::serve(listener, native::router(state), connections, service.draining(), patience);
+        let failed = service.failed();
         let ending = async {
-            shutdown.await;
+            tokio::select! {
+                () = shutdown => {}
+                () = failed.cancelled() => {}
+            }
             tracing::info!("shutting down: no new requests, readers are told to go");
             service.drain();
         };
@@ -113,5 +117,6 @@ impl App {
         if let Some(store) = store {
             store.close().await;
         }
+        !failed.is_cancelled()
     }
 }

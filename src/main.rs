@@ -8,6 +8,7 @@ use threadline::{
     app::{App, ServeConfig},
     bench,
     cli::{self, API_KEY_VARIABLE, Cli, Command, ListenAddress, ServeArgs},
+    domain::limits::MAX_CONNECTIONS,
     telemetry,
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -38,10 +39,20 @@ async fn main() -> ExitCode {
 
 async fn serve(args: ServeArgs) -> ExitCode {
     telemetry::init();
+    match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(files) if files < MAX_CONNECTIONS as u64 => {
+            tracing::warn!(files, "few files may be open at once: connections beyond that wait (ulimit -n)");
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+    }
     match start(args).await {
         Ok(app) => {
-            app.run(asked_to_stop()).await;
-            ExitCode::SUCCESS
+            if app.run(asked_to_stop()).await {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
         }
         Err(error) => {
             eprintln!("error: {error}");

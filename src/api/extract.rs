@@ -71,6 +71,10 @@ pub fn parse_json<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Prob
     if json::depth(bytes, MAX_JSON_DEPTH) > MAX_JSON_DEPTH {
         return Err(Problem::invalid(format!("the body is nested deeper than {MAX_JSON_DEPTH} levels")));
     }
+    // Otherwise an array would do, its items taken for the members in order.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(Problem::invalid("the body is not a JSON object"));
+    }
     serde_json::from_slice(bytes)
         .map_err(|error| Problem::invalid(format!("the body is not what is expected: {error}")))
 }

@@ -84,8 +84,8 @@ pub const SEGMENT_MAX_BYTES: usize = 1_024 * 1_024;
 /// Bytes appended to a thread after which it is sealed while its run goes on: several segments at once, because each
 /// sealing is a commit of its own.
 pub const SEAL_AFTER_BYTES: usize = 1_024 * 1_024;
-/// Log rows looked at by one sealing step.
-pub const SEAL_ROWS: usize = 2_048;
+/// Log rows replaced by one sealing step: appends wait while it commits.
+pub const SEAL_ROWS: usize = 512;
 /// Log rows removed by one step of deleting a thread.
 pub const PURGE_ROWS: usize = 512;
 /// How often leftovers of sealing, deleting and the feed are swept.
@@ -137,6 +137,8 @@ pub const MAX_SUBSCRIPTIONS: usize = 256;
 pub const SOCKET_MAX_INFLIGHT: usize = 256;
 /// Bytes of such frames that may be under way (a single larger frame still passes).
 pub const SOCKET_MAX_INFLIGHT_BYTES: usize = 4 * 1_024 * 1_024;
+/// Bytes a second that a socket's client must read while something is written to it.
+pub const SOCKET_SLOWEST_READ: usize = 16 * 1_024;
 /// Read buffer of a socket: small, so that an idle subscriber stays cheap.
 pub const SOCKET_READ_BUFFER: usize = 4 * 1_024;
 /// Write buffer of a socket: frames gathered until one write.

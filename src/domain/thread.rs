@@ -94,3 +94,16 @@ pub struct ThreadPatch {
     /// Archived or not.
     pub archived: Option<bool>,
 }
+
+impl ThreadPatch {
+    /// Whether the thread has all of these values already.
+    pub fn is_met_by(&self, thread: &Thread) -> bool {
+        let named = |name: &Option<(String, NameSource)>| {
+            (&thread.name, thread.name_source)
+                == (&name.as_ref().map(|name| name.0.clone()), name.as_ref().map(|name| name.1))
+        };
+        self.name.as_ref().is_none_or(named)
+            && self.metadata.as_ref().is_none_or(|metadata| *metadata == thread.metadata)
+            && self.archived.is_none_or(|archived| archived == thread.archived)
+    }
+}

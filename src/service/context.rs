@@ -34,6 +34,7 @@ pub struct Shared {
     pub(super) sealer: Sealer,
     pub(super) draining: CancellationToken,
     pub(super) stopping: CancellationToken,
+    pub(super) failed: CancellationToken,
     pub(super) tasks: TaskTracker,
 }
 
@@ -47,6 +48,18 @@ impl std::ops::Deref for Context {
 impl Context {
     pub(super) fn new(shared: Shared) -> Self {
         Self(Arc::new(shared))
+    }
+
+    /// Runs one of the loops that the node lives by. Should it panic, the node is ended: better to start anew than to
+    /// go on without it.
+    pub(super) fn keep_running(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let context = self.clone();
+        self.tasks.spawn(async move {
+            if let Err(error) = tokio::spawn(work).await {
+                tracing::error!(name, %error, "a background task failed: the server ends");
+                context.failed.cancel();
+            }
+        });
     }
 
     /// Runs something that must end before the node does.

@@ -64,15 +64,16 @@ impl Service {
             sealer,
             draining: CancellationToken::new(),
             stopping: CancellationToken::new(),
+            failed: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        context.spawn(committer::run(context.clone(), appends));
-        context.spawn(heartbeats::run(context.clone(), beats));
-        context.spawn(feed_writer::run(context.clone()));
-        context.spawn(sealer::run(context.clone(), due));
-        context.spawn(sealer::run_purge(context.clone()));
-        context.spawn(reaper::run(context.clone()));
-        context.spawn(reaper::recheck(context.clone()));
+        context.keep_running("committer::run", committer::run(context.clone(), appends));
+        context.keep_running("heartbeats::run", heartbeats::run(context.clone(), beats));
+        context.keep_running("feed_writer::run", feed_writer::run(context.clone()));
+        context.keep_running("sealer::run", sealer::run(context.clone(), due));
+        context.keep_running("sealer::run_purge", sealer::run_purge(context.clone()));
+        context.keep_running("reaper::run", reaper::run(context.clone()));
+        context.keep_running("reaper::recheck", reaper::recheck(context.clone()));
         Self {
             threads: Threads { context: context.clone() },
             runs: Runs { context: context.clone() },
@@ -85,6 +86,11 @@ impl Service {
     /// Cancelled once the node is shutting down: long answers are to end, telling their readers `draining`.
     pub fn draining(&self) -> CancellationToken {
         self.context.draining.clone()
+    }
+
+    /// Cancelled if the node cannot go on: it is to be ended.
+    pub fn failed(&self) -> CancellationToken {
+        self.context.failed.clone()
     }
 
     /// The hub of this node, for hints from other nodes.

@@ -291,6 +291,7 @@ impl Runs {
             match self.context.store.request_stop(thread.key, run).await? {
                 StopOutcome::Asked(run, head) => {
                     self.context.hub.advance(thread.key, &(&head).into());
+                    self.context.feed_writer.mark(&thread.project, &thread.user);
                     return Ok(run);
                 }
                 StopOutcome::Ended(run) => return Ok(run),
@@ -308,6 +309,7 @@ impl Runs {
             let now = self.get(principal, thread, run).await?;
             // If neither, it was meant for a thread that is gone, and the look has found the one made after it.
             if released || !now.status.is_active() {
+                self.context.feed_writer.mark(&found.project, &found.user);
                 return Ok(now);
             }
         }

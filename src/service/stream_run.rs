@@ -43,6 +43,15 @@ impl Runs {
         body: impl Stream<Item = Result<Bytes, E>>,
     ) -> Result<StreamedRun, ServiceError> {
         check_producer_seq(producer_seq)?;
+        if producer_seq > 1 {
+            // What goes on must have begun: a new run would only hold the thread and miss its first events.
+            let Some(id) = &new.id else {
+                return Err(ServiceError::InvalidRequest(
+                    "producerSeq goes with the runId of the run to go on with".into(),
+                ));
+            };
+            self.get(principal, thread, id).await?;
+        }
         let lease = new.lease;
         // A short lease needs a quicker beat.
         let every = lease.map_or(STREAM_HEARTBEAT, |_| STREAM_HEARTBEAT.min(new.lease() / 3));

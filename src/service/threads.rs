@@ -129,6 +129,10 @@ impl Threads {
                 metadata,
                 archived: edit.archived,
             };
+            // Nothing to change, as when an answer was lost and the edit comes again: then nothing is.
+            if patch.is_met_by(&thread) {
+                return Ok(thread);
+            }
             if let Some(thread) = self.context.store.edit_thread(thread.key, thread.version, patch).await? {
                 self.context.feed_writer.mark(&thread.project, &thread.user);
                 return Ok(thread);
@@ -156,9 +160,9 @@ pub(super) fn acting_user(principal: &Principal, named: Option<UserId>) -> Resul
             Err(ServiceError::InvalidRequest("userId names another user than the one who asks; leave it out".into()))
         }
         (None, Some(named)) => Ok(named),
-        (None, None) => {
-            Err(ServiceError::InvalidRequest("say for which user: send the header Threadline-User, or userId".into()))
-        }
+        (None, None) => Err(ServiceError::InvalidRequest(
+            "say for which user: the header Threadline-User, userId, or --user of the command line".into(),
+        )),
     }
 }
 

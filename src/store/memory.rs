@@ -341,16 +341,21 @@ impl RunStore for MemoryStore {
         if !run.status.is_active() {
             return Ok(StopOutcome::Ended(run.clone()));
         }
+        let first = run.stop_requested_at.is_none();
         run.stop_requested_at.get_or_insert(now);
         let run = run.clone();
+        row.thread.version += i64::from(first);
         Ok(StopOutcome::Asked(run, row.head()))
     }
 
     async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
         let state = &mut *self.state();
         let row = state.threads.get_mut(&key).filter(|row| row.fence == fence && row.active().is_some());
-        let Some(run) = row.and_then(|row| row.runs.get_mut(&fence)) else { return Ok(false) };
-        run.status = RunStatus::Finishing;
+        let Some(row) = row else { return Ok(false) };
+        if let Some(run) = row.runs.get_mut(&fence) {
+            run.status = RunStatus::Finishing;
+        }
+        row.thread.version += 1;
         Ok(true)
     }
 

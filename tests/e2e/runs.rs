@@ -243,3 +243,28 @@ both! {
         assert_eq!(kinds.len(), 4, "never mixed: {kinds:?}");
     }
 }
+
+both! {
+    async fn the_feed_shows_that_a_stop_was_asked_and_a_lock_released(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        dev.run("t", "r").await;
+        let mut cursor = 0;
+        for (verb, shows) in [
+            ("stop", ("stopRequested", json!(true))),
+            ("release", ("status", json!("finishing"))),
+        ] {
+            let answer = dev.act("t", "r", verb).await;
+            assert!([200, 202].contains(&answer.status), "{verb}: {}", answer.text());
+            loop {
+                let feed = dev.get(&format!("/v1/feed?after={cursor}&wait=10")).await.ok(200);
+                cursor = number(&feed, "cursor");
+                let entries = feed["entries"].as_array().expect("entries");
+                assert!(!entries.is_empty(), "{verb} never came");
+                if entries.iter().any(|entry| entry["thread"]["activeRun"][shows.0] == shows.1) {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -204,3 +204,16 @@ both! {
         assert_eq!(dev.types("t").await, ["A", "RUN_ERROR"]);
     }
 }
+
+both! {
+    async fn what_goes_on_must_have_begun(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let line = "{\"type\":\"A\"}\n";
+        let path = "/v1/threads/t/runs?producerSeq=5";
+        dev.ndjson(Method::POST, path, line).await.problem(400, "invalid-request");
+        dev.ndjson(Method::POST, &format!("{path}&runId=r"), line).await.problem(404, "run-not-found");
+        // Nobody holds the thread.
+        dev.ndjson(Method::POST, "/v1/threads/t/runs?runId=s", line).await.ok(201);
+    }
+}

@@ -179,3 +179,30 @@ both! {
         dev.get("/v1/threads/t").await.ok(200);
     }
 }
+
+both! {
+    async fn an_edit_sent_again_changes_nothing(server: |options| options.with_manual_clock()) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let edit = json!({ "name": "N", "archived": true, "metadata": { "a": { "b": 1 } } });
+        server.pass(1);
+        let edited = dev.patch("/v1/threads/t", edit.clone()).await.ok(200);
+        server.pass(1);
+        assert_eq!(dev.patch("/v1/threads/t", edit).await.ok(200), edited);
+        assert_eq!(dev.patch("/v1/threads/t", json!({})).await.ok(200), edited);
+        // The same name with another meaning is a change.
+        let unnamed = dev.patch("/v1/threads/t", json!({ "name": null })).await.ok(200);
+        assert_ne!(unnamed["updatedAt"], edited["updatedAt"]);
+    }
+}
+
+both! {
+    async fn a_body_is_an_object_and_no_list_of_members(server) {
+        let dev = server.client();
+        dev.post("/v1/threads", json!(["x"])).await.problem(400, "invalid-request");
+        dev.get("/v1/threads/x").await.problem(404, "thread-not-found");
+        dev.thread("t").await;
+        dev.patch("/v1/threads/t", json!(["renamed"])).await.problem(400, "invalid-request");
+        assert_eq!(dev.get("/v1/threads/t").await.ok(200)["name"], Value::Null);
+    }
+}

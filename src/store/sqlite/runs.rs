@@ -64,8 +64,13 @@ pub(super) const HEARTBEAT: &str = concat!(
      RETURNING ",
     head_columns!()
 );
-const STOP: &str = "UPDATE heads SET stop_at = coalesce(stop_at, ?) WHERE key = ? AND run = ?";
-const RELEASE: &str = "UPDATE heads SET finishing = 1 WHERE key = ? AND fence = ? AND run IS NOT NULL";
+/// The thread's row shows it, so its version moves; a repetition changes nothing.
+const STOP: &str = "\
+    UPDATE heads SET stop_at = ?1 WHERE key = ?2 AND run = ?3 AND stop_at IS NULL;
+    UPDATE threads SET version = version + 1 WHERE key = ?2 AND changes() = 1";
+const RELEASE: &str = "\
+    UPDATE heads SET finishing = 1 WHERE key = ?1 AND fence = ?2 AND run IS NOT NULL;
+    UPDATE threads SET version = version + 1 WHERE key = ?1 AND changes() = 1";
 pub(super) const DUE: &str = "\
     SELECT t.key, t.project, t.user, t.id FROM heads h CROSS JOIN threads t ON t.key = h.key
     WHERE h.run IS NOT NULL AND (h.lease_until <= ?1 OR h.stop_at <= ?2) LIMIT ?3";

@@ -75,7 +75,7 @@ pub struct Server {
     key: Option<&'static str>,
     http: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<()>,
+    task: JoinHandle<bool>,
     sqlite: Option<SqliteStore>,
     _directory: Option<tempfile::TempDir>,
 }

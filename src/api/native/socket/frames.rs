@@ -140,11 +140,14 @@ pub enum FrameError {
 
 /// Reads a frame.
 pub fn parse(text: &str) -> Result<ClientMessage<'_>, FrameError> {
+    // Otherwise an array would do, its items taken for the members in order.
+    if !text.trim_start().starts_with('{') {
+        return Err(FrameError::NotJson);
+    }
     let incoming: Incoming<'_> = match serde_json::from_str(text) {
         Ok(incoming) => incoming,
         Err(error) => {
-            let is_object = text.trim_start().starts_with('{')
-                && json::depth(text.as_bytes(), MAX_JSON_DEPTH) <= MAX_JSON_DEPTH
+            let is_object = json::depth(text.as_bytes(), MAX_JSON_DEPTH) <= MAX_JSON_DEPTH
                 && serde_json::from_str::<&RawValue>(text).is_ok();
             let id = is_object.then(|| json::string_member(text, "id")).flatten();
             let reason = error.to_string();

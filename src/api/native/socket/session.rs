@@ -37,7 +37,7 @@ use crate::{
         Epoch, NewEvents, Principal, RunId, ThreadId,
         limits::{
             MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES,
-            WRITE_TIMEOUT,
+            SOCKET_SLOWEST_READ, WRITE_TIMEOUT,
         },
     },
     service::ServiceError,
@@ -173,6 +173,8 @@ impl Session {
         if self.out.is_empty() {
             return Ok(());
         }
+        // Reading slowly is no fault, reading next to nothing is. (Who reads nothing at all is cut off below.)
+        let patience = WRITE_TIMEOUT + Duration::from_secs((self.out_bytes / SOCKET_SLOWEST_READ) as u64);
         self.out_bytes = 0;
         let write = async {
             for message in self.out.drain(..) {
@@ -180,7 +182,7 @@ impl Session {
             }
             socket.flush().await
         };
-        match time::timeout(WRITE_TIMEOUT, write).await {
+        match time::timeout(patience, write).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(None),
             Err(_) => Err(Some(CloseCode::SlowConsumer)),
