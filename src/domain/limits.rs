@@ -36,6 +36,10 @@ pub const MAX_EVENT_PAGE: usize = 10_000;
 pub const PAGE_BYTES: usize = 256 * 1_024;
 /// Bytes of events in one paged answer, whatever number of events was asked for.
 pub const MAX_PAGE_BYTES: usize = 4 * 1_024 * 1_024;
+/// A page larger than this (it holds an event that is) is delivered only while it finds room in …
+pub const LARGE_PAGE_BYTES: usize = 2 * ROW_BYTES + 1;
+/// … this many bytes, which all readers of a node share: stuck readers of large events cost no more.
+pub const LARGE_PAGES_BYTES: usize = 64 * 1_024 * 1_024;
 /// Log rows read by one statement.
 pub const PAGE_ROWS: usize = 512;
 /// Longest time that a long-poll waits.
@@ -85,7 +89,10 @@ pub const SEGMENT_MAX_BYTES: usize = 1_024 * 1_024;
 /// sealing is a commit of its own.
 pub const SEAL_AFTER_BYTES: usize = 1_024 * 1_024;
 /// Log rows replaced by one sealing step: appends wait while it commits.
-pub const SEAL_ROWS: usize = 512;
+pub const SEAL_ROWS: usize = 256;
+/// While appends are coming in, sealing rests this many times as long as its last step took, so that it stays out of
+/// their way; what has gathered is sealed when they pause.
+pub const SEAL_REST: u32 = 40;
 /// Log rows removed by one step of deleting a thread.
 pub const PURGE_ROWS: usize = 512;
 /// How often leftovers of sealing, deleting and the feed are swept.

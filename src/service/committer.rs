@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use tokio::sync::{mpsc, oneshot};
@@ -221,6 +221,7 @@ fn gather(
 
 async fn commit(context: &Context, entries: Vec<Entry>, aside: &mut Aside) {
     let batch: Vec<Append> = entries.iter().filter_map(Entry::append).collect();
+    context.commits.fetch_add(1, Ordering::Relaxed);
     let answers = match context.store.append(&batch).await {
         Ok(answers) => answers,
         Err(error) => {

@@ -1,6 +1,6 @@
 //! What the use cases share: the store, the hub, and the background tasks of this node.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -32,6 +32,8 @@ pub struct Shared {
     pub(super) heartbeats: Heartbeats,
     pub(super) feed_writer: FeedWriter,
     pub(super) sealer: Sealer,
+    /// Group commits made by this node.
+    pub(super) commits: AtomicU64,
     pub(super) draining: CancellationToken,
     pub(super) stopping: CancellationToken,
     pub(super) failed: CancellationToken,

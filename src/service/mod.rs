@@ -20,6 +20,8 @@ mod sealer;
 mod stream_run;
 mod threads;
 
+use std::sync::atomic::AtomicU64;
+
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use committer::Receipt;
@@ -62,6 +64,7 @@ impl Service {
             heartbeats,
             feed_writer: feed_writer::FeedWriter::default(),
             sealer,
+            commits: AtomicU64::new(0),
             draining: CancellationToken::new(),
             stopping: CancellationToken::new(),
             failed: CancellationToken::new(),

@@ -1,15 +1,17 @@
 //! Seals logs and removes deleted ones, in the background.
 
+use std::sync::atomic::Ordering;
+
 use dashmap::DashMap;
 use tokio::{
     sync::{Notify, mpsc},
-    time,
+    time::{self, Instant},
 };
 
 use super::context::Context;
 use crate::domain::{
     LogSlice, ThreadKey,
-    limits::{COMMIT_QUEUE, MAX_PAGE, PURGE_ROWS, SEAL_AFTER_BYTES, SEGMENT_MIN_EVENTS, SWEEP_INTERVAL},
+    limits::{COMMIT_QUEUE, MAX_PAGE, PURGE_ROWS, SEAL_AFTER_BYTES, SEAL_REST, SEGMENT_MIN_EVENTS, SWEEP_INTERVAL},
 };
 
 /// Threads whose fresh events are counted. Beyond it counting starts anew: that only delays sealing.
@@ -76,8 +78,16 @@ pub(super) async fn run(context: Context, mut due: mpsc::Receiver<ThreadKey>) {
 
 async fn seal(context: &Context, key: ThreadKey) {
     loop {
+        let (begun, commits) = (Instant::now(), context.commits.load(Ordering::Relaxed));
         match context.store.seal(key).await {
-            Ok(true) if !context.stopping.is_cancelled() => {}
+            Ok(true) if !context.stopping.is_cancelled() => {
+                if context.commits.load(Ordering::Relaxed) != commits {
+                    tokio::select! {
+                        () = time::sleep(begun.elapsed() * SEAL_REST) => {}
+                        () = context.stopped() => return,
+                    }
+                }
+            }
             Ok(_) => return,
             Err(error) => {
                 tracing::warn!(%error, "cannot seal a log; it stays as it is");

@@ -1,6 +1,7 @@
 //! All followed threads and feeds of this node.
 
 use super::{
+    large::LargePages,
     registry::{Held, Registry},
     state::TopicState,
     topic::{Topic, TopicRef},
@@ -22,12 +23,17 @@ pub(super) type FeedTopic = Held<FeedKey, watch::Sender<u64>>;
 pub struct Hub {
     threads: Registry<ThreadKey, Topic>,
     feeds: Registry<FeedKey, watch::Sender<u64>>,
+    large_pages: LargePages,
 }
 
 impl Hub {
     /// Joins the topic of a thread. Join first, then read the head, so that no commit falls in between.
     pub fn join(&self, key: ThreadKey) -> TopicRef {
         self.threads.hold(key, || Topic::new(key))
+    }
+
+    pub(super) fn large_pages(&self) -> LargePages {
+        self.large_pages.clone()
     }
 
     /// A commit of this node.

@@ -14,6 +14,7 @@
 
 mod feed;
 mod hub;
+mod large;
 mod registry;
 mod ring;
 mod state;

@@ -2,7 +2,10 @@
 
 use tokio::sync::watch;
 
-use super::{Hub, TopicRef, TopicState};
+use super::{
+    Hub, TopicRef, TopicState,
+    large::{LargePages, Room},
+};
 use crate::{
     domain::{Epoch, LogSlice, Run, Seq, ThreadKey},
     store::{DynStore, StoreError},
@@ -68,6 +71,9 @@ pub struct Subscription {
     live: bool,
     bound: Option<Bound>,
     ended: bool,
+    large_pages: LargePages,
+    /// Room for the page delivered last, if it was large: whoever asks for the next one is done with it.
+    room: Option<Room>,
 }
 
 /// Keeps `Subscription: Debug` without asking it of every store.
@@ -110,7 +116,18 @@ impl Subscription {
         let bound = run.map(|run| Bound { last: run.ended_at.map(|_| run.last_seq()), run });
         let watch = topic.watch();
         let store = StoreHandle(store);
-        Ok(Self { store, topic, watch, epoch: head.epoch, cursor, live: false, bound, ended: false })
+        Ok(Self {
+            store,
+            topic,
+            watch,
+            epoch: head.epoch,
+            cursor,
+            live: false,
+            bound,
+            ended: false,
+            large_pages: hub.large_pages(),
+            room: None,
+        })
     }
 
     /// The incarnation of the log.
@@ -135,6 +152,7 @@ impl Subscription {
 
     /// Waits for the next delivery; `None` after [`Delivery::Ended`]. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Delivery>, StoreError> {
+        self.room = None;
         loop {
             if self.ended {
                 return Ok(None);
@@ -164,6 +182,15 @@ impl Subscription {
                 let Some(page) = self.topic.page(self.store.0.as_ref(), self.cursor).await? else {
                     return Ok(self.end(EndReason::ThreadDeleted));
                 };
+                if let Some(needed) = LargePages::needed(&page).filter(|_| self.room.is_none()) {
+                    self.room = self.large_pages.take(needed);
+                    if self.room.is_none() {
+                        // Waiting costs nothing if the page is let go; it is read again.
+                        drop(page);
+                        self.room = self.large_pages.wait(needed).await;
+                        continue;
+                    }
+                }
                 if let Some(slice) = self.accept(page, last)? {
                     return Ok(Some(Delivery::Events(slice)));
                 }

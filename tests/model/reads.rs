@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline::{
-    domain::{Batch, Clock, LogSlice, NewEvents, Seq, ThreadKey, Timestamp},
+    domain::{Batch, Clock, LogSlice, NewEvents, Seq, ThreadKey, Timestamp, limits::LARGE_PAGES_BYTES},
     store::{Append, DynStore, Head, LogStore, RunStore, StartOutcome, StartRun, memory::MemoryStore},
     subscription::{Delivery, Hub, Subscription, TopicState},
 };
@@ -210,5 +210,33 @@ fn history_is_read_without_the_single_flight_lock() {
         bench.probe.read_gate.open();
         waiting.await.expect("near reader");
         assert!(matches!(far.next().await, Ok(Some(Delivery::Events(_)))));
+    });
+}
+
+#[test]
+fn stuck_readers_of_large_events_share_a_bounded_room() {
+    run_seed(1, async {
+        let mut bench = Bench::new(false).await;
+        let large = format!("{{\"type\":\"X\",\"pad\":\"{}\"}}", "x".repeat(4 * 1_024 * 1_024));
+        bench.append(NewEvents::from_ndjson(large.as_bytes()).expect("valid")).await;
+        bench.append_here(1).await;
+        let room = LARGE_PAGES_BYTES / 1_024 / (large.len() / 1_024);
+        let mut served = Vec::new();
+        for _ in 0..room {
+            let mut reader = bench.open(0).await;
+            assert!(matches!(reader.next().await, Ok(Some(Delivery::Events(_)))));
+            served.push(reader);
+        }
+        // The next one waits, and holds nothing; a dropped wait loses nothing.
+        let mut late = bench.open(0).await;
+        assert!(timeout(Duration::from_secs(60), late.next()).await.is_err());
+        assert_eq!(late.cursor(), 0);
+        // A reader of small events is not concerned.
+        let mut small = bench.open(1).await;
+        assert!(matches!(small.next().await, Ok(Some(Delivery::Events(_)))));
+        // Whoever asks for more is done with what it had.
+        let _ = served[0].next().await;
+        assert!(matches!(late.next().await, Ok(Some(Delivery::Events(_)))));
+        assert_eq!(late.cursor(), 1);
     });
 }
