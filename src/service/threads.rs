@@ -141,13 +141,25 @@ impl Threads {
         Err(StoreError::Unavailable("the thread is changing too fast; try again".into()).into())
     }
 
-    /// Deletes a thread and all of its log. An active run is over.
+    /// Deletes a thread and all of its log. An active run is over. A user who deletes their thread again is told the
+    /// same again.
     pub async fn delete(&self, principal: &Principal, id: &ThreadId) -> Result<(), ServiceError> {
         self.context.refuse_if_draining()?;
-        let thread = ThreadRef::from(&self.get(principal, id).await?);
-        let deleted = self.context.store.delete_thread(thread.key).await?;
-        self.context.deleted(&thread);
-        if deleted { Ok(()) } else { Err(ServiceError::ThreadNotFound) }
+        match self.get(principal, id).await {
+            Ok(thread) => {
+                let thread = ThreadRef::from(&thread);
+                // False if another delete was quicker: gone it is.
+                self.context.store.delete_thread(thread.key).await?;
+                self.context.deleted(&thread);
+                Ok(())
+            }
+            Err(ServiceError::ThreadNotFound) => {
+                let Some(user) = &principal.user else { return Err(ServiceError::ThreadNotFound) };
+                let again = self.context.store.was_deleted(&principal.project, user, id).await?;
+                if again { Ok(()) } else { Err(ServiceError::ThreadNotFound) }
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -522,6 +522,16 @@ impl FeedStore for MemoryStore {
         Ok(FeedPage { entries: entries.collect(), head: feed.head })
     }
 
+    async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
+        let state = self.state();
+        let own = state.ids.get(&(project.clone(), id.clone())).and_then(|key| state.threads.get(key));
+        let feed = state.feeds.get(&(project.clone(), user.clone()));
+        let fed = feed.and_then(|feed| feed.entries.get(feed.newest.get(id)?));
+        Ok(own.is_none_or(|row| row.thread.user != *user)
+            && (feed.is_some_and(|feed| feed.deleted.iter().any(|(_, deleted)| deleted == id))
+                || fed.is_some_and(|(_, key)| key.is_none())))
+    }
+
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
         let state = self.state();
         let mut users: Vec<_> = state

@@ -377,6 +377,10 @@ pub trait FeedStore: Send + Sync {
     /// A page of a user's feed.
     async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage>;
 
+    /// Whether the newest that this user's feed has, or is to get, of a thread id is its deletion: so that a delete sent
+    /// again gets its answer again.
+    async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool>;
+
     /// Users with changes that have no feed position yet.
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>>;
 }

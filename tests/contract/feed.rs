@@ -81,8 +81,13 @@ pub async fn deletions_are_fed(env: Env) {
     env.store.delete_thread(key).await.expect("deletes");
     // Before the pump the old entry stands, but says already that the thread is gone.
     assert_eq!(short(&page(&env, "u", 0, 10).await), [(1, "a", true), (2, "b", false), (3, "c", true)]);
+    let was_deleted =
+        async |id, who| env.store.was_deleted(&project(), &user(who), &thread_id(id)).await.expect("asks");
+    assert!(was_deleted("b", "u").await, "before it is fed");
     assert_eq!(pump(&env, "u").await, 4);
     assert_eq!(pump(&env, "u").await, 4);
+    assert!(was_deleted("b", "u").await && !was_deleted("b", "other").await);
+    assert!(!was_deleted("a", "u").await && !was_deleted("never", "u").await);
     assert_eq!(short(&page(&env, "u", 0, 10).await), [(1, "a", true), (3, "c", true), (4, "b", false)]);
     while env.store.purge(100).await.expect("purges") {}
     assert_eq!(pump(&env, "u").await, 4, "the purge is no change");
@@ -100,6 +105,7 @@ pub async fn deletions_are_fed(env: Env) {
     env.store.delete_thread(first.key).await.expect("deletes");
     env.create("d").await;
     env.create("b").await;
+    assert!(!was_deleted("d", "u").await && !was_deleted("b", "u").await, "they are there again");
     pump(&env, "u").await;
     let page = page(&env, "u", 0, 10).await;
     let mut ids: Vec<_> = short(&page).into_iter().map(|entry| (entry.1.to_owned(), entry.2)).collect();

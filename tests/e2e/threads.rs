@@ -146,7 +146,9 @@ both! {
         dev.append("t", "r", 1, json!([{ "type": "A" }])).await.ok(200);
         let deleted = dev.delete("/v1/threads/t").await;
         assert_eq!((deleted.status, deleted.body.len()), (204, 0));
-        dev.delete("/v1/threads/t").await.problem(404, "thread-not-found");
+        // Sent again: the same answer. To others it is as if it had never been.
+        assert_eq!(dev.delete("/v1/threads/t").await.status, 204);
+        server.user("other").delete("/v1/threads/t").await.problem(404, "thread-not-found");
         dev.append("t", "r", 2, json!([{ "type": "B" }])).await.problem(404, "thread-not-found");
         dev.get("/v1/threads/t/events").await.problem(404, "thread-not-found");
         // The log that is made now is another one.

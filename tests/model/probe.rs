@@ -188,6 +188,9 @@ impl FeedStore for Probe {
     async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage> {
         self.slowly(self.inner.feed(project, user, after, limit)).await
     }
+    async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
+        self.slowly(self.inner.was_deleted(project, user, id)).await
+    }
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
         self.slowly(self.inner.dirty_feeds(limit)).await
     }

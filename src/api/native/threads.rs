@@ -205,7 +205,7 @@ pub async fn edit(
     Ok(Answer(ThreadView::new(&state.service.threads.edit(&principal, &thread, edit).await?)))
 }
 
-/// Deletes a thread and all of its log, for ever. An active run is over.
+/// Deletes a thread and all of its log, for ever. An active run is over. Sent again by its user: the same answer.
 #[utoipa::path(delete, path = "/v1/threads/{threadId}", tag = "threads", params(("threadId" = String, Path)), responses(
     (status = 204, description = "Deleted"),
     (status = 401, description = "Not let in", body = ProblemDocument),

@@ -46,6 +46,11 @@ pub(super) const PAGE: &str = concat!(
      LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
      WHERE f.project = ?1 AND f.user = ?2 ORDER BY e.pos"
 );
+pub(super) const WAS_DELETED: &str = "\
+    SELECT NOT EXISTS (SELECT 1 FROM threads WHERE project = ?1 AND id = ?3 AND user = ?2 AND deleted = 0)
+       AND (EXISTS (SELECT 1 FROM feed_entries WHERE project = ?1 AND user = ?2 AND thread = ?3 AND key IS NULL)
+            OR EXISTS (SELECT 1 FROM threads
+                       WHERE project = ?1 AND user = ?2 AND id = ?3 AND deleted > 0 AND version > fed_version))";
 pub(super) const DIRTY_FEEDS: &str = "\
     SELECT DISTINCT project, user FROM threads WHERE version > fed_version ORDER BY project, user LIMIT ?";
 
@@ -120,6 +125,12 @@ impl FeedStore for SqliteStore {
             page.entries.push(FeedEntry { cursor: cursor.unsigned_abs(), thread_id, change });
         }
         Ok(page)
+    }
+
+    async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
+        let statement = query(WAS_DELETED).bind(project.as_str()).bind(user.as_str()).bind(id.as_str());
+        let rows = self.read_rows(statement).await?;
+        Ok(rows.first().map_or(Ok(0), |row| Columns::new(row).int())? != 0)
     }
 
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {

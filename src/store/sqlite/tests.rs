@@ -70,6 +70,7 @@ async fn hot_statements_never_scan() {
         feed::DIRTY,
         feed::PAGE,
         feed::DIRTY_FEEDS,
+        feed::WAS_DELETED,
         runs::DUE,
         threads::TOMBSTONES,
     ];
