@@ -13,7 +13,7 @@ use crate::{
         Epoch, Fence, LogSlice, NewEvents, RunId, Seq, ThreadKey, Timestamp,
         limits::{COMMIT_MAX_BYTES, COMMIT_MAX_REQUESTS, COMMIT_QUEUE, MAX_BATCH_BYTES, MAX_BATCH_EVENTS},
     },
-    store::{Append, Appended},
+    store::{Append, Appended, Head},
 };
 
 /// The answer to an append. The same request sent again gets the same seqs.
@@ -31,6 +31,21 @@ pub struct Receipt {
     pub stop_requested: bool,
     /// Until when the run may be silent; `None` if it has ended.
     pub lease_until: Option<Timestamp>,
+}
+
+impl Receipt {
+    /// Of `count` events that were just committed, with the head after them.
+    pub(super) fn committed(thread: &ThreadRef, head: &Head, first_seq: Seq, count: u64, producer_seq: u64) -> Self {
+        let active = head.active.as_ref();
+        Self {
+            epoch: thread.epoch,
+            first_seq,
+            last_seq: first_seq + count - 1,
+            producer_seq,
+            stop_requested: active.is_some_and(|active| active.stop_requested_at.is_some()),
+            lease_until: active.map(|active| active.lease_until),
+        }
+    }
 }
 
 /// One producer's append on its way.
@@ -249,15 +264,7 @@ fn answer_entry(context: &Context, entry: Entry, append: &Append, appended: &App
     for request in entry.requests {
         let count = request.events.count() as u64;
         producer_seq += count;
-        let active = appended.head.active.as_ref();
-        let receipt = Receipt {
-            epoch: request.thread.epoch,
-            first_seq,
-            last_seq: first_seq + count - 1,
-            producer_seq,
-            stop_requested: active.is_some_and(|active| active.stop_requested_at.is_some()),
-            lease_until: active.map(|active| active.lease_until),
-        };
+        let receipt = Receipt::committed(&request.thread, &appended.head, first_seq, count, producer_seq);
         first_seq += count;
         let _ = request.reply.send(Ok(receipt));
     }

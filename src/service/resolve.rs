@@ -1,8 +1,6 @@
 //! What to answer to an append that did not match its head: it was stored before, it comes too early or too late,
 //! or only the moment was wrong.
 
-use tokio::sync::oneshot;
-
 use super::{
     ServiceError,
     committer::{Receipt, Request, publish},
@@ -23,13 +21,9 @@ pub(super) async fn resolve(context: Context, requests: Vec<Request>) {
     for request in requests {
         let Request { thread, run, fence, producer_seq, events, reply } = request;
         let answer = resolve_one(&context, &thread, &run, fence, producer_seq, &events).await;
-        send(reply, answer);
+        // A receiver that went away wants no answer.
+        let _ = reply.send(answer);
     }
-}
-
-fn send(reply: oneshot::Sender<Result<Receipt, ServiceError>>, answer: Result<Receipt, ServiceError>) {
-    // A receiver that went away wants no answer.
-    let _ = reply.send(answer);
 }
 
 async fn resolve_one(
@@ -71,15 +65,9 @@ async fn resolve_one(
         let append = Append { key: thread.key, fence, producer_seq: next, events: rest };
         if let Some(appended) = context.store.append(std::slice::from_ref(&append)).await?.pop().flatten() {
             publish(context, thread, &append, &appended);
-            let active = appended.head.active.as_ref();
-            return Ok(Receipt {
-                epoch: thread.epoch,
-                first_seq: appended.first_seq - stored as u64,
-                last_seq: appended.first_seq + append.events.count() as u64 - 1,
-                producer_seq: appended.producer_seq,
-                stop_requested: active.is_some_and(|active| active.stop_requested_at.is_some()),
-                lease_until: active.map(|active| active.lease_until),
-            });
+            let first_seq = appended.first_seq - stored as u64;
+            let count = events.count() as u64;
+            return Ok(Receipt::committed(thread, &appended.head, first_seq, count, appended.producer_seq));
         }
     }
     Err(StoreError::Unavailable("the thread is changing too fast; send the same append again".into()).into())

@@ -83,9 +83,4 @@ impl Hub {
             });
         });
     }
-
-    /// The feeds followed at this moment.
-    pub fn followed_feeds(&self) -> Vec<(ProjectId, UserId)> {
-        self.feeds.keys()
-    }
 }
