@@ -2,6 +2,7 @@
 //!
 //! Knows no runtime, no database and no transport.
 
+pub mod agent;
 pub mod batch;
 pub mod event;
 pub mod feed;
