@@ -7,12 +7,14 @@
 //! - [`store`]: the store port, its reference in memory, and SQLite.
 //! - [`subscription`]: following a log.
 //! - [`service`]: the use cases. [`auth`]: who is asking.
+//! - [`agents`]: running agents, each kind a source of events.
 //! - [`api`]: the front doors; a request enters here. [`server`]: the listener.
 //! - [`app`]: puts the parts together.
 //!
 //! Beside them, [`client`]: the Rust client, which knows nothing of the server but `domain`, and [`cli`]: the command
 //! line, which stands on it. [`mod@bench`] measures the program beside bare ones.
 
+pub mod agents;
 pub mod api;
 pub mod app;
 pub mod auth;

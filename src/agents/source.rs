@@ -38,7 +38,8 @@ impl RunInput {
     /// As JSON text.
     pub fn to_json(&self) -> String {
         let text = |value: &str| serde_json::Value::from(value).to_string();
-        let mut json = format!("{{\"threadId\":{},\"runId\":{}", text(self.thread_id.as_str()), text(self.run_id.as_str()));
+        let mut json =
+            format!("{{\"threadId\":{},\"runId\":{}", text(self.thread_id.as_str()), text(self.run_id.as_str()));
         let mut member = |name: &str, value: &str| {
             json.push_str(",\"");
             json.push_str(name);
