@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 
 use super::{
     json,
-    limits::{MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_ERROR_TEXT_BYTES, MAX_EVENT_BYTES, MAX_JSON_DEPTH},
+    limits::{
+        MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_ERROR_TEXT_BYTES, MAX_EVENT_BYTES, MAX_JSON_DEPTH, MAX_USAGE_BYTES,
+    },
 };
 
 /// What is wrong with an event.
@@ -64,13 +66,18 @@ pub struct EventError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Terminal {
     /// RUN_FINISHED.
-    Finished,
+    Finished {
+        /// Its `usage`, a JSON array.
+        usage: Option<String>,
+    },
     /// RUN_ERROR.
     Error {
         /// Its `code`.
         code: Option<String>,
         /// Its `message`.
         message: Option<String>,
+        /// Its `usage`, a JSON array.
+        usage: Option<String>,
     },
 }
 
@@ -293,13 +300,21 @@ fn terminal(kind: &str, event: &str) -> Option<Terminal> {
     // Cheap for the many: only the two names below are decoded any further.
     let decoded = if kind.contains('\\') { json::string(kind) } else { None };
     match decoded.as_deref().unwrap_or(&kind[1..kind.len() - 1]) {
-        "RUN_FINISHED" => Some(Terminal::Finished),
+        "RUN_FINISHED" => Some(Terminal::Finished { usage: usage(event) }),
         "RUN_ERROR" => Some(Terminal::Error {
             code: json::string_member(event, "code").map(cut),
             message: json::string_member(event, "message").map(cut),
+            usage: usage(event),
         }),
         _ => None,
     }
+}
+
+/// What the run has used, as AG-UI 1.0 has it in terminal events: a list with an entry per provider and model.
+fn usage(event: &str) -> Option<String> {
+    json::member(event, "usage")
+        .filter(|list| list.starts_with('[') && list.len() <= MAX_USAGE_BYTES)
+        .map(str::to_owned)
 }
 
 /// Cuts a text to [`MAX_ERROR_TEXT_BYTES`] at a character boundary.
@@ -377,6 +392,19 @@ mod tests {
     fn a_terminal_event_is_recognised_however_it_is_written() {
         let events =
             NewEvents::from_ndjson(br#"{"\u0074ype":"RUN_\u0045RROR","message":"no","code":7}"#).expect("valid");
-        assert_eq!(events.terminal(), Some(&Terminal::Error { code: None, message: Some("no".into()) }));
+        assert_eq!(events.terminal(), Some(&Terminal::Error { code: None, message: Some("no".into()), usage: None }));
+    }
+
+    #[test]
+    fn a_terminal_event_says_what_the_run_has_used() {
+        let usage = |event: &str| match NewEvents::from_ndjson(event.as_bytes()).expect("valid").terminal() {
+            Some(Terminal::Finished { usage } | Terminal::Error { usage, .. }) => usage.clone(),
+            None => None,
+        };
+        let event = r#"{"type":"RUN_FINISHED","usage":[{"model":"m","inputTokens":7}]}"#;
+        assert_eq!(usage(event).as_deref(), Some(r#"[{"model":"m","inputTokens":7}]"#));
+        assert_eq!(usage(r#"{"type":"RUN_ERROR","message":"no","usage":[]}"#).as_deref(), Some("[]"));
+        assert_eq!(usage(r#"{"type":"RUN_FINISHED","usage":"a lot"}"#), None);
+        assert_eq!(usage(&format!(r#"{{"type":"RUN_FINISHED","usage":["{}"]}}"#, "x".repeat(MAX_USAGE_BYTES))), None);
     }
 }

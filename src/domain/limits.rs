@@ -10,6 +10,8 @@ pub const MAX_NAME_BYTES: usize = 1_024;
 pub const MAX_METADATA_BYTES: usize = 64 * 1_024;
 /// Longest `code` or `message` kept from a failed run, in bytes; longer ones are cut.
 pub const MAX_ERROR_TEXT_BYTES: usize = 4_096;
+/// Largest `usage` of a terminal event that is kept with its run, in bytes of JSON.
+pub const MAX_USAGE_BYTES: usize = 16 * 1_024;
 
 /// Largest single event, in bytes of JSON.
 pub const MAX_EVENT_BYTES: usize = 8 * 1_024 * 1_024;

@@ -58,6 +58,8 @@ pub struct Run {
     pub error_code: Option<String>,
     /// `message` of its RUN_ERROR.
     pub error_message: Option<String>,
+    /// `usage` of its terminal event, a JSON array: what it has used, by provider and model.
+    pub usage: Option<String>,
     /// The seq of the event with producer_seq 1: `seq = first_seq + producer_seq - 1`.
     pub first_seq: Seq,
     /// The newest stored producer_seq, 0 if none.

@@ -156,7 +156,7 @@ impl Runs {
                 agent: new.agent.clone(),
                 lease: new.lease(),
                 closing: closing.take(),
-                whole: whole.cloned(),
+                events: whole.cloned(),
             };
             match self.context.store.start(start).await? {
                 StartOutcome::Started(committed) => {

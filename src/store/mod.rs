@@ -1,4 +1,4 @@
-//! The store port: threads, heads, runs, the log and the feed, on one back-end.
+//! The store port: threads, heads, runs, the log, the feed, snapshots and agents, on one back-end.
 //!
 //! ```text
 //!   heads   one narrow row per thread: the only point of concurrency
@@ -23,6 +23,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use crate::domain::{
     AgentId, Epoch, FeedEntry, Fence, LogSlice, NewEvents, NewThread, ProjectId, Run, RunId, RunStatus, Seq, Thread,
@@ -133,8 +134,9 @@ pub struct StartRun {
     pub lease: Duration,
     /// Ends a predecessor whose lease ran out or whose lock was released, in the same statement.
     pub closing: Option<Closing>,
-    /// A finished run, appended whole: these events end in a terminal one.
-    pub whole: Option<NewEvents>,
+    /// Its first events, appended in the same commit. If they end in a terminal one, the run was appended whole: it
+    /// began and ended with this.
+    pub events: Option<NewEvents>,
 }
 
 /// What a commit put into the log, for those who follow it.
@@ -385,9 +387,63 @@ pub trait FeedStore: Send + Sync {
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>>;
 }
 
+/// A thread's projections as they were at a seq.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The newest event that is in it.
+    pub seq: Seq,
+    /// Version of the fold that wrote it; no other version reads it.
+    pub version: u32,
+    /// What the fold wrote.
+    pub body: Bytes,
+}
+
+/// What a thread's newest snapshot lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unprojected {
+    /// The seq of the newest snapshot, 0 if there is none.
+    pub since: Seq,
+    /// Its size.
+    pub snapshot_bytes: u64,
+    /// Events after it.
+    pub events: u64,
+    /// Their bytes, about: rows that lie across the snapshot's seq count whole.
+    pub bytes: u64,
+}
+
+/// Snapshots of projections: a cache that may be lost, kept beside the log and never in the way of an append.
+#[async_trait]
+pub trait SnapshotStore: Send + Sync {
+    /// Keeps a snapshot, in the place of one of the same seq, and drops those at the seqs given. Nothing is kept of a
+    /// thread that is gone.
+    async fn put_snapshot(&self, key: ThreadKey, snapshot: Snapshot, dropped: &[Seq]) -> StoreResult<()>;
+
+    /// The newest snapshot of this version with a seq of at most `at`.
+    async fn snapshot(&self, key: ThreadKey, at: Seq, version: u32) -> StoreResult<Option<Snapshot>>;
+
+    /// Seq and version of all snapshots of a thread, oldest first.
+    async fn snapshot_seqs(&self, key: ThreadKey) -> StoreResult<Vec<(Seq, u32)>>;
+
+    /// What the newest snapshot of this version lacks; `None` if the thread is gone.
+    async fn unprojected(&self, key: ThreadKey, version: u32) -> StoreResult<Option<Unprojected>>;
+}
+
+/// Agents that were made over the API, as the JSON text of their definition.
+#[async_trait]
+pub trait AgentStore: Send + Sync {
+    /// Makes an agent, or replaces it.
+    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()>;
+
+    /// All of a project, in order of their ids.
+    async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>>;
+
+    /// Forgets an agent. False if there was none.
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool>;
+}
+
 /// A whole back-end.
-pub trait Store: ThreadStore + RunStore + LogStore + FeedStore {}
-impl<T: ThreadStore + RunStore + LogStore + FeedStore> Store for T {}
+pub trait Store: ThreadStore + RunStore + LogStore + FeedStore + SnapshotStore + AgentStore {}
+impl<T: ThreadStore + RunStore + LogStore + FeedStore + SnapshotStore + AgentStore> Store for T {}
 
 /// A back-end as it is handed around.
 pub type DynStore = Arc<dyn Store>;

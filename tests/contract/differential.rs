@@ -120,9 +120,9 @@ async fn history(seed: u64, steps: usize) {
                     closing.tail += u64::from(stale);
                     closing
                 });
-                let whole = dice.chance(20).then(finished);
+                let first = dice.chance(30).then(|| if dice.chance(70) { finished() } else { events([1, 2]) });
                 let lease = Duration::from_millis(dice.roll(30_000));
-                let start = StartRun { closing, whole, lease, agent: Some(agent("a")), ..start_run(key, run) };
+                let start = StartRun { closing, events: first, lease, agent: Some(agent("a")), ..start_run(key, run) };
                 let outcome = both!(envs, at, |env| env.store.start(start.clone()).await.expect("starts"));
                 if let StartOutcome::Started(started) = outcome {
                     assert!(started.head.fence > fence || head.is_none(), "{at}");

@@ -1,9 +1,11 @@
 //! The contract of the store port. Every test runs on every back-end.
 
+mod agents;
 mod concurrent;
 mod differential;
 mod feed;
 mod log;
+mod projections;
 mod runs;
 mod sqlite;
 mod support;
@@ -53,6 +55,8 @@ contract! {
         a_lease_can_be_made_shorter
         runs_that_are_due_are_found
         a_whole_run_is_one_commit
+        a_run_starts_with_its_first_events
+        a_run_keeps_what_it_has_used
         run_records_are_kept_and_paged;
     log:
         appends_are_dense
@@ -76,6 +80,13 @@ contract! {
         deletions_are_fed
         a_thread_made_again_by_another_user_leaves_the_deletion_alone
         dirty_feeds_are_found;
+    projections:
+        a_snapshot_is_found_by_seq_and_version
+        snapshots_are_replaced_and_dropped
+        what_is_not_projected_is_measured
+        snapshots_go_with_their_thread;
+    agents:
+        agents_are_kept_by_project;
     concurrent:
         a_start_races_the_last_appends
         closes_race_appends

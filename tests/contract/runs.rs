@@ -311,8 +311,10 @@ pub async fn runs_that_are_due_are_found(env: Env) {
 
 pub async fn a_whole_run_is_one_commit(env: Env) {
     let thread = env.create("t").await;
-    let whole =
-        |run: &str, text: &str| threadline::store::StartRun { whole: Some(ndjson(text)), ..start_run(thread.key, run) };
+    let whole = |run: &str, text: &str| threadline::store::StartRun {
+        events: Some(ndjson(text)),
+        ..start_run(thread.key, run)
+    };
     let text = "{\"type\":\"A\"}\n{\"type\":\"RUN_ERROR\",\"message\":\"m\",\"code\":\"c\"}";
     let done = env.started(whole("r1", text)).await;
     assert_eq!((done.run.status, done.run.first_seq, done.run.producer_seq), (RunStatus::Error, 1, 2));
@@ -336,6 +338,46 @@ pub async fn a_whole_run_is_one_commit(env: Env) {
     assert_eq!((done.slice.first_seq(), done.slice.count(), done.head.tail), (Some(4), 3, 6));
     let runs: Vec<String> = env.log(thread.key).await.into_iter().map(|event| event.1).collect();
     assert_eq!(runs, ["r1", "r1", "r2", "r2", "r3", "r3"]);
+}
+
+pub async fn a_run_starts_with_its_first_events(env: Env) {
+    let thread = env.create("t").await;
+    let first = |run: &str| threadline::store::StartRun { events: Some(events([1, 2])), ..start_run(thread.key, run) };
+    let begun = env.started(first("r1")).await;
+    assert_eq!((begun.run.status, begun.run.first_seq, begun.run.producer_seq), (RunStatus::Running, 1, 2));
+    assert_eq!((begun.head.tail, begun.slice.count()), (2, 2));
+    assert_eq!(begun.head.active.as_ref().map(|active| active.producer_seq), Some(2));
+    assert_eq!(env.head(thread.key).await, begun.head);
+    assert_eq!(env.store.run(thread.key, &run_id("r1")).await.expect("run"), Some(begun.run.clone()));
+    // A repetition adds nothing; the run goes on behind its first events.
+    assert!(matches!(env.store.start(first("r1")).await, Ok(StartOutcome::Exists(run, _)) if run == begun.run));
+    assert!(env.append(append(thread.key, begun.run.fence, 2, events([9]))).await.is_none());
+    let next = env.append(append(thread.key, begun.run.fence, 3, events([3]))).await.expect("appended");
+    assert_eq!((next.first_seq, next.producer_seq), (3, 3));
+    // The next run closes it and begins in one commit.
+    env.clock.advance(LEASE);
+    let mut over = first("r2");
+    over.closing = Some(closing(&env.head(thread.key).await, Some(run_error())));
+    let begun = env.started(over).await;
+    assert_eq!((begun.slice.first_seq(), begun.slice.count(), begun.head.tail), (Some(4), 3, 6));
+    assert_eq!((begun.run.first_seq, begun.run.producer_seq), (5, 2));
+    let runs: Vec<String> = env.log(thread.key).await.into_iter().map(|event| event.1).collect();
+    assert_eq!(runs, ["r1", "r1", "r1", "r1", "r2", "r2"]);
+}
+
+pub async fn a_run_keeps_what_it_has_used(env: Env) {
+    let thread = env.create("t").await;
+    let used = r#"[{"model":"m","inputTokens":7}]"#;
+    let run = env.start(thread.key, "r1").await;
+    let last = ndjson(&format!("{{\"type\":\"RUN_FINISHED\",\"usage\":{used}}}"));
+    env.append(append(thread.key, run.fence, 1, last)).await.expect("ends");
+    let error = ndjson(&format!("{{\"type\":\"RUN_ERROR\",\"message\":\"m\",\"usage\":{used}}}"));
+    env.started(threadline::store::StartRun { events: Some(error), ..start_run(thread.key, "r2") }).await;
+    let run = env.start(thread.key, "r3").await;
+    env.append(append(thread.key, run.fence, 1, finished())).await.expect("ends");
+    let runs = env.store.runs(thread.key, None, 10).await.expect("runs");
+    let used_by: Vec<_> = runs.iter().map(|run| run.usage.as_deref()).collect();
+    assert_eq!(used_by, [None, Some(used), Some(used)]);
 }
 
 pub async fn run_records_are_kept_and_paged(env: Env) {

@@ -7,11 +7,11 @@ use std::sync::{
 
 use async_trait::async_trait;
 use threadline::{
-    domain::{Fence, NewThread, ProjectId, Run, RunId, Thread, ThreadId, ThreadKey, ThreadPatch, UserId},
+    domain::{AgentId, Fence, NewThread, ProjectId, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, UserId},
     store::{
-        ActiveHead, Append, Appended, Beat, CloseOutcome, Closing, Due, FeedPage, FeedStore, Head, ListThreads,
-        LogPage, LogStore, ReadFrom, RunStore, StartOutcome, StartRun, StopOutcome, StoreResult, ThreadPage,
-        ThreadStore, memory::MemoryStore,
+        ActiveHead, AgentStore, Append, Appended, Beat, CloseOutcome, Closing, Due, FeedPage, FeedStore, Head,
+        ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun,
+        StopOutcome, StoreResult, ThreadPage, ThreadStore, Unprojected, memory::MemoryStore,
     },
 };
 use tokio::sync::watch;
@@ -193,5 +193,34 @@ impl FeedStore for Probe {
     }
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
         self.slowly(self.inner.dirty_feeds(limit)).await
+    }
+}
+
+#[async_trait]
+impl SnapshotStore for Probe {
+    async fn put_snapshot(&self, key: ThreadKey, snapshot: Snapshot, dropped: &[Seq]) -> StoreResult<()> {
+        self.slowly(self.inner.put_snapshot(key, snapshot, dropped)).await
+    }
+    async fn snapshot(&self, key: ThreadKey, at: Seq, version: u32) -> StoreResult<Option<Snapshot>> {
+        self.slowly(self.inner.snapshot(key, at, version)).await
+    }
+    async fn snapshot_seqs(&self, key: ThreadKey) -> StoreResult<Vec<(Seq, u32)>> {
+        self.slowly(self.inner.snapshot_seqs(key)).await
+    }
+    async fn unprojected(&self, key: ThreadKey, version: u32) -> StoreResult<Option<Unprojected>> {
+        self.slowly(self.inner.unprojected(key, version)).await
+    }
+}
+
+#[async_trait]
+impl AgentStore for Probe {
+    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()> {
+        self.slowly(self.inner.put_agent(project, id, definition)).await
+    }
+    async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>> {
+        self.slowly(self.inner.agents(project)).await
+    }
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {
+        self.slowly(self.inner.delete_agent(project, id)).await
     }
 }

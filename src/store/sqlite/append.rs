@@ -63,9 +63,9 @@ macro_rules! end {
          FROM (SELECT value ->> 0 AS k, value ->> 3 AS tail FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE h.key = v.k;
          UPDATE runs AS r
          SET status = v.status, error_code = v.code, error_message = v.message, producer_seq = v.p, stop_at = v.stop,
-             ended_at = ?2
+             usage = v.usage, ended_at = ?2
          FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 6 AS status, value ->> 7 AS code,
-                      value ->> 8 AS message, value ->> 9 AS p, value ->> 10 AS stop
+                      value ->> 8 AS message, value ->> 9 AS p, value ->> 10 AS stop, value ->> 11 AS usage
                FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v
          WHERE r.key = v.k AND r.fence = v.f;
          UPDATE threads AS t SET last_run_at = ?2, sort_at = ?2, version = version + 1
@@ -83,21 +83,25 @@ pub(super) struct End {
     pub(super) status: RunStatus,
     pub(super) code: Option<String>,
     pub(super) message: Option<String>,
+    pub(super) usage: Option<String>,
 }
 
 impl End {
     /// As its own terminal event says.
     pub(super) fn by(terminal: &Terminal, stopped: bool) -> Self {
         match terminal.clone() {
-            Terminal::Finished if stopped => Self { status: RunStatus::Stopped, code: None, message: None },
-            Terminal::Finished => Self { status: RunStatus::Finished, code: None, message: None },
-            Terminal::Error { code, message } => Self { status: RunStatus::Error, code, message },
+            Terminal::Finished { usage } => {
+                let status = if stopped { RunStatus::Stopped } else { RunStatus::Finished };
+                Self { status, code: None, message: None, usage }
+            }
+            Terminal::Error { code, message, usage } => Self { status: RunStatus::Error, code, message, usage },
         }
     }
 
     /// As its closer says.
     pub(super) fn closing(closing: &Closing) -> Self {
-        Self { status: closing.status, code: closing.error_code.clone(), message: closing.error_message.clone() }
+        let (code, message) = (closing.error_code.clone(), closing.error_message.clone());
+        Self { status: closing.status, code, message, usage: None }
     }
 }
 
@@ -141,6 +145,7 @@ pub(super) fn pack(entries: &[Entry<'_>]) -> (String, Vec<u8>) {
                 json!(end.message),
                 json!(entry.producer_seq),
                 json!(entry.stop_requested_at.map(|at| at.0)),
+                json!(end.usage),
             ]);
             list.push(Value::Array(item));
         }

@@ -7,7 +7,10 @@ use sqlx::{AssertSqlSafe, Executor, SqliteConnection};
 use super::OpenError;
 
 /// The steps, oldest first. A step that was released is never changed again.
-const STEPS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_initial.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("../../../migrations/sqlite/0001_initial.sql"),
+    include_str!("../../../migrations/sqlite/0002_projections_and_agents.sql"),
+];
 
 /// Takes the steps that are missing, each in a transaction of its own. A newer database is left alone.
 pub(super) async fn run(connection: &mut SqliteConnection, file: &Path) -> Result<(), OpenError> {

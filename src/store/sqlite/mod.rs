@@ -24,6 +24,7 @@ use crate::domain::{
     limits::{PAGE_ROWS, SQLITE_CACHE_KIB, SQLITE_READERS, WAL_LIMIT_BYTES, WAL_RESTART_PAGES},
 };
 
+mod agents;
 mod append;
 mod checkpoint;
 mod feed;
@@ -33,6 +34,7 @@ mod migrate;
 mod rows;
 mod runs;
 mod seal;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod threads;

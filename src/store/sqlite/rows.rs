@@ -25,7 +25,7 @@ pub(super) use head_columns;
 /// Columns of a run, as [`Columns::run`] takes them.
 macro_rules! run_columns {
     () => {
-        "r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.first_seq, r.producer_seq, r.started_at, \
+        "r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at, \
          r.ended_at, r.stop_at"
     };
 }
@@ -130,7 +130,7 @@ impl<'r> Columns<'r> {
     /// A run as of now: while it is active its head knows better. `None` if an outer join found none.
     pub(super) fn run(&mut self, head: &Head) -> Work<Option<Run>> {
         let Some(fence) = self.maybe_int()? else {
-            self.next += 10;
+            self.next += 11;
             return Ok(None);
         };
         let id = self.id(RunId::new)?;
@@ -143,6 +143,7 @@ impl<'r> Columns<'r> {
             status: RunStatus::from_i64(status).ok_or_else(|| corrupt(format_args!("run status {status}")))?,
             error_code: self.maybe_text()?,
             error_message: self.maybe_text()?,
+            usage: self.maybe_text()?,
             first_seq: self.count()?,
             producer_seq: self.count()?,
             started_at: self.time()?,
@@ -159,7 +160,7 @@ impl<'r> Columns<'r> {
     /// A thread with its head and its active run; `None` if an outer join found none.
     pub(super) fn thread(&mut self) -> Work<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 32;
+            self.next += 33;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);

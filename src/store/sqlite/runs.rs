@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Terminal, ThreadId, ThreadKey, Timestamp, UserId,
+        Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadId, ThreadKey, Timestamp, UserId,
         limits::STOP_GRACE,
     },
     store::{
@@ -87,6 +87,9 @@ fn matches(head: &Head, closing: &Closing) -> bool {
     head.active.is_some() && head.fence == closing.fence && head.tail == closing.tail
 }
 
+/// The first events of a run that goes on.
+const FIRST: &str = "UPDATE heads SET tail = ?, producer_seq = ? WHERE key = ?";
+
 /// A head with its newest run, inside a transaction that changes both.
 struct Change<'c> {
     connection: &'c mut SqliteConnection,
@@ -97,6 +100,30 @@ struct Change<'c> {
 }
 
 impl Change<'_> {
+    /// The run's first events; it goes on.
+    async fn append(&mut self, events: &NewEvents) -> Work<()> {
+        let first_seq = self.head.tail + 1;
+        let count = events.count() as u64;
+        self.head.tail += count;
+        self.run.producer_seq = count;
+        if let Some(active) = &mut self.head.active {
+            active.producer_seq = count;
+        }
+        self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.now).0);
+        let first = query(FIRST).bind(rows::to_i64(self.head.tail)).bind(rows::to_i64(count)).bind(self.head.key.0);
+        fetch::run(self.connection, first).await?;
+        let entry = Entry {
+            key: self.head.key,
+            fence: self.head.fence,
+            tail: self.head.tail,
+            producer_seq: count,
+            stop_requested_at: None,
+            events: Some(events),
+            end: None,
+        };
+        append::write(self.connection, entry, self.now).await
+    }
+
     /// Ends the run, with events or without.
     async fn end(&mut self, events: Option<&NewEvents>, end: End) -> Work<()> {
         let active = self.head.active.take().ok_or_else(|| corrupt("no run to end"))?;
@@ -106,6 +133,7 @@ impl Change<'_> {
         self.run.producer_seq = active.producer_seq + count;
         self.run.status = end.status;
         (self.run.error_code, self.run.error_message) = (end.code.clone(), end.message.clone());
+        self.run.usage.clone_from(&end.usage);
         (self.run.ended_at, self.run.lease_until) = (Some(self.now), None);
         if let Some(events) = events {
             self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.now).0);
@@ -151,6 +179,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         status: RunStatus::Running,
         error_code: None,
         error_message: None,
+        usage: None,
         first_seq: head.tail + 1,
         producer_seq: 0,
         started_at: now,
@@ -182,8 +211,10 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         producer_seq: 0,
     });
     let mut change = Change { connection, now, head, run, slice };
-    if let Some(events) = &start.whole {
-        change.end(Some(events), End::by(events.terminal().unwrap_or(&Terminal::Finished), false)).await?;
+    match start.events.as_ref().map(|events| (events, events.terminal())) {
+        Some((events, Some(terminal))) => change.end(Some(events), End::by(terminal, false)).await?,
+        Some((events, None)) => change.append(events).await?,
+        None => {}
     }
     Ok(StartOutcome::Started(Committed { run: change.run, head: change.head, slice: change.slice }))
 }

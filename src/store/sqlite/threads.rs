@@ -214,6 +214,7 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize) -> Work
     // The tombstone stays until the feed has the deletion; then the pump removes it.
     const REST: &str = "\
         DELETE FROM sealing WHERE key = ?1;
+        DELETE FROM snapshots WHERE key = ?1;
         DELETE FROM threads WHERE key = ?1 AND deleted = 1 AND version = fed_version;
         UPDATE threads SET deleted = 2 WHERE key = ?1 AND deleted = 1";
     let limit = rows::limit(rows);

@@ -267,7 +267,7 @@ impl Writer {
             agent: None,
             lease: Duration::from_secs(3_600),
             closing: None,
-            whole: self.rng.chance(20).then(|| events(&[r#"{"type":"A"}"#, r#"{"type":"RUN_FINISHED"}"#])),
+            events: self.rng.chance(20).then(|| events(&[r#"{"type":"A"}"#, r#"{"type":"RUN_FINISHED"}"#])),
         };
         let StartOutcome::Started(done) = self.world.raw.start(start).await.expect("start") else {
             panic!("the start was refused");

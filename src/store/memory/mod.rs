@@ -8,15 +8,17 @@ use std::{
 
 use async_trait::async_trait;
 
+mod beside;
+
 use super::{
     ActiveHead, Append, Appended, Beat, CloseOutcome, Closing, Committed, Due, FeedPage, FeedStore, Head, ListOrder,
-    ListPosition, ListThreads, LogPage, LogStore, ReadFrom, RunStore, StartOutcome, StartRun, StopOutcome, StoreResult,
-    ThreadPage, ThreadStore,
+    ListPosition, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome,
+    StoreResult, ThreadPage, ThreadStore,
     segment::{self, LogRow},
 };
 use crate::domain::{
-    Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NameSource, NewEvents, NewThread, ProjectId, Run, RunId,
-    RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId, limits::PAGE_BYTES,
+    AgentId, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NameSource, NewEvents, NewThread, ProjectId, Run,
+    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId, limits::PAGE_BYTES,
 };
 
 /// A store in memory. Nothing survives the process.
@@ -32,6 +34,7 @@ struct State {
     ids: HashMap<(ProjectId, ThreadId), ThreadKey>,
     threads: HashMap<ThreadKey, Row>,
     feeds: HashMap<(ProjectId, UserId), Feed>,
+    agents: BTreeMap<(ProjectId, AgentId), String>,
 }
 
 /// A thread with its head, its runs and its log.
@@ -43,6 +46,7 @@ struct Row {
     lease: Duration,
     runs: BTreeMap<Fence, Run>,
     log: Vec<LogRow>,
+    snapshots: BTreeMap<Seq, Snapshot>,
 }
 
 #[derive(Debug, Default)]
@@ -116,10 +120,19 @@ impl Row {
     /// Ends the run as its own terminal event says.
     fn end_by(&mut self, terminal: &Terminal, now: Timestamp) {
         let stopped = self.active().is_some_and(|run| run.stop_requested_at.is_some());
-        match terminal.clone() {
-            Terminal::Finished if stopped => self.end(RunStatus::Stopped, None, None, now),
-            Terminal::Finished => self.end(RunStatus::Finished, None, None, now),
-            Terminal::Error { code, message } => self.end(RunStatus::Error, code, message, now),
+        let used = match terminal.clone() {
+            Terminal::Finished { usage } => {
+                let status = if stopped { RunStatus::Stopped } else { RunStatus::Finished };
+                self.end(status, None, None, now);
+                usage
+            }
+            Terminal::Error { code, message, usage } => {
+                self.end(RunStatus::Error, code, message, now);
+                usage
+            }
+        };
+        if let Some(run) = self.runs.get_mut(&self.fence) {
+            run.usage = used;
         }
     }
 
@@ -187,6 +200,7 @@ impl ThreadStore for MemoryStore {
             lease: Duration::ZERO,
             runs: BTreeMap::new(),
             log: Vec::new(),
+            snapshots: BTreeMap::new(),
         };
         state.ids.insert(id, key);
         state.threads.insert(key, row);
@@ -284,6 +298,7 @@ impl RunStore for MemoryStore {
             status: RunStatus::Running,
             error_code: None,
             error_message: None,
+            usage: None,
             first_seq: row.thread.tail + 1,
             producer_seq: 0,
             started_at: now,
@@ -293,9 +308,11 @@ impl RunStore for MemoryStore {
         };
         row.runs.insert(row.fence, run);
         row.touch_run(now);
-        if let Some(events) = &start.whole {
+        if let Some(events) = &start.events {
             slice.0.extend(row.push(events, now).0);
-            row.end_by(events.terminal().unwrap_or(&Terminal::Finished), now);
+            if let Some(terminal) = events.terminal() {
+                row.end_by(terminal, now);
+            }
         }
         let run = row.runs[&row.fence].clone();
         Ok(StartOutcome::Started(Committed { run, head: row.head(), slice }))

@@ -1,0 +1,49 @@
+//! Agents that were made over the API.
+
+use async_trait::async_trait;
+use sqlx::query;
+
+use super::{SqliteStore, fetch, rows::Columns};
+use crate::{
+    domain::{AgentId, ProjectId},
+    store::{AgentStore, StoreResult},
+};
+
+const PUT: &str = "\
+    INSERT INTO agents (project, id, definition) VALUES (?, ?, ?)
+    ON CONFLICT (project, id) DO UPDATE SET definition = excluded.definition";
+
+#[async_trait]
+impl AgentStore for SqliteStore {
+    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()> {
+        let (project, id, definition) = (project.clone(), id.clone(), definition.to_owned());
+        self.transact(move |connection| {
+            Box::pin(async move {
+                fetch::run(connection, query(PUT).bind(project.as_str()).bind(id.as_str()).bind(definition)).await
+            })
+        })
+        .await
+    }
+
+    async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>> {
+        let list = query("SELECT id, definition FROM agents WHERE project = ? ORDER BY id");
+        let rows = self.read_rows(list.bind(project.as_str())).await?;
+        let mut agents = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let mut columns = Columns::new(row);
+            agents.push((columns.id(AgentId::new)?, columns.text()?));
+        }
+        Ok(agents)
+    }
+
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {
+        let (project, id) = (project.clone(), id.clone());
+        self.transact(move |connection| {
+            Box::pin(async move {
+                let delete = query("DELETE FROM agents WHERE project = ? AND id = ?");
+                Ok(fetch::change(connection, delete.bind(project.as_str()).bind(id.as_str())).await? > 0)
+            })
+        })
+        .await
+    }
+}
