@@ -163,3 +163,10 @@ pub const MAX_OPEN_PARTS: usize = 1_024;
 pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;
 /// Runs that are ended side by side on behalf of their producers.
 pub const REAPERS: usize = 16;
+
+/// Longest time to connect to an agent.
+pub const AGENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of an agent's refusal that are logged …
+pub const AGENT_REFUSAL_BYTES: usize = 2 * 1_024;
+/// … and the time in which they must have arrived.
+pub const AGENT_REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);

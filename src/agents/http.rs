@@ -1,0 +1,233 @@
+//! Calling an agent over HTTP: one request, answered by an event stream.
+
+use std::{pin::Pin, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use reqwest::{
+    Client, RequestBuilder, Response,
+    header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue},
+    redirect,
+};
+use tokio::time::timeout;
+
+use super::{
+    source::{AgentFailure, EventStream},
+    sse::{Decoder, TooLarge},
+};
+use crate::domain::{
+    EventErrorKind::EventTooLarge,
+    agent::Secret,
+    limits::{AGENT_CONNECT_TIMEOUT, AGENT_REFUSAL_BYTES, AGENT_REFUSAL_TIMEOUT},
+};
+
+/// The client that all agents are called with; an error if the machine's TLS cannot be set up.
+///
+/// - No redirects: one would carry the conversation, and perhaps a key, to somebody else.
+/// - No proxies: what stands in the environment for other programs (`HTTPS_PROXY`, …) does not get to see them either.
+/// - A connection for each run: one that is kept may be closed by the agent just when the next run is sent, and a run
+///   cannot be sent twice.
+/// - No limit to the whole time; silence is limited, see [`Call`].
+pub fn client() -> Result<Client, reqwest::Error> {
+    Client::builder()
+        .redirect(redirect::Policy::none())
+        .no_proxy()
+        .retry(reqwest::retry::never())
+        .pool_max_idle_per_host(0)
+        .connect_timeout(AGENT_CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .user_agent(concat!("threadline/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+/// A request to an agent.
+pub(super) struct Call {
+    /// Where it goes and what it says, without the header fields about formats.
+    pub(super) request: RequestBuilder,
+    /// What must not be seen in a log, wherever it stands in an answer.
+    pub(super) secrets: Vec<Secret>,
+    /// Longest time without a byte, before the answer and in it. Comments are a sign of life. Time in which the stream
+    /// is not polled does not count.
+    pub(super) idle: Duration,
+}
+
+impl Call {
+    /// Sends it when first polled, and gives the data of the events that come back. After an error there is nothing.
+    pub(super) fn events(self) -> EventStream {
+        let idle = self.idle;
+        let body = move |response: Response| {
+            let chunks = response.bytes_stream().map_err(|error| {
+                tracing::warn!("an agent's stream broke: {}", causes(error));
+                AgentFailure::Broken
+            });
+            decode(chunks, idle)
+        };
+        stream::once(self.send()).map_ok(body).try_flatten().boxed()
+    }
+
+    async fn send(self) -> Result<Response, AgentFailure> {
+        let Self { request, secrets, idle } = self;
+        // Set last, and instead of what may be configured.
+        let formats = [
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            (ACCEPT, HeaderValue::from_static("text/event-stream")),
+        ];
+        let response = match timeout(idle, request.headers(HeaderMap::from_iter(formats)).send()).await {
+            Err(_) => return Err(AgentFailure::Silent(idle)),
+            Ok(Err(error)) => {
+                let unreachable = error.is_connect() || error.is_builder();
+                tracing::warn!("no answer from an agent: {}", causes(error));
+                return Err(if unreachable { AgentFailure::Unreachable } else { AgentFailure::Broken });
+            }
+            Ok(Ok(response)) => response,
+        };
+        let status = response.status();
+        if !status.is_success() {
+            let body = beginning(response, idle.min(AGENT_REFUSAL_TIMEOUT)).await;
+            tracing::warn!(status = status.as_u16(), body = %redact(&body, &secrets), "an agent refused a run");
+            return Err(AgentFailure::Refused(status.as_u16()));
+        }
+        if !is_event_stream(&response) {
+            let kind = response.headers().get(CONTENT_TYPE);
+            tracing::warn!(status = status.as_u16(), content_type = ?kind, "an agent's answer is no event stream");
+            return Err(AgentFailure::NotAStream);
+        }
+        Ok(response)
+    }
+}
+
+/// A stream of nothing but the failure, for what cannot even be sent.
+pub(super) fn unreachable() -> EventStream {
+    stream::iter([Err(AgentFailure::Unreachable)]).boxed()
+}
+
+/// The data of the events in a body.
+fn decode<S>(chunks: S, idle: Duration) -> EventStream
+where
+    S: Stream<Item = Result<Bytes, AgentFailure>> + Send + 'static,
+{
+    let state = (Box::pin(chunks), Decoder::new());
+    let next = move |(mut chunks, mut decoder): (Pin<Box<S>>, Decoder)| async move {
+        loop {
+            match decoder.next().map_err(|TooLarge| AgentFailure::InvalidEvent(EventTooLarge.to_string()))? {
+                // An event without data is a keep-alive.
+                Some(event) if event.trim_ascii().is_empty() => {}
+                Some(event) => return Ok(Some((event, (chunks, decoder)))),
+                None => match timeout(idle, chunks.try_next()).await.map_err(|_| AgentFailure::Silent(idle))?? {
+                    Some(chunk) => decoder.feed(chunk),
+                    None => return Ok(None),
+                },
+            }
+        }
+    };
+    stream::try_unfold(state, next).boxed()
+}
+
+fn is_event_stream(response: &Response) -> bool {
+    let text = |name| response.headers().get(name).map(|value| value.to_str().unwrap_or_default());
+    let media_type = text(CONTENT_TYPE).and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+    // No encoding was asked for, and a compressed stream would be read as garbage.
+    let plain = text(CONTENT_ENCODING).is_none_or(|encoding| encoding.trim().eq_ignore_ascii_case("identity"));
+    media_type.eq_ignore_ascii_case("text/event-stream") && plain
+}
+
+/// What a refusal says, as far as it is worth logging.
+async fn beginning(mut response: Response, time: Duration) -> Vec<u8> {
+    let mut body = Vec::new();
+    let read = async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            let room = AGENT_REFUSAL_BYTES - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if body.len() == AGENT_REFUSAL_BYTES {
+                break;
+            }
+        }
+    };
+    // However far it came.
+    let _ = timeout(time, read).await;
+    body
+}
+
+/// A foreign text for the log: on one line, and without what is secret.
+pub(super) fn redact(text: &[u8], secrets: &[Secret]) -> String {
+    let mut text = String::from_utf8_lossy(text).into_owned();
+    for secret in secrets.iter().map(Secret::reveal) {
+        for secret in [secret, secret.split_whitespace().last().unwrap_or_default()] {
+            if !secret.is_empty() {
+                text = text.replace(secret, "(secret)");
+            }
+        }
+    }
+    text.escape_debug().to_string()
+}
+
+/// The innermost cause, without the address, which may hold a key.
+fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut innermost: &dyn std::error::Error = &error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{sync::mpsc, time::sleep};
+
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(30);
+
+    /// Chunks, each after a pause; then nothing for ever.
+    fn paced(chunks: &'static [(u64, &str)]) -> EventStream {
+        let chunks = stream::iter(chunks).then(|(seconds, chunk)| async move {
+            sleep(Duration::from_secs(*seconds)).await;
+            Ok(Bytes::from_static(chunk.as_bytes()))
+        });
+        decode(chunks.chain(stream::pending()), IDLE)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn any_byte_is_a_sign_of_life_and_silence_is_not() {
+        let mut events = paced(&[
+            (29, "data: 1\n\n"),
+            (29, ":\n\n"),
+            (29, ": still here\r"),
+            (29, "data\n\n"),
+            (29, "da"),
+            (29, "ta: 2\n\ndata: 3\n\n"),
+        ]);
+        for expected in ["1", "2", "3"] {
+            assert_eq!(events.next().await, Some(Ok(Bytes::from(expected))));
+        }
+        assert_eq!(events.next().await, Some(Err(AgentFailure::Silent(IDLE))));
+        assert_eq!(events.next().await, None, "the end");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_of_the_reader_is_no_silence_of_the_agent() {
+        let (sender, receiver) = mpsc::channel(8);
+        let chunks = stream::unfold(receiver, |mut receiver| async { Some((receiver.recv().await?, receiver)) });
+        let mut events = decode(chunks.map(Ok), IDLE);
+        let send = |text: &'static str| sender.try_send(Bytes::from_static(text.as_bytes())).expect("room");
+        send("data: 1\n\n");
+        assert_eq!(events.next().await, Some(Ok(Bytes::from("1"))));
+        send("data: 2\n\n");
+        sleep(10 * IDLE).await;
+        assert_eq!(events.next().await, Some(Ok(Bytes::from("2"))));
+        sleep(10 * IDLE).await;
+        // Nor is one that begins while it waits.
+        assert!(timeout(Duration::ZERO, events.next()).await.is_err());
+        send("data: 3\n\n");
+        sleep(10 * IDLE).await;
+        assert_eq!(events.next().await, Some(Ok(Bytes::from("3"))));
+    }
+
+    #[test]
+    fn what_is_secret_is_not_logged() {
+        let secrets = [Secret::new("Bearer sk-1234"), Secret::new("")];
+        let text = redact(b"Incorrect key sk-1234:\n Bearer sk-1234 \xff", &secrets);
+        assert_eq!(text, "Incorrect key (secret):\\n (secret) \u{fffd}");
+    }
+}

@@ -1,0 +1,287 @@
+//! What an endpoint answers: the chunks of a completion as AG-UI events.
+
+use std::collections::{HashSet, VecDeque};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::super::{
+    events, http,
+    reading::whole,
+    source::{AgentFailure, RunInput},
+};
+use crate::domain::{
+    agent::Secret,
+    limits::{MAX_OPEN_PARTS, MAX_PRODUCER_SEQ},
+};
+
+/// The fold: give it every chunk in order, and take out the events after each.
+pub(super) struct Answer {
+    thread: String,
+    run: String,
+    model: String,
+    secrets: Vec<Secret>,
+    /// RUN_STARTED, until the first chunk is here.
+    started: Option<Value>,
+    /// The id of the one message of the answer: its text and its tool calls.
+    message: String,
+    text_open: bool,
+    /// The id of the span of reasoning that is open.
+    reasoning: Option<String>,
+    calls: Vec<ToolCall>,
+    /// Ids of calls that the thread has already.
+    taken: HashSet<String>,
+    finish_reason: Option<String>,
+    usage: Option<Value>,
+    out: VecDeque<Bytes>,
+}
+
+struct ToolCall {
+    /// How the endpoint tells it from others.
+    index: Option<u64>,
+    endpoint_id: String,
+    /// Its id in the thread.
+    id: String,
+}
+
+impl Answer {
+    /// `calls` are the ids of the tool calls in the conversation.
+    pub(super) fn new(input: &RunInput, model: &str, calls: Vec<String>, secrets: Vec<Secret>) -> Self {
+        Self {
+            thread: input.thread_id.as_str().to_owned(),
+            run: input.run_id.as_str().to_owned(),
+            model: model.to_owned(),
+            secrets,
+            started: Some(events::run_started(input)),
+            message: events::new_id(),
+            text_open: false,
+            reasoning: None,
+            calls: Vec::new(),
+            taken: calls.into_iter().collect(),
+            finish_reason: None,
+            usage: None,
+            out: VecDeque::new(),
+        }
+    }
+
+    /// The next event.
+    pub(super) fn next(&mut self) -> Option<Bytes> {
+        self.out.pop_front()
+    }
+
+    /// Reads a chunk; true if it was the last one.
+    pub(super) fn read(&mut self, chunk: &[u8]) -> Result<bool, AgentFailure> {
+        let invalid = |what: &str| AgentFailure::InvalidEvent(what.to_owned());
+        let text = std::str::from_utf8(chunk).map_err(|_| invalid("a chunk is not valid UTF-8"))?;
+        if text.trim() == "[DONE]" {
+            self.start();
+            return self.finish();
+        }
+        let chunk: Value = serde_json::from_str(&whole(text)).map_err(|_| invalid("a chunk is not valid JSON"))?;
+        if !chunk.is_object() {
+            return Err(invalid("a chunk is no JSON object"));
+        }
+        self.start();
+        let error = chunk.get("error").filter(|error| !error.is_null());
+        if let Some(error) = error.or_else(|| (chunk["object"] == "error").then_some(&chunk)) {
+            self.report(error);
+            return Ok(true);
+        }
+        if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
+            // Some endpoints send it with every chunk; the last one holds the sums.
+            self.usage = Some(token_usage(&self.model, usage));
+        }
+        // Only one choice was asked for. The chunk with the usage has none.
+        let choice = &chunk["choices"][0];
+        self.delta(&choice["delta"])?;
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+            if reason == "error" {
+                self.report(choice);
+                return Ok(true);
+            }
+            self.finish_reason = Some(reason.to_owned());
+        }
+        Ok(false)
+    }
+
+    /// The stream has ended, perhaps in a failure. Always true.
+    pub(super) fn end(&mut self, failure: Option<AgentFailure>) -> Result<bool, AgentFailure> {
+        match failure {
+            // All that could be missing is the usage.
+            _ if self.finish_reason.is_some() => self.finish(),
+            Some(failure) => Err(failure),
+            None => Err(AgentFailure::Incomplete),
+        }
+    }
+
+    fn start(&mut self) {
+        if let Some(started) = self.started.take() {
+            self.push(&started);
+        }
+    }
+
+    fn delta(&mut self, delta: &Value) -> Result<(), AgentFailure> {
+        let (thought, text) = content(delta);
+        if !thought.is_empty() {
+            if self.reasoning.is_none() {
+                let id = events::new_id();
+                self.push_all(&events::reasoning_start(&id));
+                self.reasoning = Some(id);
+            }
+            let id = self.reasoning.clone().unwrap_or_default();
+            self.push(&events::reasoning_content(&id, &thought));
+        }
+        if !text.is_empty() {
+            self.close_reasoning();
+            if !self.text_open {
+                self.text_open = true;
+                self.push(&events::text_start(&self.message));
+            }
+            self.push(&events::text_content(&self.message, &text));
+        }
+        for call in delta["tool_calls"].as_array().into_iter().flatten() {
+            self.tool_call(call)?;
+        }
+        Ok(())
+    }
+
+    /// One piece of a tool call. Pieces of several calls may alternate, so calls are closed at the end.
+    fn tool_call(&mut self, piece: &Value) -> Result<(), AgentFailure> {
+        let index = piece["index"].as_u64();
+        let endpoint_id = piece["id"].as_str().unwrap_or_default();
+        let name = piece["function"]["name"].as_str().unwrap_or_default();
+        // Some endpoints give no index, or the same to all: then a new id is a new call, and no id is the last one.
+        // Others change the id from piece to piece: what has no name goes on.
+        let same = |call: &ToolCall| {
+            let going_on = endpoint_id.is_empty() || name.is_empty() || call.endpoint_id == endpoint_id;
+            going_on && (index.is_none() || call.index == index)
+        };
+        let id = match self.calls.iter().rfind(|call| same(call)) {
+            Some(call) => call.id.clone(),
+            None => {
+                if name.is_empty() {
+                    return Err(AgentFailure::InvalidEvent("a tool call without a name".to_owned()));
+                }
+                if self.calls.len() == MAX_OPEN_PARTS {
+                    return Err(AgentFailure::InvalidEvent(format!("more than {MAX_OPEN_PARTS} tool calls at once")));
+                }
+                // Some endpoints count their calls from 0 in every answer; in a thread an id is used once.
+                let mut id = endpoint_id.to_owned();
+                if id.is_empty() || !self.taken.insert(id.clone()) {
+                    id = events::new_id();
+                }
+                self.close_reasoning();
+                self.push(&events::tool_start(&id, name, &self.message));
+                self.calls.push(ToolCall { index, endpoint_id: endpoint_id.to_owned(), id: id.clone() });
+                id
+            }
+        };
+        if let Some(arguments) = piece["function"]["arguments"].as_str().filter(|arguments| !arguments.is_empty()) {
+            self.push(&events::tool_args(&id, arguments));
+        }
+        Ok(())
+    }
+
+    /// Closes the run. Always true.
+    fn finish(&mut self) -> Result<bool, AgentFailure> {
+        let cut = self.finish_reason.clone().filter(|reason| reason == "length" || reason == "content_filter");
+        self.close(cut.as_deref());
+        let usage = self.usage.take();
+        if cut.is_some() && !self.calls.is_empty() {
+            // A frontend must not act on arguments that are not whole.
+            let mut event = events::run_error("agent-cut-off", "the model's answer was cut off inside a tool call");
+            if let Some(usage) = usage {
+                event["usage"] = json!([usage]);
+            }
+            self.push(&event);
+            return Ok(true);
+        }
+        let mut outcome = json!({ "type": "success" });
+        if !self.calls.is_empty() {
+            outcome["pendingToolCallIds"] = self.calls.iter().map(|call| call.id.as_str()).collect();
+        }
+        let mut event = events::run_finished(&self.thread, &self.run, outcome, usage);
+        if let Some(reason) = cut {
+            event["metadata"] = json!({ "finishReason": reason });
+        }
+        self.push(&event);
+        Ok(true)
+    }
+
+    /// The endpoint says that it failed. Users get its code, which is made for programs; its words are for the log.
+    fn report(&mut self, error: &Value) {
+        let details = http::redact(error.to_string().as_bytes(), &self.secrets);
+        tracing::warn!(error = %details.chars().take(2_048).collect::<String>(), "a model's endpoint reported an error");
+        let is_code = |code: &&str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+            (1..=64).contains(&code.len()) && code.bytes().all(plain)
+        };
+        let code = [&error["code"], &error["type"]].into_iter().find_map(|code| code.as_str().filter(is_code));
+        let code = code.map(|code| format!(": {code}")).unwrap_or_default();
+        self.close(None);
+        self.push(&events::run_error("agent-model-error", &format!("the model's endpoint reported an error{code}")));
+    }
+
+    /// Closes what is open.
+    fn close(&mut self, cut: Option<&str>) {
+        self.close_reasoning();
+        if std::mem::take(&mut self.text_open) {
+            let mut event = events::text_end(&self.message);
+            if let Some(reason) = cut {
+                event["metadata"] = json!({ "finishReason": reason });
+            }
+            self.push(&event);
+        }
+        let ends: Vec<_> = self.calls.iter().map(|call| events::tool_end(&call.id)).collect();
+        self.push_all(&ends);
+    }
+
+    fn close_reasoning(&mut self) {
+        if let Some(id) = self.reasoning.take() {
+            self.push_all(&events::reasoning_end(&id));
+        }
+    }
+
+    fn push(&mut self, event: &Value) {
+        self.out.push_back(events::to_bytes(event));
+    }
+
+    fn push_all(&mut self, events: &[Value]) {
+        events.iter().for_each(|event| self.push(event));
+    }
+}
+
+/// What a delta adds to the reasoning and to the text.
+fn content(delta: &Value) -> (String, String) {
+    let text = |name: &str| delta[name].as_str().filter(|text| !text.is_empty());
+    // Not OpenAI's own, but what DeepSeek, vLLM and OpenRouter say.
+    let mut thought = text("reasoning_content").or(text("reasoning")).unwrap_or_default().to_owned();
+    let mut said = text("content").or(text("refusal")).unwrap_or_default().to_owned();
+    // Mistral's models that think send a list of parts.
+    for part in delta["content"].as_array().into_iter().flatten() {
+        said.push_str(part["text"].as_str().unwrap_or_default());
+        for part in part["thinking"].as_array().into_iter().flatten() {
+            thought.push_str(part["text"].as_str().unwrap_or_default());
+        }
+    }
+    (thought, said)
+}
+
+/// AG-UI's TokenUsage. The model is named as it was asked for, since some endpoints answer with a path of theirs.
+fn token_usage(model: &str, usage: &Value) -> Value {
+    let count = |value: &Value| value.as_u64().filter(|count| *count <= MAX_PRODUCER_SEQ);
+    let (input, output) = (count(&usage["prompt_tokens"]), count(&usage["completion_tokens"]));
+    let mut all = json!({ "model": model });
+    for (name, value) in [
+        ("inputTokens", input),
+        ("outputTokens", output),
+        ("totalTokens", input.zip(output).map(|(input, output)| input + output).or(count(&usage["total_tokens"]))),
+        ("reasoningTokens", count(&usage["completion_tokens_details"]["reasoning_tokens"])),
+        ("cachedInputTokens", count(&usage["prompt_tokens_details"]["cached_tokens"])),
+    ] {
+        if let Some(value) = value {
+            all[name] = value.into();
+        }
+    }
+    all
+}

@@ -1,0 +1,82 @@
+//! Endpoints in the shape of OpenAI's chat completions, as AG-UI agents.
+//!
+//! One run is one completion. The endpoint's tools are those of the frontend: a run that ends in calls names them in
+//! its outcome, the frontend answers with tool messages, and the next run goes on from there.
+//! Sources: <https://platform.openai.com/docs/api-reference/chat/create> and `…/chat/streaming`.
+
+mod answer;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use reqwest::{
+    Client, Url,
+    header::{AUTHORIZATION, HeaderValue},
+};
+
+use self::answer::Answer;
+use super::{
+    http::{self, Call},
+    source::{EventStream, RunInput},
+};
+use crate::domain::agent::Secret;
+
+/// Runs a model: asks for a streamed completion of the conversation, and gives a whole AG-UI run, from RUN_STARTED to
+/// RUN_FINISHED or RUN_ERROR, or a failure.
+///
+/// `base_url` is what stands before `/chat/completions`; its query is kept. Nothing is sent before the stream is
+/// polled. An answer counts as complete with a `finish_reason` or `[DONE]`, whatever becomes of the connection then.
+pub fn run(
+    http: &Client,
+    base_url: &str,
+    model: &str,
+    api_key: Option<&Secret>,
+    instructions: Option<&str>,
+    input: &RunInput,
+    idle: Duration,
+) -> EventStream {
+    let Some(url) = address(base_url) else {
+        tracing::warn!("the address of a model's endpoint cannot be read: write it like https://host/v1");
+        return http::unreachable();
+    };
+    let (body, calls) = request::body(model, instructions, input);
+    let mut request = http.post(url).body(body);
+    if let Some(key) = api_key {
+        let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", key.reveal())) else {
+            tracing::warn!("a model's API key cannot be sent: it must be visible ASCII");
+            return http::unreachable();
+        };
+        value.set_sensitive(true);
+        request = request.header(AUTHORIZATION, value);
+    }
+    let secrets: Vec<_> = api_key.cloned().into_iter().collect();
+    let answer = Answer::new(input, model, calls, secrets.clone());
+    let source = Call { request, secrets, idle }.events();
+    let state = (Some(source), answer);
+    let next = |(mut source, mut answer): (Option<EventStream>, Answer)| async move {
+        loop {
+            if let Some(event) = answer.next() {
+                return Ok(Some((event, (source, answer))));
+            }
+            let Some(chunks) = &mut source else { return Ok(None) };
+            let ended = match chunks.next().await {
+                Some(Ok(chunk)) => answer.read(&chunk)?,
+                Some(Err(failure)) => answer.end(Some(failure))?,
+                None => answer.end(None)?,
+            };
+            if ended {
+                source = None;
+            }
+        }
+    };
+    stream::try_unfold(state, next).boxed()
+}
+
+fn address(base_url: &str) -> Option<Url> {
+    let mut url = Url::parse(base_url).ok()?;
+    url.path_segments_mut().ok()?.pop_if_empty().extend(["chat", "completions"]);
+    Some(url)
+}

@@ -1,0 +1,102 @@
+//! Reading the JSON that an agent is given, which was checked for syntax and no further.
+
+use std::borrow::Cow;
+
+use memchr::memchr_iter;
+use serde_json::value::RawValue;
+
+use crate::domain::json;
+
+/// The text with U+FFFD in place of each lone surrogate escape (`\ud800`). AG-UI clients are written in JavaScript,
+/// whose strings may hold halves of characters; neither a Rust text nor a model's endpoint can take them.
+pub(super) fn whole(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let unit = |at: usize| {
+        let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut out, mut copied, mut next) = (String::new(), 0, 0);
+    for at in memchr_iter(b'\\', bytes) {
+        if at < next {
+            // The second half of an escape.
+            continue;
+        }
+        next = at + 2;
+        match unit(at) {
+            Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => next = at + 12,
+            Some(0xd800..=0xdfff) => {
+                out.push_str(&text[copied..at]);
+                out.push_str("\\ufffd");
+                next = at + 6;
+                copied = next;
+            }
+            _ => {}
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[copied..]);
+    Cow::Owned(out)
+}
+
+/// The items of an array; none for anything else.
+pub(super) fn items(text: &str) -> Vec<Object<'_>> {
+    let items: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+    items.into_iter().map(|item| Object(item.get())).collect()
+}
+
+/// A JSON value, looked into as an object; one of another kind has no members. Of members that occur twice the last
+/// one counts, as `JSON.parse` has it, and what nobody asks for is not parsed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Object<'a>(pub(super) &'a str);
+
+impl<'a> Object<'a> {
+    /// A member as it stands; `null` is none.
+    pub(super) fn raw(self, name: &str) -> Option<&'a str> {
+        json::member(self.0, name).filter(|value| *value != "null")
+    }
+
+    /// A member that is a text.
+    pub(super) fn text(self, name: &str) -> Option<String> {
+        self.raw(name).and_then(json::string)
+    }
+
+    /// The items of a member that is an array.
+    pub(super) fn items(self, name: &str) -> Vec<Object<'a>> {
+        self.raw(name).map(items).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_characters_become_the_replacement_character() {
+        for (text, expected) in [
+            (r#""a""#, "a"),
+            (r#""\ud83d\ude00""#, "😀"),
+            (r#""\ud83d\ud83d\ude00\ude00""#, "\u{fffd}😀\u{fffd}"),
+            (r#""\uD800x\udfff\u00e9""#, "\u{fffd}x\u{fffd}é"),
+            (r#""\\ud800\\\ud800""#, "\\ud800\\\u{fffd}"),
+            (r#""\ud800\\udc00""#, "\u{fffd}\\udc00"),
+        ] {
+            assert_eq!(json::string(&whole(text)).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["", "\\", "\\u", "\\ud8", "\\ud800", "\\ud83d\\u", "\\uéé"] {
+            // Not JSON; only that nothing breaks.
+            whole(text);
+        }
+    }
+
+    #[test]
+    fn objects_are_looked_into_leniently() {
+        let list = items(r#"[{"a":1,"a":"x","n":null,"big":1e999,"l":[{"b":"y"}]}, 7]"#);
+        assert_eq!(list[0].text("a").as_deref(), Some("x"));
+        assert_eq!((list[0].raw("n"), list[0].raw("big")), (None, Some("1e999")));
+        assert_eq!(list[0].items("l")[0].text("b").as_deref(), Some("y"));
+        assert_eq!(list[1].raw("a"), None);
+        assert!(items("{}").is_empty() && items("nonsense").is_empty());
+    }
+}
