@@ -161,3 +161,7 @@ pub const MAX_OPEN_PARTS: usize = 1_024;
 pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;
 /// Runs that are ended side by side on behalf of their producers.
 pub const REAPERS: usize = 16;
+
+/// Size of a conversation's state, in bytes of JSON (about), that no STATE_DELTA lets it pass; the same for one
+/// activity's content, and for all that `copy` operations of ACTIVITY_DELTAs put into a conversation.
+pub const MAX_STATE_BYTES: usize = 16 * 1_024 * 1_024;
