@@ -170,3 +170,7 @@ pub const AGENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const AGENT_REFUSAL_BYTES: usize = 2 * 1_024;
 /// … and the time in which they must have arrived.
 pub const AGENT_REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Size of a conversation's state, in bytes of JSON (about), that no STATE_DELTA lets it pass; the same for one
+/// activity's content, and for all that `copy` operations of ACTIVITY_DELTAs put into a conversation.
+pub const MAX_STATE_BYTES: usize = 16 * 1_024 * 1_024;

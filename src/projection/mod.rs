@@ -1,3 +1,4 @@
 //! Pure folds over events. Knows no runtime, no database and no transport.
 
 pub mod closing;
+pub mod conversation;

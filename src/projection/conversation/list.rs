@@ -1,0 +1,272 @@
+//! The messages in order, found by their ids and by those of their tool calls.
+//!
+//! A linked list over a vector: a tool's result goes behind the call that it answers, wherever that is, and must not
+//! cost more in a long conversation than in a short one. Ids are meant to be unique but need not be; the client takes
+//! the first message of an id in order, so places carry numbers that tell which of two comes first.
+
+use std::collections::HashMap;
+
+use super::message::{Message, ToolCall};
+
+/// Place of a message in the vector; for ever, until the list is built anew.
+pub(super) type Slot = usize;
+
+/// Distance of the numbers of places that are appended, and of those put between.
+const APPENDED: u64 = 1 << 32;
+const BETWEEN: u64 = 1 << 20;
+
+#[derive(Debug, Clone)]
+struct Place {
+    message: Message,
+    next: Option<Slot>,
+    order: u64,
+    /// The last of the tool messages that follow, as far as known: (`List::generation`, place).
+    results: Option<(u64, Slot)>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct List {
+    places: Vec<Place>,
+    first: Option<Slot>,
+    last: Option<Slot>,
+    by_id: HashMap<Box<str>, Slot>,
+    calls: HashMap<Box<str>, (Slot, usize)>,
+    /// Some tool call's id was met twice.
+    calls_twice: bool,
+    /// Counts what may end a row of tool messages.
+    generation: u64,
+    /// Found last: deltas come in rows.
+    found: Option<Slot>,
+    called: Option<(Slot, usize)>,
+}
+
+impl List {
+    pub fn of(messages: impl IntoIterator<Item = Message>) -> Self {
+        let mut list = Self::default();
+        for message in messages {
+            list.push(message);
+        }
+        list
+    }
+
+    pub fn contains(&self, id: &str) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    pub fn get(&self, slot: Slot) -> &Message {
+        &self.places[slot].message
+    }
+
+    /// For changing anything but its id, its tool calls and (see [`List::replace`]) its role.
+    pub fn get_mut(&mut self, slot: Slot) -> &mut Message {
+        &mut self.places[slot].message
+    }
+
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { list: self, next: self.first, left: self.places.len() }
+    }
+
+    /// The messages in order, moved out.
+    pub fn take(&mut self) -> Vec<Message> {
+        let mut order = Vec::with_capacity(self.places.len());
+        let mut next = self.first;
+        while let Some(slot) = next {
+            order.push(slot);
+            next = self.places[slot].next;
+        }
+        let mut places: Vec<_> = std::mem::take(self).places.into_iter().map(|place| Some(place.message)).collect();
+        order.into_iter().filter_map(|slot| places[slot].take()).collect()
+    }
+
+    /// The first message with the id.
+    pub fn find(&mut self, id: &str) -> Option<Slot> {
+        if let Some(slot) = self.found.filter(|slot| *self.places[*slot].message.id == *id) {
+            return Some(slot);
+        }
+        self.found = self.by_id.get(id).copied().or(self.found);
+        self.found.filter(|slot| *self.places[*slot].message.id == *id)
+    }
+
+    /// The first message with the tool call, and which of its calls it is.
+    pub fn find_call(&mut self, id: &str) -> Option<(Slot, usize)> {
+        let is = |list: &Self, (slot, at): (Slot, usize)| {
+            list.places[slot].message.tool_calls.as_ref().and_then(|calls| calls.get(at)).is_some_and(|c| *c.id == *id)
+        };
+        if let Some(called) = self.called.filter(|called| is(self, *called)) {
+            return Some(called);
+        }
+        self.called = self.calls.get(id).copied().or(self.called);
+        self.called.filter(|called| is(self, *called))
+    }
+
+    pub fn call_mut(&mut self, (slot, at): (Slot, usize)) -> Option<&mut ToolCall> {
+        self.places[slot].message.tool_calls.as_mut()?.get_mut(at)
+    }
+
+    /// Appends a message.
+    pub fn push(&mut self, message: Message) -> Slot {
+        let order = self.last.map_or(0, |last| self.places[last].order.saturating_add(APPENDED));
+        let slot = self.add(message, order, None);
+        match self.last {
+            Some(last) => self.places[last].next = Some(slot),
+            None => self.first = Some(slot),
+        }
+        self.last = Some(slot);
+        self.index(slot);
+        slot
+    }
+
+    /// Puts a message behind `owner` and the tool messages that follow it.
+    pub fn push_result(&mut self, owner: Slot, message: Message) -> Slot {
+        let known = self.places[owner].results.filter(|(generation, _)| *generation == self.generation);
+        let mut before = known.map_or(owner, |(_, slot)| slot);
+        while let Some(next) = self.places[before].next.filter(|next| &*self.places[*next].message.role == "tool") {
+            before = next;
+        }
+        let slot = match self.places[before].next {
+            None => self.push(message),
+            Some(next) => {
+                let order = match self.between(before, next) {
+                    Some(order) => order,
+                    None => {
+                        self.number();
+                        self.between(before, next).unwrap_or(self.places[before].order)
+                    }
+                };
+                let slot = self.add(message, order, Some(next));
+                self.places[before].next = Some(slot);
+                self.index(slot);
+                slot
+            }
+        };
+        self.places[owner].results = Some((self.generation, slot));
+        slot
+    }
+
+    /// Adds a call to a message.
+    pub fn push_call(&mut self, slot: Slot, call: ToolCall) {
+        let calls = self.places[slot].message.tool_calls.get_or_insert_default();
+        let (id, at) = (call.id.clone(), calls.len());
+        calls.push(call);
+        self.index_call(id, (slot, at));
+    }
+
+    /// Puts another message of the same id into the place of one.
+    pub fn replace(&mut self, slot: Slot, message: Message) {
+        let old = std::mem::replace(&mut self.places[slot].message, message);
+        self.generation += 1;
+        self.called = None;
+        if self.calls_twice {
+            *self = Self::of(self.take());
+            return;
+        }
+        for call in old.tool_calls.into_iter().flatten() {
+            self.calls.remove(&call.id);
+        }
+    }
+
+    fn add(&mut self, message: Message, order: u64, next: Option<Slot>) -> Slot {
+        self.places.push(Place { message, next, order, results: None });
+        self.places.len() - 1
+    }
+
+    /// A number between two neighbours; `None` if there is none.
+    fn between(&self, before: Slot, next: Slot) -> Option<u64> {
+        let (low, high) = (self.places[before].order, self.places[next].order);
+        let step = (high.saturating_sub(low) / 2).min(BETWEEN);
+        (step > 0).then_some(low + step)
+    }
+
+    fn number(&mut self) {
+        let (mut next, mut order) = (self.first, 0u64);
+        while let Some(slot) = next {
+            self.places[slot].order = order;
+            order = order.saturating_add(APPENDED);
+            next = self.places[slot].next;
+        }
+    }
+
+    fn index(&mut self, slot: Slot) {
+        let id = self.places[slot].message.id.clone();
+        let places = &self.places;
+        let first = self.by_id.entry(id).or_insert(slot);
+        if places[slot].order < places[*first].order {
+            *first = slot;
+            self.found = None;
+        }
+        let calls = self.places[slot].message.tool_calls.as_deref().unwrap_or_default();
+        for (at, id) in calls.iter().map(|call| call.id.clone()).enumerate().collect::<Vec<_>>() {
+            self.index_call(id, (slot, at));
+        }
+    }
+
+    fn index_call(&mut self, id: Box<str>, called: (Slot, usize)) {
+        // Messages with calls come at the end, so the first one met is the first in order.
+        let known = *self.calls.entry(id).or_insert(called);
+        self.calls_twice |= known != called;
+    }
+}
+
+/// Messages in order.
+#[derive(Debug)]
+pub(super) struct Iter<'a> {
+    list: &'a List,
+    next: Option<Slot>,
+    left: usize,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a Message;
+    fn next(&mut self) -> Option<&'a Message> {
+        let place = &self.list.places[self.next?];
+        (self.next, self.left) = (place.next, self.left - 1);
+        Some(&place.message)
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::projection::conversation::message::Content;
+
+    fn ids(list: &List) -> Vec<&str> {
+        list.iter().map(Message::id).collect()
+    }
+
+    #[test]
+    fn results_follow_their_call_in_order_and_the_first_of_an_id_is_found() {
+        let message = |id: &str, role: &str| Message::new(id, role, Content::Absent);
+        let mut list = List::of([message("a", "assistant"), message("x", "user"), message("b", "user")]);
+        assert_eq!(list.find("x"), Some(1));
+        let mut want = vec!["a".to_owned()];
+        for number in 0..20_000 {
+            let id = if number == 7_000 { "x".to_owned() } else { format!("t{number}") };
+            list.push_result(0, message(&id, "tool"));
+            want.push(id);
+        }
+        want.extend(["x".to_owned(), "b".to_owned()]);
+        assert_eq!(ids(&list), want);
+        assert_eq!(list.iter().len(), want.len());
+        assert_eq!(list.find("x").map(|slot| list.get(slot).role()), Some("tool"));
+        let taken: Vec<_> = list.clone().take().into_iter().map(|message| message.id.to_string()).collect();
+        assert_eq!(taken, want);
+    }
+
+    #[test]
+    fn a_call_in_a_replaced_message_is_gone() {
+        let mut list = List::of([Message::new("a", "assistant", Content::Absent)]);
+        list.push_call(0, ToolCall::new("c", "f".to_owned()));
+        let other = list.push(Message::new("b", "assistant", Content::Absent));
+        list.push_call(other, ToolCall::new("c", "g".to_owned()));
+        assert_eq!(list.find_call("c"), Some((0, 0)));
+        list.replace(0, Message::new("a", "activity", Content::Absent));
+        assert_eq!(list.find_call("c"), Some((1, 0)));
+        list.replace(1, Message::new("b", "activity", Content::Absent));
+        assert_eq!(list.find_call("c"), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! One message of a conversation, and reading those that arrive whole.
+
+use serde::{Serialize, Serializer, ser::Error};
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{
+    event::{elements, members},
+    text::{self, Text, Wtf8, write_string},
+};
+
+/// One message. `Serialize` gives the AG-UI JSON object; properties that Threadline does not know are kept.
+#[derive(Debug, Clone)]
+pub struct Message {
+    pub(super) id: Box<str>,
+    pub(super) role: Box<str>,
+    pub(super) content: Content,
+    pub(super) tool_calls: Option<Vec<ToolCall>>,
+    /// Every other member.
+    pub(super) rest: Map<String, Value>,
+}
+
+/// What a message says.
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    /// Nothing yet: no such member.
+    Absent,
+    /// A text, which deltas append to.
+    Text(Text),
+    /// Parts, or an activity's object.
+    Json(Value),
+}
+
+/// A call that an assistant message made.
+#[derive(Debug, Clone)]
+pub(super) struct ToolCall {
+    pub id: Box<str>,
+    pub name: String,
+    pub arguments: Text,
+    /// Every other member of the call.
+    pub rest: Map<String, Value>,
+    /// Every other member of its `function`.
+    pub function: Map<String, Value>,
+}
+
+impl Message {
+    /// Its id. Meant to be unique in a conversation; where it is not, events that name it mean the first.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// `developer`, `system`, `assistant`, `user`, `tool`, `activity`, `reasoning`, or one of a later protocol.
+    pub fn role(&self) -> &str {
+        &self.role
+    }
+
+    /// Appends the JSON object, on one line.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"id\":");
+        write_string(&self.id, out);
+        out.extend_from_slice(b",\"role\":");
+        write_string(&self.role, out);
+        match &self.content {
+            Content::Absent => {}
+            Content::Text(text) => {
+                out.extend_from_slice(b",\"content\":");
+                text.write_json(out);
+            }
+            Content::Json(value) => {
+                out.extend_from_slice(b",\"content\":");
+                write_value(value, out);
+            }
+        }
+        if let Some(calls) = &self.tool_calls {
+            out.extend_from_slice(b",\"toolCalls\":[");
+            for (at, call) in calls.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                call.write_json(out);
+            }
+            out.push(b']');
+        }
+        write_members(&self.rest, out);
+        out.push(b'}');
+    }
+
+    pub(super) fn new(id: &str, role: &str, content: Content) -> Self {
+        Self { id: id.into(), role: role.into(), content, tool_calls: None, rest: Map::new() }
+    }
+
+    /// A message that came whole; `None` if it has no `id` or no `role` that is a string. The schemas of AG-UI 1.0
+    /// allow no `null` where a member may be absent, yet some producers write it: it reads as absent. Of tool calls
+    /// only those with an id, a name and arguments are kept.
+    pub(super) fn read(object: &str) -> Option<Self> {
+        let (mut id, mut role) = (None, None);
+        let mut message = Self::new("", "", Content::Absent);
+        let mut calls = None;
+        for (name, token) in members(object)?.0 {
+            match &*name {
+                "id" => id = Some(Wtf8::of(token)?.into_string()),
+                "role" => role = Some(Wtf8::of(token)?.into_string()),
+                "content" => message.content = Content::read(token)?,
+                "toolCalls" => calls = Some(token),
+                "subagentRunId" if token == "null" => {}
+                _ => {
+                    message.rest.insert(name.into_owned(), text::value(token)?);
+                }
+            }
+        }
+        (message.id, message.role) = (id?.into(), role?.into());
+        match calls {
+            None | Some("null") => {}
+            Some(calls) if &*message.role == "assistant" => {
+                let calls = elements(calls).unwrap_or_default();
+                message.tool_calls = Some(calls.into_iter().filter_map(ToolCall::read).collect());
+            }
+            Some(calls) => {
+                message.rest.insert("toolCalls".to_owned(), text::value(calls)?);
+            }
+        }
+        Some(message)
+    }
+
+    /// Folds an event's metadata in, key by key; the last write wins. Says whether there was any.
+    pub(super) fn merge_metadata(&mut self, metadata: Option<Map<String, Value>>) {
+        merge_metadata(&mut self.rest, metadata);
+    }
+
+    pub(super) fn set(&mut self, member: &str, value: impl Into<Value>) {
+        self.rest.insert(member.to_owned(), value.into());
+    }
+
+    /// Appends to its text. What is not a text is replaced by one, as the client does.
+    pub(super) fn push_text(&mut self, delta: &Wtf8<'_>) {
+        if !matches!(self.content, Content::Text(_)) {
+            self.content = Content::Text(Text::default());
+        }
+        if let Content::Text(text) = &mut self.content {
+            text.push(delta);
+        }
+    }
+
+    pub(super) fn member(&self, name: &str) -> Option<&str> {
+        self.rest.get(name).and_then(Value::as_str)
+    }
+}
+
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut json = Vec::new();
+        self.write_json(&mut json);
+        let json = String::from_utf8(json).map_err(S::Error::custom)?;
+        RawValue::from_string(json).map_err(S::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl Content {
+    pub fn read(token: &str) -> Option<Self> {
+        Some(match Wtf8::of(token) {
+            Some(text) => Self::Text(text.into()),
+            None if token == "null" => Self::Absent,
+            None => Self::Json(text::value(token)?),
+        })
+    }
+}
+
+impl ToolCall {
+    pub fn new(id: &str, name: String) -> Self {
+        let rest = Map::from_iter([("type".to_owned(), Value::from("function"))]);
+        Self { id: id.into(), name, arguments: Text::default(), rest, function: Map::new() }
+    }
+
+    fn read(object: &str) -> Option<Self> {
+        let (mut id, mut called) = (None, None);
+        let mut call = Self { rest: Map::new(), ..Self::new("", String::new()) };
+        for (name, token) in members(object)?.0 {
+            match &*name {
+                "id" => id = Some(Wtf8::of(token)?.into_string()),
+                "function" => called = Some(token),
+                _ => {
+                    call.rest.insert(name.into_owned(), text::value(token)?);
+                }
+            }
+        }
+        let (mut name, mut arguments) = (None, None);
+        for (member, token) in members(called?)?.0 {
+            match &*member {
+                "name" => name = Some(Wtf8::of(token)?.into_string()),
+                "arguments" => arguments = Some(Wtf8::of(token)?.into()),
+                _ => {
+                    call.function.insert(member.into_owned(), text::value(token)?);
+                }
+            }
+        }
+        (call.id, call.name, call.arguments) = (id?.into(), name?, arguments?);
+        Some(call)
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"id\":");
+        write_string(&self.id, out);
+        out.extend_from_slice(b",\"function\":{\"name\":");
+        write_string(&self.name, out);
+        out.extend_from_slice(b",\"arguments\":");
+        self.arguments.write_json(out);
+        write_members(&self.function, out);
+        out.push(b'}');
+        write_members(&self.rest, out);
+        out.push(b'}');
+    }
+}
+
+pub(super) fn merge_metadata(rest: &mut Map<String, Value>, metadata: Option<Map<String, Value>>) {
+    let Some(metadata) = metadata else { return };
+    match rest.get_mut("metadata") {
+        Some(Value::Object(known)) => known.extend(metadata),
+        _ => {
+            rest.insert("metadata".to_owned(), metadata.into());
+        }
+    }
+}
+
+pub(super) fn write_value(value: &Value, out: &mut Vec<u8>) {
+    // Writing a value into memory cannot fail.
+    let written = serde_json::to_writer(&mut *out, value);
+    debug_assert!(written.is_ok(), "a value can be written");
+}
+
+fn write_members(members: &Map<String, Value>, out: &mut Vec<u8>) {
+    for (name, value) in members {
+        out.push(b',');
+        write_string(name, out);
+        out.push(b':');
+        write_value(value, out);
+    }
+}
