@@ -5,9 +5,10 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::net::TcpListener;
 
 use crate::{
-    api::{ApiState, native},
+    agents::Agents,
+    api::{ApiState, front},
     auth::Auth,
-    domain::Clock,
+    domain::{Clock, agent::Agent},
     server::{self, Patience},
     service::Service,
     store::{
@@ -25,6 +26,8 @@ pub struct ServeConfig {
     pub data: PathBuf,
     /// The key of the project `default`; without it the server runs in development mode.
     pub api_key: Option<String>,
+    /// The agents of the configuration.
+    pub agents: Vec<Agent>,
 }
 
 /// Why the server cannot start.
@@ -42,6 +45,9 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// No connection to an agent could ever be made.
+    #[error("agents cannot be reached from this machine: {0}")]
+    Http(#[from] reqwest::Error),
 }
 
 /// A server that is listening and has opened its store, but does not serve yet.
@@ -63,15 +69,22 @@ impl App {
             TcpListener::bind(config.listen).await.map_err(|error| StartError::Bind(config.listen, error))?;
         let clock = Clock::system();
         let store = Arc::new(SqliteStore::open(&config.data, clock.clone()).await?);
-        let mut app = Self::over(listener, store.clone(), clock, auth);
+        let mut app = Self::over(listener, store.clone(), clock, auth, config.agents)?;
         app.store = Some(store);
         Ok(app)
     }
 
     /// A server over a store that the caller owns. `clock` must be the store's.
-    pub fn over(listener: TcpListener, store: DynStore, clock: Clock, auth: Auth) -> Self {
-        let state = ApiState::new(Service::start(store, clock), auth);
-        Self { listener, store: None, state, patience: Patience::default() }
+    pub fn over(
+        listener: TcpListener,
+        store: DynStore,
+        clock: Clock,
+        auth: Auth,
+        agents: Vec<Agent>,
+    ) -> Result<Self, StartError> {
+        let service = Service::start(store, clock);
+        let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
+        Ok(Self { listener, store: None, state, patience: Patience::default() })
     }
 
     /// Other time-outs than the usual ones.
@@ -101,8 +114,9 @@ impl App {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
         let Self { listener, store, state, patience } = self;
         let service = state.service.clone();
+        let agents = state.agents.clone();
         let connections = state.connections.clone();
-        let serving = server::serve(listener, native::router(state), connections, service.draining(), patience);
+        let serving = server::serve(listener, front::router(state), connections, service.draining(), patience);
         let failed = service.failed();
         let ending = async {
             tokio::select! {
@@ -113,6 +127,8 @@ impl App {
             service.drain();
         };
         tokio::join!(serving, ending);
+        // What is still running could go on for long: it is ended, and says so in its log.
+        agents.stop().await;
         service.stop().await;
         if let Some(store) = store {
             store.close().await;

@@ -21,6 +21,7 @@ pub mod auth;
 pub mod bench;
 pub mod cli;
 pub mod client;
+pub mod config;
 pub mod domain;
 mod lingering;
 pub mod projection;

@@ -4,10 +4,12 @@ use std::{io::Write, net::SocketAddr, process::ExitCode};
 
 use clap::Parser;
 use threadline::{
-    api::native,
+    agents::DEMO,
+    api::front,
     app::{App, ServeConfig},
     bench,
     cli::{self, API_KEY_VARIABLE, Cli, Command, ListenAddress, ServeArgs},
+    config,
     domain::limits::MAX_CONNECTIONS,
     telemetry,
 };
@@ -31,7 +33,7 @@ async fn main() -> ExitCode {
             }
         },
         Command::Openapi => {
-            println!("{}", native::openapi_text());
+            println!("{}", front::openapi_text());
             ExitCode::SUCCESS
         }
     }
@@ -63,7 +65,10 @@ async fn serve(args: ServeArgs) -> ExitCode {
 
 async fn start(args: ServeArgs) -> Result<App, Box<dyn std::error::Error>> {
     let api_key = std::env::var(API_KEY_VARIABLE).ok().map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
-    let config = ServeConfig { listen: resolve(&args.listen).await?, data: args.data.clone(), api_key };
+    let agents = config::agents(args.config.as_ref(), &args.agents)?;
+    let names = agents.iter().map(|agent| agent.id.to_string());
+    let names: Vec<_> = names.chain([DEMO.to_owned()]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+    let config = ServeConfig { listen: resolve(&args.listen).await?, data: args.data.clone(), api_key, agents };
     let app = App::start(config).await?;
     let mode = if app.is_development() {
         "development: no API key is set, so everybody on this machine is let in (set THREADLINE_API_KEY to change that)"
@@ -74,9 +79,10 @@ async fn start(args: ServeArgs) -> Result<App, Box<dyn std::error::Error>> {
     // Whoever started us may have stopped reading; that is no reason not to serve.
     let _ = writeln!(
         std::io::stdout(),
-        "Threadline {} is listening on {url}\n  data  {}\n  mode  {mode}\n  stop  Ctrl-C",
+        "Threadline {} is listening on {url}\n  data    {}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
         env!("CARGO_PKG_VERSION"),
         args.data.display(),
+        names.join(", "),
     );
     Ok(app)
 }

@@ -1,8 +1,12 @@
-//! Running agents: each kind is a source of AG-UI events.
+//! Running agents: each kind is a source of AG-UI events, and one driver appends what they say.
 
 pub mod agui;
+pub mod definition;
+pub mod demo;
+mod drive;
 mod events;
 pub mod http;
+pub mod input;
 pub mod openai;
 mod reading;
 pub mod source;
@@ -10,3 +14,294 @@ mod sse;
 
 #[cfg(test)]
 mod tests;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use definition::Definition;
+pub use input::ClientInput;
+
+use crate::{
+    domain::{
+        AgentId, EventError, Principal, RunId, ThreadId,
+        agent::{Agent, AgentKind},
+        limits::{MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS},
+    },
+    projection::conversation::Conversation,
+    service::{NewRun, Projected, Service, ServiceError, StartedRun},
+};
+use drive::Drive;
+use input::Prepared;
+use source::EventStream;
+
+/// The built-in agent, which is always there.
+pub const DEMO: &str = "demo";
+/// Time between two words of the demo: slow enough to be seen.
+const DEMO_PACE: Duration = Duration::from_millis(25);
+
+/// Everything that can be answered instead of a run or an agent.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AgentError {
+    /// There is no agent of this name.
+    #[error("there is no agent {0}")]
+    NotFound(AgentId),
+    /// What the client sent for the agent makes no sense.
+    #[error("the input: {0}")]
+    InvalidInput(String),
+    /// What was written down is no agent.
+    #[error("the agent: {0}")]
+    InvalidAgent(String),
+    /// The agent is built in or stands in the configuration, and cannot be changed over the API.
+    #[error("the agent {0} is part of the server's configuration")]
+    Configured(AgentId),
+    /// Too many runs at once.
+    #[error("this server has {MAX_AGENT_RUNS} runs of agents under way")]
+    Busy,
+    /// The use case behind it failed.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
+impl From<EventError> for AgentError {
+    fn from(error: EventError) -> Self {
+        Self::Service(error.into())
+    }
+}
+
+/// Where an agent was written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// It is part of the program.
+    BuiltIn,
+    /// The configuration.
+    Configuration,
+    /// The API.
+    Api,
+}
+
+/// A run that an agent is to do.
+#[derive(Debug, Default)]
+pub struct AgentRun {
+    /// The run's id; made up if absent.
+    pub id: Option<RunId>,
+    /// How long the run may be silent.
+    pub lease: Option<Duration>,
+    /// What the client sent.
+    pub input: ClientInput,
+}
+
+/// The use cases of agents, over one service. Cheap to clone.
+#[derive(Clone)]
+pub struct Agents {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    service: Service,
+    configured: BTreeMap<AgentId, Agent>,
+    http: reqwest::Client,
+    places: Arc<Semaphore>,
+    tasks: TaskTracker,
+    leaving: CancellationToken,
+}
+
+impl Agents {
+    /// With the agents of the configuration, which every project has. An error if the machine's TLS cannot be used.
+    pub fn new(service: Service, configured: Vec<Agent>) -> Result<Self, reqwest::Error> {
+        let configured = configured.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
+        let shared = Shared {
+            service,
+            configured,
+            http: http::client()?,
+            places: Arc::new(Semaphore::new(MAX_AGENT_RUNS)),
+            tasks: TaskTracker::new(),
+            leaving: CancellationToken::new(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// All agents that this principal can use, by name.
+    pub async fn list(&self, principal: &Principal) -> Result<Vec<(Agent, Origin)>, AgentError> {
+        let mut all = BTreeMap::new();
+        for (id, definition) in self.shared.service.agents.list(principal).await? {
+            match read(&id, &definition) {
+                Ok(agent) => drop(all.insert(id, (agent, Origin::Api))),
+                Err(error) => tracing::warn!(%error, agent = %id, "a stored agent cannot be read"),
+            }
+        }
+        if let Some(demo) = demo() {
+            all.insert(demo.id.clone(), (demo, Origin::BuiltIn));
+        }
+        // The configuration is the operator's word, and stands above the others.
+        for agent in self.shared.configured.values() {
+            all.insert(agent.id.clone(), (agent.clone(), Origin::Configuration));
+        }
+        Ok(all.into_values().collect())
+    }
+
+    /// The agent of this name.
+    pub async fn get(&self, principal: &Principal, id: &AgentId) -> Result<(Agent, Origin), AgentError> {
+        if let Some(agent) = self.shared.configured.get(id) {
+            return Ok((agent.clone(), Origin::Configuration));
+        }
+        if let Some(demo) = demo().filter(|demo| demo.id == *id) {
+            return Ok((demo, Origin::BuiltIn));
+        }
+        let found = self.list(principal).await?.into_iter().find(|(agent, _)| agent.id == *id);
+        found.ok_or_else(|| AgentError::NotFound(id.clone()))
+    }
+
+    /// Makes an agent, or replaces it.
+    pub async fn put(
+        &self,
+        principal: &Principal,
+        id: &AgentId,
+        definition: Definition,
+    ) -> Result<(Agent, Origin), AgentError> {
+        self.refuse_fixed(id)?;
+        if definition.api_key_env.is_some() {
+            return Err(AgentError::InvalidAgent("apiKeyEnv is for the configuration file; send apiKey".into()));
+        }
+        let text = serde_json::to_string(&definition).map_err(|error| AgentError::InvalidAgent(error.to_string()))?;
+        if text.len() > MAX_AGENT_BYTES {
+            return Err(AgentError::InvalidAgent(format!("its definition has at most {MAX_AGENT_BYTES} bytes")));
+        }
+        let agent = definition.into_agent(id.clone(), |_| None).map_err(AgentError::InvalidAgent)?;
+        let others = self.shared.service.agents.list(principal).await?;
+        if others.len() >= MAX_AGENTS && others.iter().all(|(other, _)| other != id) {
+            return Err(AgentError::InvalidAgent(format!("a project has at most {MAX_AGENTS} agents")));
+        }
+        self.shared.service.agents.put(principal, id, &text).await?;
+        Ok((agent, Origin::Api))
+    }
+
+    /// Forgets an agent. Its runs under way go on.
+    pub async fn delete(&self, principal: &Principal, id: &AgentId) -> Result<(), AgentError> {
+        self.refuse_fixed(id)?;
+        let there = self.shared.service.agents.delete(principal, id).await?;
+        if there { Ok(()) } else { Err(AgentError::NotFound(id.clone())) }
+    }
+
+    fn refuse_fixed(&self, id: &AgentId) -> Result<(), AgentError> {
+        let fixed = self.shared.configured.contains_key(id) || id.as_str() == DEMO;
+        if fixed { Err(AgentError::Configured(id.clone())) } else { Ok(()) }
+    }
+
+    /// Starts a run and has the agent do it: whoever asked may go away. Answered once the run and the new messages are
+    /// durable. The same run id again is the same run, which is not done twice.
+    pub async fn run(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        agent: &Agent,
+        request: AgentRun,
+    ) -> Result<StartedRun, AgentError> {
+        let service = &self.shared.service;
+        let id = request.id.unwrap_or_else(RunId::generate);
+        let before = service.projections.at(principal, thread, None, None).await?;
+        let prepared = input::prepare(thread, &id, request.input, &before.conversation)?;
+        let place = self.shared.places.clone().try_acquire_owned().map_err(|_| AgentError::Busy)?;
+        let new = NewRun { id: Some(id), agent: Some(agent.id.clone()), lease: request.lease };
+        let started = service.runs.start_with(principal, thread, new, &prepared.first).await?;
+        if started.created {
+            let work = Work {
+                agents: self.clone(),
+                principal: principal.clone(),
+                thread: thread.clone(),
+                agent: agent.clone(),
+                started: started.clone(),
+                place,
+            };
+            self.shared.tasks.spawn(work.run(before, prepared));
+        }
+        Ok(started)
+    }
+
+    /// Ends what is under way: runs of agents cannot be handed to another node.
+    pub async fn stop(&self) {
+        self.shared.leaving.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+
+    fn source(&self, agent: &Agent, input: &source::RunInput) -> EventStream {
+        let http = &self.shared.http;
+        match &agent.kind {
+            AgentKind::AgUi { url, headers } => agui::run(http, url, headers, input, agent.idle_timeout),
+            AgentKind::OpenAi { base_url, model, api_key, instructions } => {
+                openai::run(http, base_url, model, api_key.as_ref(), instructions.as_deref(), input, agent.idle_timeout)
+            }
+            AgentKind::Demo => demo::run(input, DEMO_PACE),
+        }
+    }
+}
+
+fn read(id: &AgentId, definition: &str) -> Result<Agent, String> {
+    let definition: Definition = serde_json::from_str(definition).map_err(|error| error.to_string())?;
+    definition.into_agent(id.clone(), |_| None)
+}
+
+fn demo() -> Option<Agent> {
+    let definition = Definition { kind: definition::Kind::Demo, ..Definition::default() };
+    definition.into_agent(AgentId::new(DEMO).ok()?, |_| None).ok()
+}
+
+/// A run that was started, on its way to its agent.
+struct Work {
+    agents: Agents,
+    principal: Principal,
+    thread: ThreadId,
+    agent: Agent,
+    started: StartedRun,
+    /// Given back with the end of the run.
+    #[allow(dead_code)]
+    place: OwnedSemaphorePermit,
+}
+
+impl Work {
+    async fn run(self, before: Projected, prepared: Prepared) {
+        let service = &self.agents.shared.service;
+        let (thread, run) = (&self.thread, &self.started.run);
+        let result = async {
+            let conversation = self.conversation(before).await?;
+            let input = prepared.complete(thread, &run.id, &conversation);
+            let (topic, fence) = service.events.watch_run(&self.principal, thread, &run.id).await?;
+            Ok::<_, ServiceError>((input, topic, fence))
+        };
+        match result.await {
+            Ok((input, topic, fence)) => {
+                let stream = self.agents.source(&self.agent, &input);
+                drop(input);
+                let drive = Drive {
+                    runs: service.runs.clone(),
+                    principal: self.principal.clone(),
+                    thread: thread.clone(),
+                    run: run.id.clone(),
+                    fence,
+                    next: run.producer_seq + 1,
+                    leaving: self.agents.shared.leaving.clone(),
+                };
+                drive.run(stream, topic).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, thread = %thread, run = %run.id, "a run could not be handed to its agent");
+                let message = "The conversation could not be read.".to_owned();
+                let code = "agent-not-started".to_owned();
+                // Should this fail as well, the run's lease runs out.
+                let _ = service.runs.fail(&self.principal, thread, &run.id, Some(code), Some(message)).await;
+            }
+        }
+    }
+
+    /// The conversation before the run: what was read before the start, unless something came in between.
+    async fn conversation(&self, before: Projected) -> Result<Conversation, ServiceError> {
+        let StartedRun { cursor, epoch, .. } = &self.started;
+        if before.epoch == *epoch && before.seq == *cursor {
+            return Ok(before.conversation);
+        }
+        let projections = &self.agents.shared.service.projections;
+        Ok(projections.at(&self.principal, &self.thread, Some(*cursor), Some(*epoch)).await?.conversation)
+    }
+}

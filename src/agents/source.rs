@@ -32,6 +32,8 @@ pub struct RunInput {
     pub forwarded_props: String,
     /// A JSON array of answers to interrupts.
     pub resume: Option<String>,
+    /// Members that AG-UI does not name (yet).
+    pub rest: serde_json::Map<String, serde_json::Value>,
 }
 
 impl RunInput {
@@ -56,6 +58,9 @@ impl RunInput {
         member("forwardedProps", &self.forwarded_props);
         if let Some(resume) = &self.resume {
             member("resume", resume);
+        }
+        for (name, value) in &self.rest {
+            json.push_str(&format!(",{}:{value}", text(name)));
         }
         json.push('}');
         json

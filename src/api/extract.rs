@@ -10,7 +10,7 @@ use super::{ApiState, body, problem::Problem};
 use crate::{
     auth::AuthError,
     domain::{
-        IdError, Principal, RunId, ThreadId, json,
+        AgentId, IdError, Principal, RunId, ThreadId, json,
         limits::{MAX_JSON_DEPTH, MAX_REQUEST_BYTES},
     },
 };
@@ -101,6 +101,18 @@ pub struct InThread(pub ThreadId);
 /// The thread and the run named in the path.
 #[derive(Debug)]
 pub struct InRun(pub ThreadId, pub RunId);
+
+/// The agent named in the path.
+#[derive(Debug)]
+pub struct InAgent(pub AgentId);
+
+impl FromRequestParts<ApiState> for InAgent {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+        path(parts, state).await.map(Self)
+    }
+}
 
 /// A text in the path that is no id.
 #[derive(Debug)]

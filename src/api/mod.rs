@@ -1,17 +1,21 @@
 //! The front doors. Each one translates between its wire and the service, and holds no truth of its own.
 
+pub mod agui;
 pub mod body;
 pub mod doors;
 pub mod extract;
+pub mod front;
 pub mod guard;
 pub mod native;
 pub mod problem;
+pub mod sse;
 
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    agents::Agents,
     auth::Auth,
     domain::limits::{BODY_IDLE_TIMEOUT, HEARTBEAT_INTERVAL},
     service::Service,
@@ -22,6 +26,8 @@ use crate::{
 pub struct ApiState {
     /// The use cases.
     pub service: Service,
+    /// The agents that runs can be handed to.
+    pub agents: Agents,
     /// Who is let in.
     pub auth: Arc<Auth>,
     /// Cancelled once the node is shutting down.
@@ -34,12 +40,21 @@ pub struct ApiState {
     pub body_silence: Duration,
 }
 
+/// Carries something through to its end even if whoever asked for it goes away in the middle.
+async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, problem::Problem> {
+    tokio::spawn(work).await.map_err(|error| {
+        tracing::error!(%error, "a request failed inside");
+        problem::Problem::new(problem::ProblemType::Internal, "the server's log says more")
+    })
+}
+
 impl ApiState {
     /// Doors over this service.
-    pub fn new(service: Service, auth: Auth) -> Self {
+    pub fn new(service: Service, agents: Agents, auth: Auth) -> Self {
         Self {
             draining: service.draining(),
             service,
+            agents,
             auth: Arc::new(auth),
             connections: TaskTracker::new(),
             heartbeat: HEARTBEAT_INTERVAL,

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::native::view::RunView;
 use crate::{
+    agents::AgentError,
     auth::AuthError,
     domain::{
         EventErrorKind,
@@ -106,6 +107,21 @@ problem_types! {
     /// A page of another site asks.
     ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "This origin is not let in", false,
         "Without API keys only pages and programs of this machine are served. Set THREADLINE_API_KEY to serve others.";
+    /// Only for the project itself.
+    Forbidden = "forbidden", FORBIDDEN, "This is not for end users", false,
+        "Use the project's API key without the header Threadline-User.";
+    /// No such agent.
+    AgentNotFound = "agent-not-found", NOT_FOUND, "There is no such agent", false,
+        "See GET /v1/agents; agents come from the configuration file, --agent NAME=URL, or PUT /v1/agents/{agentId}.";
+    /// What was sent is no agent.
+    InvalidAgent = "invalid-agent", UNPROCESSABLE_ENTITY, "This is no agent", false,
+        "Mend what `detail` says and send it again.";
+    /// The agent cannot be changed over the API.
+    AgentConfigured = "agent-configured", CONFLICT, "The agent is part of the server's configuration", false,
+        "Choose another name, or change the configuration and restart the server.";
+    /// Too much at once.
+    RateLimited = "rate-limited", TOO_MANY_REQUESTS, "Too much at once", true,
+        "Wait as long as Retry-After says, then send the same request again.";
     /// No such route.
     NotFound = "not-found", NOT_FOUND, "There is nothing here", false,
         "See GET /v1/openapi.json for the routes.";
@@ -267,6 +283,21 @@ impl From<ServiceError> for Problem {
                 tracing::error!(reason, "the store holds something impossible");
                 Self::new(Type::Internal, "the server's log says more")
             }
+        }
+    }
+}
+
+impl From<AgentError> for Problem {
+    fn from(error: AgentError) -> Self {
+        use ProblemType as Type;
+        let detail = error.to_string();
+        match error {
+            AgentError::NotFound(_) => Self::new(Type::AgentNotFound, detail),
+            AgentError::InvalidInput(_) => Self::invalid(detail),
+            AgentError::InvalidAgent(_) => Self::new(Type::InvalidAgent, detail),
+            AgentError::Configured(_) => Self::new(Type::AgentConfigured, detail),
+            AgentError::Busy => Self::new(Type::RateLimited, detail).retry_after(1_000),
+            AgentError::Service(error) => error.into(),
         }
     }
 }

@@ -159,7 +159,7 @@ pub async fn run(args: BenchArgs) -> Result<(), BenchError> {
 /// The server that is measured: as `threadline serve` runs it.
 async fn serve(data: PathBuf) -> Result<(), BenchError> {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    let app = App::start(ServeConfig { listen, data, api_key: None }).await?;
+    let app = App::start(ServeConfig { listen, data, api_key: None, agents: Vec::new() }).await?;
     process::announce(&[app.local_addr().map_err(BenchError::Connection)?]);
     app.run(process::released()).await;
     Ok(())

@@ -47,6 +47,7 @@ Environment:
   THREADLINE_USER     The user to act as
   THREADLINE_LISTEN   Where `serve` listens
   THREADLINE_DATA     Where `serve` keeps its data
+  THREADLINE_CONFIG   The configuration file of `serve`
   THREADLINE_LOG      What `serve` logs: error, warn, info (default), debug; THREADLINE_LOG_FORMAT=json for machines
 
 Exit codes: 0 done, 1 error, 2 wrong usage";
@@ -107,6 +108,7 @@ pub enum Command {
 Examples:
   threadline serve
   threadline serve --listen 127.0.0.1:8080 --data /var/lib/threadline
+  threadline serve --agent trips=http://127.0.0.1:8000/
 
 Everything is in the data directory: stop the server and copy it, and you have a backup.
 Stop the server with Ctrl-C or SIGTERM: requests under way are ended first, readers are told to reconnect.")]
@@ -117,6 +119,19 @@ pub struct ServeArgs {
     /// Directory to keep everything in; made if it is not there
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
+    /// Configuration file (TOML): the agents that runs can be handed to
+    #[arg(long, env = "THREADLINE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// An AG-UI endpoint that runs can be handed to; may be given several times
+    #[arg(long = "agent", value_name = "NAME=URL", value_parser = named_agent)]
+    pub agents: Vec<(String, String)>,
+}
+
+fn named_agent(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, url)) if !name.is_empty() && !url.is_empty() => Ok((name.to_owned(), url.to_owned())),
+        _ => Err("write it like trips=http://127.0.0.1:8000/".into()),
+    }
 }
 
 /// `HOST:PORT`, the host being a name or an address. Names are resolved when the server starts.

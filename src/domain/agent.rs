@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use super::AgentId;
 
 /// A named agent of a project.
@@ -43,7 +45,8 @@ pub enum AgentKind {
 }
 
 /// What becomes of a run whose requester goes away while it waits for the run's events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnDisconnect {
     /// The run goes on; its events are in the log.
     #[default]

@@ -78,6 +78,13 @@ pub const COMMIT_MAX_REQUESTS: usize = 1_024;
 /// Most bytes merged into one commit (a single larger batch still passes).
 pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 
+/// Events of a long run after which a snapshot of its thread's projections may be due.
+pub const SNAPSHOT_EVENTS: u64 = 4_096;
+/// Fewest bytes of new events that are worth a snapshot …
+pub const SNAPSHOT_MIN_BYTES: u64 = 64 * 1_024;
+/// … and the share of the old snapshot's size that they must reach: one in this many.
+pub const SNAPSHOT_SHARE: u64 = 2;
+
 /// Fewest events in a sealed segment.
 pub const SEGMENT_MIN_EVENTS: u64 = 256;
 /// Bytes of events in one log row and one delivery; a larger append is cut at events into several, so that readers
@@ -156,6 +163,21 @@ pub const SOCKET_WRITE_BUFFER: usize = 64 * 1_024;
 pub const FRAME_TARGET_BYTES: usize = 64 * 1_024;
 /// A socket that sends nothing at all (not even a pong) for this long is closed.
 pub const SOCKET_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Longest silence of an agent when its definition names none.
+pub const AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest silence that a definition can allow an agent.
+pub const MAX_AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
+/// Bytes of an agent's events that wait for the disk; beyond it the agent's connection is read no further.
+pub const AGENT_BUFFER_BYTES: usize = 1_024 * 1_024;
+/// Time between two tries to store an agent's events while the store is away.
+pub const AGENT_RETRY: Duration = Duration::from_millis(500);
+/// Runs of agents that one node has under way at once.
+pub const MAX_AGENT_RUNS: usize = 4_096;
+/// Agents of a project that were made over the API.
+pub const MAX_AGENTS: usize = 1_000;
+/// Largest definition of an agent, in bytes of JSON.
+pub const MAX_AGENT_BYTES: usize = 64 * 1_024;
 
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.
 pub const MAX_OPEN_PARTS: usize = 1_024;

@@ -2,3 +2,4 @@
 
 pub mod closing;
 pub mod conversation;
+pub mod spacing;

@@ -11,6 +11,7 @@ use super::{
     feed_writer::FeedWriter,
     heartbeats::Heartbeats,
     sealer::Sealer,
+    snapshots::Snapshots,
 };
 use crate::{
     domain::{Clock, LogSlice, ThreadKey},
@@ -32,6 +33,7 @@ pub struct Shared {
     pub(super) heartbeats: Heartbeats,
     pub(super) feed_writer: FeedWriter,
     pub(super) sealer: Sealer,
+    pub(super) snapshots: Snapshots,
     /// Group commits made by this node.
     pub(super) commits: AtomicU64,
     pub(super) draining: CancellationToken,
@@ -89,6 +91,7 @@ impl Context {
         self.hub.commit(head, slice);
         if !slice.0.is_empty() {
             self.sealer.note(thread.key, slice, row_changed);
+            self.snapshots.note(thread.key, slice, row_changed);
         }
         if row_changed {
             self.feed_writer.mark(&thread.project, &thread.user);

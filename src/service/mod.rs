@@ -4,6 +4,7 @@
 //! [`Principal`](crate::domain::Principal). Behind them run the commit loop (`committer`), the feed writer, the
 //! sealer and the reaper.
 
+mod agents;
 mod closing;
 mod committer;
 mod context;
@@ -13,10 +14,12 @@ mod events;
 mod feed;
 mod feed_writer;
 mod heartbeats;
+mod projections;
 mod reaper;
 mod resolve;
 mod runs;
 mod sealer;
+mod snapshots;
 mod stream_run;
 mod threads;
 
@@ -24,10 +27,12 @@ use std::sync::atomic::AtomicU64;
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use agents::AgentDefinitions;
 pub use committer::Receipt;
 pub use error::{ActiveRun, ServiceError};
 pub use events::{Events, EventsPage, PageRequest};
 pub use feed::{Feed, FeedSlice};
+pub use projections::{Projected, Projections};
 pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
 pub use stream_run::StreamedRun;
 pub use threads::{CreateThread, EditThread, ListRequest, Threads};
@@ -46,6 +51,10 @@ pub struct Service {
     pub events: Events,
     /// Reading feeds.
     pub feed: Feed,
+    /// Definitions of agents.
+    pub agents: AgentDefinitions,
+    /// Messages and state.
+    pub projections: Projections,
     context: Context,
 }
 
@@ -55,6 +64,7 @@ impl Service {
         let (committer, appends) = committer::Committer::new();
         let (heartbeats, beats) = heartbeats::Heartbeats::new();
         let (sealer, due) = sealer::Sealer::new();
+        let (snapshots, worth_one) = snapshots::Snapshots::new();
         let context = Context::new(Shared {
             directory: directory::Directory::new(store.clone()),
             store,
@@ -64,6 +74,7 @@ impl Service {
             heartbeats,
             feed_writer: feed_writer::FeedWriter::default(),
             sealer,
+            snapshots,
             commits: AtomicU64::new(0),
             draining: CancellationToken::new(),
             stopping: CancellationToken::new(),
@@ -74,6 +85,7 @@ impl Service {
         context.keep_running("heartbeats::run", heartbeats::run(context.clone(), beats));
         context.keep_running("feed_writer::run", feed_writer::run(context.clone()));
         context.keep_running("sealer::run", sealer::run(context.clone(), due));
+        context.keep_running("snapshots::run", snapshots::run(context.clone(), worth_one));
         context.keep_running("sealer::run_purge", sealer::run_purge(context.clone()));
         context.keep_running("reaper::run", reaper::run(context.clone()));
         context.keep_running("reaper::recheck", reaper::recheck(context.clone()));
@@ -82,6 +94,8 @@ impl Service {
             runs: Runs { context: context.clone() },
             events: Events { context: context.clone() },
             feed: Feed { context: context.clone() },
+            agents: AgentDefinitions { context: context.clone() },
+            projections: Projections { context: context.clone() },
             context,
         }
     }

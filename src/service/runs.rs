@@ -43,6 +43,26 @@ impl NewRun {
     }
 }
 
+/// What a start brings with it.
+#[derive(Debug, Clone, Copy)]
+enum Opening<'a> {
+    /// Nothing.
+    Bare,
+    /// The run's first events; it goes on.
+    First(&'a NewEvents),
+    /// All its events, the last one terminal.
+    Whole(&'a NewEvents),
+}
+
+impl<'a> Opening<'a> {
+    fn events(self) -> Option<&'a NewEvents> {
+        match self {
+            Self::Bare => None,
+            Self::First(events) | Self::Whole(events) => Some(events),
+        }
+    }
+}
+
 /// A started (or appended) run.
 #[derive(Debug, Clone)]
 pub struct StartedRun {
@@ -83,12 +103,34 @@ impl Runs {
         thread: &ThreadId,
         new: NewRun,
     ) -> Result<StartedRun, ServiceError> {
+        self.start_run(principal, thread, new, Opening::Bare).await
+    }
+
+    /// Starts a run with its first events, in one commit: an answer means that they are in the log. The same id again
+    /// is the same run, and brings nothing.
+    pub async fn start_with(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        new: NewRun,
+        first: &NewEvents,
+    ) -> Result<StartedRun, ServiceError> {
+        self.start_run(principal, thread, new, Opening::First(first)).await
+    }
+
+    async fn start_run(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        new: NewRun,
+        opening: Opening<'_>,
+    ) -> Result<StartedRun, ServiceError> {
         self.context.refuse_if_draining()?;
         let id = new.id.clone().unwrap_or_else(RunId::generate);
         let mut lookup = self.context.directory.lookup(principal, thread);
         loop {
             let thread = lookup.next().await?;
-            if let Some(started) = self.begin(&thread, &id, &new, None).await? {
+            if let Some(started) = self.begin(&thread, &id, &new, opening).await? {
                 return Ok(started);
             }
         }
@@ -128,7 +170,7 @@ impl Runs {
         let mut changes = topic.watch();
         loop {
             changes.borrow_and_update();
-            match self.begin(thread, id, new, Some(events)).await {
+            match self.begin(thread, id, new, Opening::Whole(events)).await {
                 Err(ServiceError::RunActive(active)) => {
                     let over =
                         async { while !topic.state().is_over(active.run.fence) && changes.changed().await.is_ok() {} };
@@ -146,7 +188,7 @@ impl Runs {
         thread: &Arc<ThreadRef>,
         id: &RunId,
         new: &NewRun,
-        whole: Option<&NewEvents>,
+        opening: Opening<'_>,
     ) -> Result<Option<StartedRun>, ServiceError> {
         let mut closing = None;
         for _ in 0..START_TRIES {
@@ -156,7 +198,7 @@ impl Runs {
                 agent: new.agent.clone(),
                 lease: new.lease(),
                 closing: closing.take(),
-                events: whole.cloned(),
+                events: opening.events().cloned(),
             };
             match self.context.store.start(start).await? {
                 StartOutcome::Started(committed) => {
@@ -164,7 +206,7 @@ impl Runs {
                     return Ok(Some(started(committed.run, &committed.head, true)));
                 }
                 StartOutcome::Exists(run, head) => {
-                    if let Some(events) = whole {
+                    if let Opening::Whole(events) = opening {
                         self.check_same(thread, &run, events).await?;
                     }
                     return Ok(Some(started(run, &head, false)));

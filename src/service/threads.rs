@@ -95,6 +95,29 @@ impl Threads {
         Ok((thread, created))
     }
 
+    /// The thread of this id, made if there is none: for doors whose clients choose ids and never create.
+    pub async fn ensure(
+        &self,
+        principal: &Principal,
+        id: &ThreadId,
+        agent: Option<&AgentId>,
+    ) -> Result<Thread, ServiceError> {
+        match self.get(principal, id).await {
+            Err(ServiceError::ThreadNotFound) => {}
+            found => return found,
+        }
+        let create = CreateThread { id: Some(id.clone()), agent: agent.cloned(), ..CreateThread::default() };
+        match self.create(principal, create).await {
+            Ok((thread, _)) => Ok(thread),
+            // Somebody was quicker: the same principal, or the id is another's.
+            Err(ServiceError::ThreadExists) => match self.get(principal, id).await {
+                Err(ServiceError::ThreadNotFound) => Err(ServiceError::ThreadExists),
+                found => found,
+            },
+            Err(error) => Err(error),
+        }
+    }
+
     /// A thread as it is now.
     pub async fn get(&self, principal: &Principal, id: &ThreadId) -> Result<Thread, ServiceError> {
         let thread = self.context.store.thread(&principal.project, id).await?;

@@ -20,6 +20,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("timed_io", &[]),
     ("lingering", &[]),
     ("server", &["domain", "lingering", "timed_io"]),
+    ("config", &["agents", "domain"]),
     ("app", &["agents", "api", "auth", "domain", "server", "service", "store"]),
     ("telemetry", &[]),
     ("client", &["domain"]),

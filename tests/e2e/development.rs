@@ -98,6 +98,7 @@ async fn nobody_else_is_served_without_a_key() {
         listen: listen.parse().expect("an address"),
         data: directory.path().to_owned(),
         api_key: api_key.map(str::to_owned),
+        agents: Vec::new(),
     };
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let refused = App::start(config(open, None)).await;

@@ -1,7 +1,7 @@
 //! Key mode: nobody without the key, and nobody sees what is not theirs.
 
 use serde_json::{Value, json};
-use threadline::api::{doors::Access, native};
+use threadline::api::{doors::Access, front};
 use tokio_tungstenite::tungstenite;
 
 use crate::{
@@ -123,11 +123,25 @@ both! {
                     eve.post("/v1/threads", json!({ "userId": "ann" })).await.problem(400, "invalid-request");
                 }
                 ("GET", "/v1/socket") => {}
+                // Every user may know what there is to run, but not where it is.
+                ("GET", "/v1/agents" | "/v1/agents/{agentId}") => {
+                    let answer = eve.get(&route.at("t", "r")).await.ok(200).to_string();
+                    assert!(!answer.contains("url") && !answer.contains("model"), "{answer}");
+                }
+                ("PUT" | "DELETE", "/v1/agents/{agentId}") => {
+                    ask(&eve, &route, "t", "r").await.problem(403, "forbidden");
+                }
+                ("POST", "/agui/{agentId}") => {
+                    let input = json!({ "threadId": "t", "messages": [{ "role": "user", "content": "x" }] });
+                    eve.post("/agui/demo", input.clone()).await.problem(409, "thread-exists");
+                    let start = json!({ "agentId": "demo", "input": input });
+                    eve.post("/v1/threads/t/runs", start).await.problem(404, "thread-not-found");
+                }
                 _ => assert_eq!(route.access, Access::Public, "say here what a stranger may do with {what}"),
             }
         }
         let mut socket = server.socket("eve").await;
-        for entry in native::entries() {
+        for entry in front::entries() {
             let Some(name) = entry.frame else { continue };
             let body = |thread: &str| match name {
                 "subscribe" | "unsubscribe" => json!({ "threadId": thread }),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use threadline::api::{
     doors::{Access, Entry},
-    native,
+    front,
 };
 
 /// A route, and what its description says.
@@ -28,21 +28,25 @@ pub enum Body {
 
 /// A path with these in place of its parameters.
 pub fn fill(path: &str, thread: &str, run: &str) -> String {
-    let path = path.replace("{threadId}", thread).replace("{runId}", run).replace("{slug}", "run-active");
+    let path = path
+        .replace("{threadId}", thread)
+        .replace("{runId}", run)
+        .replace("{slug}", "run-active")
+        .replace("{agentId}", "demo");
     assert!(!path.contains('{'), "a parameter of {path} is unknown here");
     path
 }
 
 /// All routes, the socket's handshake among them.
 pub fn routes() -> Vec<Route> {
-    let document = serde_json::to_value(native::openapi()).expect("a document");
+    let document = serde_json::to_value(front::openapi()).expect("a document");
     let describe = |entry: Entry| {
         let method = entry.method?;
         let description = document["paths"][&entry.path][method.to_lowercase()].clone();
         assert!(description.is_object(), "{method} {} is not described", entry.path);
         Some(Route { method, path: entry.path, access: entry.access, description })
     };
-    let routes: Vec<_> = native::entries().into_iter().filter_map(describe).collect();
+    let routes: Vec<_> = front::entries().into_iter().filter_map(describe).collect();
     assert!(routes.len() >= 19);
     routes
 }
@@ -68,6 +72,12 @@ impl Route {
             (true, true) => Body::Events,
             (true, false) => Body::ObjectOrEvents,
         }
+    }
+
+    /// Whether its body is as large as a batch of events may be: it is one, or the messages for an agent.
+    pub fn takes_events(&self) -> bool {
+        let messages = self.method == "POST" && self.path.starts_with("/agui/");
+        messages || matches!(self.body(), Body::Events | Body::ObjectOrEvents)
     }
 
     /// A body that it understands.

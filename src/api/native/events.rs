@@ -13,15 +13,14 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::{
-    envelope::{self, BatchHead},
-    sse::{self, Followed},
-};
+use super::envelope::{self, BatchHead};
 use crate::{
     api::{
         ApiState,
+        agui::Requester,
         extract::{Caller, InThread, Params},
         problem::{Problem, ProblemDocument, ProblemType},
+        sse::{self, Followed},
     },
     domain::{Epoch, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
     service::PageRequest,
@@ -155,8 +154,15 @@ pub async fn read(
         return Ok(lines(subscription));
     }
     let hello = hello(&thread, &subscription);
-    let followed = EventStream { subscription, until: params.until, done: false };
-    Ok(sse::response(followed, hello, &state))
+    let followed = EventStream { subscription, until: params.until, requester: None, done: false };
+    Ok(sse::response(followed, Some(hello), &state))
+}
+
+/// The events of a run for the one who asked for it.
+pub fn stream(thread: &ThreadId, subscription: Subscription, requester: Requester, state: &ApiState) -> Response {
+    let hello = hello(thread, &subscription);
+    let followed = EventStream { subscription, until: None, requester: Some(requester), done: false };
+    sse::response(followed, Some(hello), state)
 }
 
 fn hello(thread: &ThreadId, subscription: &Subscription) -> String {
@@ -205,6 +211,7 @@ fn lines(subscription: Subscription) -> Response {
 struct EventStream {
     subscription: Subscription,
     until: Option<Until>,
+    requester: Option<Requester>,
     done: bool,
 }
 
@@ -235,6 +242,7 @@ impl Followed for EventStream {
             Delivery::FellBehind(seq) => sse::named("fell_behind", &at(seq)).into(),
             Delivery::Ended(reason) => {
                 self.done = true;
+                self.leave();
                 let ended = json!({ "reason": end_reason(reason), "seq": self.subscription.cursor() });
                 sse::named("ended", &ended).into()
             }
@@ -243,6 +251,25 @@ impl Followed for EventStream {
 
     fn tail(&self) -> u64 {
         self.subscription.tail()
+    }
+
+    fn failed(&mut self, error: StoreError) -> Option<Bytes> {
+        self.leave();
+        Some(sse::failure(error))
+    }
+
+    fn goodbye(&mut self) -> Option<Bytes> {
+        self.leave();
+        Some(sse::farewell())
+    }
+}
+
+impl EventStream {
+    /// The stream ends for a reason of ours.
+    fn leave(&mut self) {
+        if let Some(requester) = &mut self.requester {
+            requester.done();
+        }
     }
 }
 

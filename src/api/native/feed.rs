@@ -13,7 +13,6 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     events::{Form, last_event_id, wait_time},
-    sse::{self, Followed},
     view::FeedEntryView,
 };
 use crate::{
@@ -21,6 +20,7 @@ use crate::{
         ApiState,
         extract::{Caller, Params},
         problem::{Problem, ProblemDocument, ProblemType},
+        sse::{self, Followed},
     },
     domain::{UserId, limits::DEFAULT_PAGE},
     store::StoreError,
@@ -82,7 +82,7 @@ pub async fn read(
         Form::Sse => {
             let subscription = feed.subscribe(&principal, params.user_id, after).await?;
             let hello = sse::named("hello", &json!({ "cursor": after }));
-            Ok(sse::response(FeedStream(subscription), hello, &state))
+            Ok(sse::response(FeedStream(subscription), Some(hello), &state))
         }
         Form::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed has no NDJSON form")),
     }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::api::{
     ApiState,
     extract::InPath,
+    front,
     problem::{Problem, ProblemDocument, ProblemType},
 };
 
@@ -31,7 +32,7 @@ pub async fn health(State(state): State<ApiState>) -> Result<Json<Value>, Proble
 #[utoipa::path(get, path = "/v1/openapi.json", tag = "server", responses(
     (status = 200, description = "An OpenAPI document", body = Value)))]
 pub async fn openapi() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], super::openapi_text()).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], front::openapi_text()).into_response()
 }
 
 /// Explains a type of problem.

@@ -12,29 +12,38 @@ use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::view::{ReceiptView, RunView, StartedView};
+use super::{
+    events::{self, Form},
+    view::{ReceiptView, RunView, StartedView},
+};
 use crate::{
+    agents::{AgentRun, ClientInput},
     api::{
-        ApiState, body,
+        ApiState,
+        agui::Requester,
+        body, detached,
         extract::{Caller, InRun, InThread, Json, Params, parse_json},
         problem::{Problem, ProblemDocument, ProblemType},
     },
     domain::{
-        AgentId, Fence, NewEvents, RunId,
-        limits::{DEFAULT_PAGE, MAX_BATCH_BYTES, MAX_REQUEST_BYTES},
+        AgentId, Fence, NewEvents, Principal, RunId, ThreadId,
+        limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
     },
     service::{NewRun, ServiceError, StartedRun},
 };
 
 /// What a body holds, by its `Content-Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
+pub enum Content {
+    /// JSON.
     Json,
+    /// One JSON document a line.
     Ndjson,
 }
 
 impl Content {
-    fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+    /// By the header; JSON if it says nothing.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(Self::Json) };
         match kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim() {
             "application/json" | "" => Ok(Self::Json),
@@ -63,10 +72,14 @@ pub struct StartBody {
     /// Made up (UUIDv7) if absent.
     #[schema(value_type = Option<String>)]
     run_id: Option<RunId>,
+    /// The agent that the run is of. With `input`, the one that does it.
     #[schema(value_type = Option<String>)]
     agent_id: Option<AgentId>,
     /// How long the run may be silent, 1 to 3600. Default 20.
     lease_seconds: Option<u64>,
+    /// AG-UI's RunAgentInput, all of it or only `messages` that are new: then Threadline has the agent do the run.
+    #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
+    input: Option<ClientInput>,
 }
 
 /// The same for a streamed run, whose body is its events.
@@ -86,7 +99,11 @@ pub struct StreamParams {
     producer_seq: Option<u64>,
 }
 
-/// Starts a run. With `application/x-ndjson` the body is the run: one event a line, while they happen.
+/// Starts a run. With `input` an agent does it; with `application/x-ndjson` the body is the run: one event a line.
+///
+/// With `agentId` and `input` the answer comes at once and the agent's events go to the log, whoever stays to see
+/// them; `Accept: text/event-stream` gives them here as well (as GET …/events does), and leaving counts as
+/// `onDisconnect`.
 ///
 /// A JSON start is answered at once; the producer then appends, sends heartbeats and finishes. A streamed run is
 /// kept alive by its connection (blank lines are signs of life) and finished by the end of the body; the answer comes
@@ -99,11 +116,13 @@ pub struct StreamParams {
     (status = 200, description = "A run of this id was there before: the same answer again", body = StartedView),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 404, description = "No such thread or agent", body = ProblemDocument),
+    (status = 406, description = "No such form", body = ProblemDocument),
     (status = 409, description = "Another run is active: which, since when, until when", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
-    (status = 422, description = "An event cannot be stored; the run was ended", body = ProblemDocument)))]
+    (status = 422, description = "An event cannot be stored; the run was ended", body = ProblemDocument),
+    (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
 pub async fn start(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -113,8 +132,12 @@ pub async fn start(
 ) -> Result<Response, Problem> {
     let runs = &state.service.runs;
     if Content::of(request.headers())? == Content::Json {
-        let bytes = body::read(request.into_body(), MAX_REQUEST_BYTES, state.body_silence).await?;
+        let form = Form::accepted(request.headers())?;
+        let bytes = body::read(request.into_body(), MAX_BATCH_BYTES, state.body_silence).await?;
         let start: StartBody = parse_json(&bytes)?;
+        if start.input.is_some() {
+            return hand_over(&state, &principal, thread, start, params, form).await;
+        }
         let new = NewRun {
             id: start.run_id.or(params.run_id),
             agent: start.agent_id.or(params.agent_id),
@@ -142,6 +165,39 @@ pub async fn start(
             Err(error.into())
         }
     }
+}
+
+/// Has an agent do the run.
+async fn hand_over(
+    state: &ApiState,
+    principal: &Principal,
+    thread: ThreadId,
+    start: StartBody,
+    params: StreamParams,
+    form: Form,
+) -> Result<Response, Problem> {
+    let mut input = start.input.unwrap_or_default();
+    let Some(agent) = start.agent_id.or(params.agent_id) else {
+        return Err(Problem::invalid("input goes with agentId: say which agent is to do the run"));
+    };
+    if input.thread_id.take().is_some_and(|named| named != thread) {
+        return Err(Problem::invalid("input.threadId names another thread than the path"));
+    }
+    let id = start.run_id.or(params.run_id).or(input.run_id.take()).unwrap_or_else(RunId::generate);
+    let (agent, _) = state.agents.get(principal, &agent).await?;
+    let lease = start.lease_seconds.or(params.lease_seconds).map(Duration::from_secs);
+    let run = AgentRun { id: Some(id.clone()), lease, input };
+    let on_disconnect = agent.on_disconnect;
+    let (agents, caller, target) = (state.agents.clone(), principal.clone(), thread.clone());
+    // A client that leaves now must not leave half a start behind.
+    let started = detached(async move { agents.run(&caller, &target, &agent, run).await }).await??;
+    if form != Form::Sse {
+        return Ok(answer(&started));
+    }
+    let events = &state.service.events;
+    let subscription = events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id)).await?;
+    let requester = Requester::new(&state.service, principal, &thread, &id, started.created.then_some(on_disconnect));
+    Ok(events::stream(&thread, subscription, requester, state))
 }
 
 fn answer(started: &StartedRun) -> Response {

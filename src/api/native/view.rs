@@ -80,6 +80,9 @@ pub struct RunView {
     error_code: Option<String>,
     #[schema(required)]
     error_message: Option<String>,
+    /// What it has used, by provider and model, if its terminal event says so: AG-UI's TokenUsage.
+    #[schema(required, value_type = Option<Vec<Object>>)]
+    usage: Option<Box<RawValue>>,
     /// Seq of the event with producerSeq 1.
     first_seq: u64,
     /// Seq of its newest event; `firstSeq - 1` if it has none.
@@ -105,6 +108,7 @@ impl RunView {
             status: run.status,
             error_code: run.error_code.clone(),
             error_message: run.error_message.clone(),
+            usage: run.usage.clone().and_then(|usage| RawValue::from_string(usage).ok()),
             first_seq: run.first_seq,
             last_seq: run.last_seq(),
             producer_seq: run.producer_seq,

@@ -104,7 +104,8 @@ impl Server {
     pub async fn over(store: DynStore, options: Options) -> Self {
         let Options { clock, key, patience, .. } = options;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let app = App::over(listener, store.clone(), clock.clone(), Auth::new(key)).with_patience(patience);
+        let app = App::over(listener, store.clone(), clock.clone(), Auth::new(key), Vec::new());
+        let app = app.expect("an app").with_patience(patience);
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();
         let (stop, stopped) = oneshot::channel();

@@ -12,12 +12,8 @@ use serde_json::Value;
 use tokio::time::{self, Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    api::{ApiState, problem::Problem},
-    domain::limits::DRAIN_RETRY_AFTER,
-    service::ServiceError,
-    store::StoreError,
-};
+use super::{ApiState, problem::Problem};
+use crate::{domain::limits::DRAIN_RETRY_AFTER, service::ServiceError, store::StoreError};
 
 /// Something that can be followed as SSE.
 pub trait Followed: Send + 'static {
@@ -26,6 +22,28 @@ pub trait Followed: Send + 'static {
 
     /// What a heartbeat says: where the end is now.
     fn tail(&self) -> u64;
+
+    /// The last words when the store cannot be read. Readers come again from their cursor.
+    fn failed(&mut self, error: StoreError) -> Option<Bytes> {
+        Some(failure(error))
+    }
+
+    /// The last words of a server that shuts down.
+    fn goodbye(&mut self) -> Option<Bytes> {
+        Some(farewell())
+    }
+}
+
+/// What is said of a store that cannot be read.
+pub fn failure(error: StoreError) -> Bytes {
+    let problem = Problem::from(ServiceError::Store(error)).document();
+    named("error", &serde_json::to_value(problem).unwrap_or_default()).into()
+}
+
+/// What is said by a server that shuts down. The field `retry` tells a browser when to come again.
+pub fn farewell() -> Bytes {
+    let wait = Duration::as_millis(&DRAIN_RETRY_AFTER);
+    format!("retry: {wait}\nevent: closing\ndata: {{\"code\":4000,\"reason\":\"draining\"}}\n\n").into()
 }
 
 /// A named event without an id, so that it does not move `Last-Event-ID`.
@@ -33,8 +51,8 @@ pub fn named(event: &str, data: &Value) -> String {
     format!("event: {event}\ndata: {data}\n\n")
 }
 
-/// The response; `hello` is sent first.
-pub fn response(followed: impl Followed, hello: String, api: &ApiState) -> Response {
+/// The response; `hello`, if there is one, is sent first.
+pub fn response(followed: impl Followed, hello: Option<String>, api: &ApiState) -> Response {
     let mut response = Response::new(Body::from_stream(body(followed, hello, api)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -55,11 +73,11 @@ struct State<F> {
 
 fn body<F: Followed>(
     followed: F,
-    hello: String,
+    hello: Option<String>,
     api: &ApiState,
 ) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> + use<F> {
     let (every, draining) = (api.heartbeat, api.draining.clone());
-    let state = State { followed, first: Some(hello), beat: Instant::now() + every, every, draining, ended: false };
+    let state = State { followed, first: hello, beat: Instant::now() + every, every, draining, ended: false };
     stream::unfold(state, async |mut state| {
         if let Some(first) = state.first.take() {
             return Some((Ok(first.into()), state));
@@ -72,9 +90,8 @@ fn body<F: Followed>(
                 Ok(Some(piece)) => piece,
                 Ok(None) => return None,
                 Err(error) => {
-                    // Readers come again from their cursor.
                     state.ended = true;
-                    failed(error)
+                    state.followed.failed(error)?
                 }
             },
             () = time::sleep_until(state.beat) => {
@@ -83,20 +100,9 @@ fn body<F: Followed>(
             }
             () = state.draining.cancelled() => {
                 state.ended = true;
-                goodbye()
+                state.followed.goodbye()?
             }
         };
         Some((Ok(piece), state))
     })
-}
-
-fn failed(error: StoreError) -> Bytes {
-    let problem = Problem::from(ServiceError::Store(error)).document();
-    named("error", &serde_json::to_value(problem).unwrap_or_default()).into()
-}
-
-fn goodbye() -> Bytes {
-    // The field `retry` tells a browser when to come again.
-    let wait = Duration::as_millis(&DRAIN_RETRY_AFTER);
-    format!("retry: {wait}\nevent: closing\ndata: {{\"code\":4000,\"reason\":\"draining\"}}\n\n").into()
 }

@@ -1,0 +1,194 @@
+//! How an agent is written down: in the configuration file, over the API, in the store.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{
+    AgentId,
+    agent::{Agent, AgentKind, OnDisconnect, Secret},
+    limits::{AGENT_IDLE_TIMEOUT, MAX_AGENT_IDLE_TIMEOUT},
+};
+
+/// What kind of agent it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// An AG-UI endpoint.
+    #[default]
+    AgUi,
+    /// An endpoint in the shape of OpenAI's chat completions.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// The built-in demo.
+    Demo,
+}
+
+/// An agent as it is written down. A configuration file may also write the names with underscores.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Definition {
+    /// `ag-ui` if left out.
+    #[serde(default)]
+    pub kind: Kind,
+    /// Of an AG-UI endpoint: where runs are sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Of an AG-UI endpoint: header fields sent with each run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Of an OpenAI-compatible endpoint: its address up to `/chat/completions`.
+    #[serde(default, alias = "base_url", skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Of an OpenAI-compatible endpoint: the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Of an OpenAI-compatible endpoint: its key.
+    #[serde(default, alias = "api_key", skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+    /// The environment variable that holds the key. Only in the configuration: over the API it would let a stranger's
+    /// endpoint be sent whatever the server's environment holds.
+    #[serde(default, alias = "api_key_env", skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// Of an OpenAI-compatible endpoint: a system message before the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// `continue` (if left out) or `stop`.
+    #[serde(default, alias = "on_disconnect")]
+    pub on_disconnect: OnDisconnect,
+    /// Longest silence in seconds; 120 if left out.
+    #[serde(default, alias = "idle_timeout_seconds", skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_seconds: Option<u64>,
+}
+
+impl Definition {
+    /// An AG-UI endpoint.
+    pub fn ag_ui(url: &str) -> Self {
+        Self { url: Some(url.to_owned()), ..Self::default() }
+    }
+
+    /// The agent; or what is wrong, for the person who wrote it. `environment` looks variables up.
+    pub fn into_agent(self, id: AgentId, environment: impl Fn(&str) -> Option<String>) -> Result<Agent, String> {
+        let idle = self.idle_timeout_seconds.map_or(AGENT_IDLE_TIMEOUT, Duration::from_secs);
+        if idle.is_zero() || idle > MAX_AGENT_IDLE_TIMEOUT {
+            return Err(format!("idleTimeoutSeconds is 1 to {}", MAX_AGENT_IDLE_TIMEOUT.as_secs()));
+        }
+        let (on_disconnect, kind) = (self.on_disconnect, self.kind);
+        let foreign = |names: &[(&str, bool)], of: &str| match names.iter().find(|(_, set)| *set) {
+            Some((name, _)) => Err(format!("{name} does not go with an agent of kind {of}")),
+            None => Ok(()),
+        };
+        let chat = [
+            ("baseUrl", self.base_url.is_some()),
+            ("model", self.model.is_some()),
+            ("apiKey", self.api_key.is_some()),
+            ("apiKeyEnv", self.api_key_env.is_some()),
+            ("instructions", self.instructions.is_some()),
+        ];
+        let endpoint = [("url", self.url.is_some()), ("headers", !self.headers.is_empty())];
+        let kind = match kind {
+            Kind::AgUi => {
+                foreign(&chat, "ag-ui")?;
+                let url = self.url.ok_or("url is missing: the address of the AG-UI endpoint")?;
+                check_url("url", &url)?;
+                let mut headers = Vec::with_capacity(self.headers.len());
+                for (name, value) in self.headers {
+                    check_header(&name, &value)?;
+                    headers.push((name, Secret::new(value)));
+                }
+                AgentKind::AgUi { url, headers }
+            }
+            Kind::OpenAi => {
+                foreign(&endpoint, "openai")?;
+                let base_url = self.base_url.ok_or("baseUrl is missing: the endpoint up to /chat/completions")?;
+                check_url("baseUrl", &base_url)?;
+                let model = self.model.filter(|model| !model.is_empty()).ok_or("model is missing")?;
+                let api_key = match (self.api_key, self.api_key_env) {
+                    (Some(_), Some(_)) => return Err("give apiKey or apiKeyEnv, not both".into()),
+                    (Some(key), None) => Some(key),
+                    (None, Some(name)) => {
+                        Some(environment(&name).ok_or_else(|| format!("the environment has no variable {name}"))?)
+                    }
+                    (None, None) => None,
+                };
+                if let Some(key) = &api_key {
+                    check_header("Authorization", key)?;
+                }
+                AgentKind::OpenAi {
+                    base_url: base_url.trim_end_matches('/').to_owned(),
+                    model,
+                    api_key: api_key.map(Secret::new),
+                    instructions: self.instructions,
+                }
+            }
+            Kind::Demo => {
+                foreign(&chat, "demo")?;
+                foreign(&endpoint, "demo")?;
+                AgentKind::Demo
+            }
+        };
+        Ok(Agent { id, kind, on_disconnect, idle_timeout: idle })
+    }
+}
+
+fn check_url(name: &str, url: &str) -> Result<(), String> {
+    let parsed = reqwest::Url::parse(url).map_err(|error| format!("{name} is not an address: {error}"))?;
+    if !matches!(parsed.scheme(), "http" | "https") {
+        return Err(format!("{name} must begin with http:// or https://"));
+    }
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        return Err(format!("{name} must not hold a user or password; use headers"));
+    }
+    Ok(())
+}
+
+fn check_header(name: &str, value: &str) -> Result<(), String> {
+    reqwest::header::HeaderName::try_from(name).map_err(|_| format!("{name:?} is not the name of a header field"))?;
+    reqwest::header::HeaderValue::try_from(value).map_err(|_| format!("the value of {name} cannot be sent"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(text: &str) -> Result<Agent, String> {
+        let definition: Definition = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let environment = |name: &str| (name == "KEY").then(|| "k".to_owned());
+        definition.into_agent(AgentId::new("a").expect("id"), environment)
+    }
+
+    #[test]
+    fn each_kind_has_what_it_needs() {
+        let found =
+            agent(r#"{"url":"http://127.0.0.1:8000/","headers":{"X-A":"b"},"onDisconnect":"stop"}"#).expect("ok");
+        assert_eq!((found.on_disconnect, found.idle_timeout), (OnDisconnect::Stop, AGENT_IDLE_TIMEOUT));
+        assert!(matches!(found.kind, AgentKind::AgUi { headers, .. } if headers[0].1.reveal() == "b"));
+        let found = agent(r#"{"kind":"openai","base_url":"https://x/v1/","model":"m","apiKeyEnv":"KEY"}"#).expect("ok");
+        assert!(matches!(found.kind, AgentKind::OpenAi { base_url, api_key: Some(key), .. }
+            if base_url == "https://x/v1" && key.reveal() == "k"));
+        assert_eq!(agent(r#"{"kind":"demo"}"#).map(|agent| agent.kind), Ok(AgentKind::Demo));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, what) in [
+            ("{}", "url is missing"),
+            (r#"{"url":"ftp://x"}"#, "http://"),
+            (r#"{"url":"nowhere"}"#, "not an address"),
+            (r#"{"url":"http://u:p@x"}"#, "user or password"),
+            (r#"{"url":"http://x","model":"m"}"#, "model does not go"),
+            (r#"{"url":"http://x","headers":{"a b":"c"}}"#, "header field"),
+            (r#"{"url":"http://x","headers":{"a":"c\n"}}"#, "cannot be sent"),
+            (r#"{"url":"http://x","idleTimeoutSeconds":0}"#, "idleTimeoutSeconds"),
+            (r#"{"kind":"openai","baseUrl":"http://x"}"#, "model is missing"),
+            (r#"{"kind":"openai","baseUrl":"http://x","model":"m","apiKeyEnv":"NONE"}"#, "no variable NONE"),
+            (r#"{"kind":"demo","url":"http://x"}"#, "url does not go"),
+            (r#"{"kind":"magic"}"#, "unknown variant"),
+            (r#"{"uri":"http://x"}"#, "unknown field"),
+        ] {
+            let error = agent(text).expect_err(text);
+            assert!(error.contains(what), "{text}: {error}");
+        }
+    }
+}

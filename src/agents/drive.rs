@@ -1,0 +1,190 @@
+//! Running an agent: what streams back is appended, batched by the pace of the disk, until the run has ended.
+
+use bytes::Bytes;
+use futures_util::{StreamExt, future::BoxFuture};
+use tokio::time::{self, Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::source::{AgentFailure, EventStream};
+use crate::{
+    domain::{
+        Fence, NewEvents, Principal, RunId, ThreadId,
+        event::BatchBuilder,
+        json,
+        limits::{AGENT_BUFFER_BYTES, AGENT_RETRY, STREAM_HEARTBEAT},
+    },
+    service::{Receipt, Runs, ServiceError},
+    subscription::TopicRef,
+};
+
+/// How a run came to its end here.
+#[derive(Debug)]
+enum End {
+    /// The agent's own terminal event is in the log.
+    Terminal,
+    /// A stop was asked.
+    Stopped,
+    /// The agent failed.
+    Failed(AgentFailure),
+    /// The run has ended without us, or its thread is gone.
+    Over,
+    /// The node is going away.
+    Leaving,
+}
+
+/// One run of one agent.
+pub(super) struct Drive {
+    pub runs: Runs,
+    pub principal: Principal,
+    pub thread: ThreadId,
+    pub run: RunId,
+    pub fence: Fence,
+    /// producer_seq of the next event.
+    pub next: u64,
+    /// Cancelled when the node stops.
+    pub leaving: CancellationToken,
+}
+
+/// An append under way; it answers with the batch, in case it has to be sent again.
+type InFlight = BoxFuture<'static, (u64, NewEvents, Result<Receipt, ServiceError>)>;
+
+impl Drive {
+    /// Runs to the end, and sees to it that the log says how it ended.
+    pub async fn run(mut self, stream: EventStream, topic: TopicRef) {
+        let end = self.feed(stream, &topic).await;
+        tracing::debug!(thread = %self.thread, run = %self.run, ?end, "an agent's run has ended");
+        match end {
+            End::Terminal | End::Over => {}
+            // A run that was asked to stop is `stopped`, whoever finishes it.
+            End::Stopped => self.conclude(None).await,
+            End::Failed(failure) => self.conclude(Some((failure.code(), failure.to_string()))).await,
+            End::Leaving => {
+                let message = "The server that ran the agent was shut down.".to_owned();
+                self.conclude(Some(("server-stopped", message))).await;
+            }
+        }
+    }
+
+    /// Ends the run in the log. Should the store be away, the run's lease runs out and the reaper does it.
+    async fn conclude(&self, error: Option<(&str, String)>) {
+        for _ in 0..10 {
+            let (principal, thread, run) = (&self.principal, &self.thread, &self.run);
+            let result = match &error {
+                None => self.runs.finish(principal, thread, run).await,
+                Some((code, message)) => {
+                    self.runs.fail(principal, thread, run, Some((*code).to_owned()), Some(message.clone())).await
+                }
+            };
+            match result {
+                Err(error @ ServiceError::Store(_)) => {
+                    tracing::warn!(%error, thread = %self.thread, run = %self.run, "an agent's run cannot be ended yet");
+                    time::sleep(AGENT_RETRY).await;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    async fn feed(&mut self, mut stream: EventStream, topic: &TopicRef) -> End {
+        let mut changes = topic.watch();
+        let mut batch = BatchBuilder::default();
+        let mut inflight: Option<InFlight> = None;
+        // Set once the agent has nothing more to say.
+        let mut said: Option<End> = None;
+        let mut beat = time::interval_at(Instant::now() + STREAM_HEARTBEAT, STREAM_HEARTBEAT);
+        beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        loop {
+            {
+                let state = changes.borrow_and_update();
+                if state.is_over(self.fence) {
+                    return End::Over;
+                }
+                // What is waiting is let go: whoever asked for the stop has heard enough.
+                if state.must_stop(self.fence) {
+                    return End::Stopped;
+                }
+            }
+            if inflight.is_none() && !batch.is_empty() {
+                match std::mem::take(&mut batch).finish() {
+                    Ok(events) => inflight = Some(self.append(events)),
+                    Err(error) => return End::Failed(AgentFailure::InvalidEvent(error.to_string())),
+                }
+            }
+            if inflight.is_none()
+                && let Some(end) = said.take()
+            {
+                return end;
+            }
+            // Beyond this the agent waits: its connection is read no further.
+            let room = said.is_none() && batch.len() < AGENT_BUFFER_BYTES;
+            tokio::select! {
+                event = stream.next(), if room => match event {
+                    Some(Ok(event)) => match take(&mut batch, &event) {
+                        Ok(terminal) => said = terminal.then_some(End::Terminal),
+                        Err(failure) => said = Some(End::Failed(failure)),
+                    },
+                    Some(Err(failure)) => said = Some(End::Failed(failure)),
+                    None => said = Some(End::Failed(AgentFailure::Incomplete)),
+                },
+                (first, events, result) = pending(&mut inflight) => {
+                    inflight = None;
+                    match result {
+                        Ok(receipt) => {
+                            self.next = receipt.producer_seq + 1;
+                            if receipt.lease_until.is_none() {
+                                return End::Terminal;
+                            }
+                        }
+                        // The effect is unknown; the same numbers with the same bytes may be sent again.
+                        Err(ServiceError::Store(error)) => {
+                            tracing::warn!(%error, thread = %self.thread, run = %self.run, "an agent's events wait");
+                            time::sleep(AGENT_RETRY).await;
+                            self.next = first;
+                            inflight = Some(self.append(events));
+                        }
+                        Err(_) => return End::Over,
+                    }
+                }
+                _ = beat.tick() => {
+                    match self.runs.heartbeat(&self.principal, &self.thread, &self.run, None).await {
+                        Ok(_) => {}
+                        Err(ServiceError::Store(_)) => beat.reset_after(AGENT_RETRY),
+                        Err(_) => return End::Over,
+                    }
+                }
+                changed = changes.changed() => if changed.is_err() {
+                    return End::Over;
+                },
+                () = self.leaving.cancelled() => return End::Leaving,
+            }
+        }
+    }
+
+    fn append(&self, events: NewEvents) -> InFlight {
+        let (runs, principal) = (self.runs.clone(), self.principal.clone());
+        let (thread, run, first) = (self.thread.clone(), self.run.clone(), self.next);
+        Box::pin(async move {
+            let result = runs.append(&principal, &thread, &run, Some(first), events.clone()).await;
+            (first, events, result)
+        })
+    }
+}
+
+async fn pending(inflight: &mut Option<InFlight>) -> (u64, NewEvents, Result<Receipt, ServiceError>) {
+    match inflight {
+        Some(append) => append.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Adds an event; true if it ends the run. The run has its RUN_STARTED already, with the messages that it was given,
+/// and clients refuse a second one.
+fn take(batch: &mut BatchBuilder, event: &Bytes) -> Result<bool, AgentFailure> {
+    let started = std::str::from_utf8(event).is_ok_and(|text| {
+        text.contains("RUN_STARTED") && json::string_member(text, "type").as_deref() == Some("RUN_STARTED")
+    });
+    if !started {
+        batch.push_line(event).map_err(|error| AgentFailure::InvalidEvent(error.kind.to_string()))?;
+    }
+    Ok(batch.is_terminal())
+}

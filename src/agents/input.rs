@@ -1,0 +1,294 @@
+//! From what a client sends and what the thread holds to what the agent is given.
+//!
+//! A client may send the whole conversation, as AG-UI clients do, or only what is new. If it sends a message that the
+//! thread knows, it has the history, and the agent is given its messages as they are. Otherwise the history is put
+//! before them. Either way only new messages are stored, in the run's RUN_STARTED.
+
+use std::{collections::HashSet, fmt::Write};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{AgentError, source::RunInput};
+use crate::{
+    domain::{NewEvents, RunId, ThreadId, event::BatchBuilder, json},
+    projection::conversation::Conversation,
+};
+
+/// AG-UI's RunAgentInput as a client sends it. Everything may be left out; members that AG-UI does not name (yet) are
+/// handed on. Source: <https://docs.ag-ui.com/sdk/js/core/types#runagentinput>.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClientInput {
+    /// If given, it must be the thread of the request.
+    pub thread_id: Option<ThreadId>,
+    /// The run's id; made up if absent.
+    pub run_id: Option<RunId>,
+    /// The run that this one goes on from.
+    pub parent_run_id: Option<String>,
+    /// The whole conversation, or only what is new.
+    pub messages: Vec<Box<RawValue>>,
+    /// The state as the client has it; the thread's own if absent, null or empty.
+    pub state: Option<Box<RawValue>>,
+    /// Tools of the front end.
+    pub tools: Option<Box<RawValue>>,
+    /// Context for the agent.
+    pub context: Option<Box<RawValue>>,
+    /// Handed on, never stored.
+    pub forwarded_props: Option<Box<RawValue>>,
+    /// Answers to interrupts.
+    pub resume: Option<Box<RawValue>>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A client's input, checked.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    client: ClientInput,
+    /// The messages as sent; with an id, where they had none.
+    messages: Vec<String>,
+    /// Whether the client sent a message that the thread knows.
+    knows_history: bool,
+    /// Whether the client's state is to be used.
+    brings_state: bool,
+    /// What the run begins with: RUN_STARTED, and the state if the client has changed it.
+    pub(super) first: NewEvents,
+}
+
+/// Checks the input against the conversation so far.
+pub(super) fn prepare(
+    thread: &ThreadId,
+    run: &RunId,
+    client: ClientInput,
+    conversation: &Conversation,
+) -> Result<Prepared, AgentError> {
+    let invalid = |what: String| AgentError::InvalidInput(what);
+    for (name, list) in [("tools", &client.tools), ("context", &client.context), ("resume", &client.resume)] {
+        if list.as_ref().is_some_and(|list| !list.get().starts_with('[')) {
+            return Err(invalid(format!("{name} is not an array")));
+        }
+    }
+    let mut messages = Vec::with_capacity(client.messages.len());
+    let (mut fresh, mut knows_history, mut seen) = (Vec::new(), false, HashSet::new());
+    for (index, message) in client.messages.iter().enumerate() {
+        let text = message.get();
+        if !text.starts_with('{') {
+            return Err(invalid(format!("message {index} is not an object")));
+        }
+        if json::string_member(text, "role").is_none_or(|role| role.is_empty()) {
+            return Err(invalid(format!("message {index} has no role")));
+        }
+        let (id, text) = match json::member(text, "id") {
+            None => with_new_id(text),
+            Some(_) => match json::string_member(text, "id").filter(|id| !id.is_empty()) {
+                Some(id) => (id, text.to_owned()),
+                None => return Err(invalid(format!("the id of message {index} is not a text"))),
+            },
+        };
+        let known = conversation.contains(&id);
+        knows_history |= known;
+        if !seen.insert(id) {
+            return Err(invalid(format!("message {index} has the id of an earlier one")));
+        }
+        if !known {
+            fresh.push(text.clone());
+        }
+        messages.push(text);
+    }
+    let state = client.state.as_ref().map(|state| state.get()).filter(|state| !is_empty(state));
+    let brings_state = state.is_some();
+    let changed = state.filter(|state| !same(state.as_bytes(), &conversation.state_json()));
+    let first = first_events(thread, run, &client, &fresh, changed)?;
+    Ok(Prepared { client, messages, knows_history, brings_state, first })
+}
+
+impl Prepared {
+    /// What the agent is given, on top of the conversation before the run.
+    pub(super) fn complete(self, thread: &ThreadId, run: &RunId, conversation: &Conversation) -> RunInput {
+        let Self { client, messages, knows_history, brings_state, .. } = self;
+        let mut all = String::from("[");
+        let mut add = |text: &str| {
+            if all.len() > 1 {
+                all.push(',');
+            }
+            all.push_str(text);
+        };
+        if !knows_history {
+            let mut text = Vec::new();
+            // As AG-UI clients do: activities are what users see, not what agents read.
+            for message in conversation.messages().filter(|message| message.role() != "activity") {
+                text.clear();
+                message.write_json(&mut text);
+                add(&String::from_utf8_lossy(&text));
+            }
+        }
+        messages.iter().for_each(|message| add(message));
+        all.push(']');
+        let or = |value: Option<Box<RawValue>>, default: &str| {
+            value.map_or_else(|| default.to_owned(), |value| String::from(Box::<str>::from(value)))
+        };
+        let state = match client.state.filter(|_| brings_state) {
+            Some(state) => state.get().to_owned(),
+            None => String::from_utf8_lossy(&conversation.state_json()).into_owned(),
+        };
+        RunInput {
+            thread_id: thread.clone(),
+            run_id: run.clone(),
+            parent_run_id: client.parent_run_id,
+            messages: all,
+            state,
+            tools: or(client.tools, "[]"),
+            context: or(client.context, "[]"),
+            forwarded_props: or(client.forwarded_props, "{}"),
+            resume: client.resume.map(|resume| resume.get().to_owned()),
+            rest: client.rest,
+        }
+    }
+}
+
+/// `{…}` becomes `{"id":"…",…}`.
+fn with_new_id(message: &str) -> (String, String) {
+    let id = uuid::Uuid::now_v7().to_string();
+    let rest = &message[1..];
+    let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+    let text = format!("{{\"id\":\"{id}\"{comma}{rest}");
+    (id, text)
+}
+
+/// A state that says nothing: a client that has just been opened sends it.
+fn is_empty(state: &str) -> bool {
+    state == "null"
+        || state.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(|s| s.trim().is_empty())
+}
+
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let value = |text| serde_json::from_slice::<serde_json::Value>(text).ok();
+    one == other || value(one).is_some_and(|one| Some(one) == value(other))
+}
+
+/// RUN_STARTED with the new messages, and the state if the client has another one than the thread. What the client
+/// forwards to the agent may be secret, and its tools are its own: they are not stored.
+fn first_events(
+    thread: &ThreadId,
+    run: &RunId,
+    client: &ClientInput,
+    fresh: &[String],
+    state: Option<&str>,
+) -> Result<NewEvents, AgentError> {
+    let text = |value: &str| serde_json::Value::from(value).to_string();
+    let ids = format!("\"threadId\":{},\"runId\":{}", text(thread.as_str()), text(run.as_str()));
+    let mut started = format!("{{\"type\":\"RUN_STARTED\",{ids}");
+    if let Some(parent) = &client.parent_run_id {
+        let _ = write!(started, ",\"parentRunId\":{}", text(parent));
+    }
+    let _ = write!(
+        started,
+        ",\"input\":{{{ids},\"messages\":[{}],\"tools\":[],\"context\":[],\"forwardedProps\":{{}}",
+        fresh.join(",")
+    );
+    if let Some(resume) = &client.resume {
+        let _ = write!(started, ",\"resume\":{}", resume.get());
+    }
+    started.push_str("}}");
+    let mut batch = BatchBuilder::default();
+    batch.push_line(started.as_bytes())?;
+    if let Some(state) = state {
+        batch.push_line(format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{state}}}").as_bytes())?;
+    }
+    Ok(batch.finish()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn prepared(input: Value, conversation: &Conversation) -> Result<Prepared, AgentError> {
+        let client = serde_json::from_value(input).expect("an input");
+        prepare(&ThreadId::new("t").expect("id"), &RunId::new("r").expect("id"), client, conversation)
+    }
+
+    fn given(prepared: Prepared, conversation: &Conversation) -> Value {
+        let input = prepared.complete(&ThreadId::new("t").expect("id"), &RunId::new("r").expect("id"), conversation);
+        serde_json::from_str(&input.to_json()).expect("JSON")
+    }
+
+    fn events(prepared: &Prepared) -> Vec<Value> {
+        let lines = prepared.first.body().split(|byte| *byte == b'\n');
+        lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect()
+    }
+
+    fn history() -> Conversation {
+        let mut conversation = Conversation::default();
+        for event in [
+            json!({"type":"RUN_STARTED","threadId":"t","runId":"r0","input":{"messages":[{"id":"u1","role":"user","content":"hi"}]}}),
+            json!({"type":"TEXT_MESSAGE_START","messageId":"a1","role":"assistant"}),
+            json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"a1","delta":"hello"}),
+            json!({"type":"TEXT_MESSAGE_END","messageId":"a1"}),
+            json!({"type":"ACTIVITY_SNAPSHOT","messageId":"x1","activityType":"PLAN","content":{}}),
+            json!({"type":"STATE_SNAPSHOT","snapshot":{"a":1}}),
+            json!({"type":"RUN_FINISHED","threadId":"t","runId":"r0"}),
+        ] {
+            conversation.observe(event.to_string().as_bytes());
+        }
+        conversation
+    }
+
+    #[test]
+    fn new_messages_get_the_history_and_the_state() {
+        let history = history();
+        let input = json!({"messages":[{"role":"user","content":"more"}],"forwardedProps":{"token":"x"},"future":[1]});
+        let prepared = prepared(input, &history).expect("fine");
+        let started = &events(&prepared)[0];
+        assert_eq!(started["input"]["messages"][0]["content"], "more");
+        assert_eq!(started["input"]["forwardedProps"], json!({}), "not stored");
+        let id = started["input"]["messages"][0]["id"].clone();
+        assert_eq!(events(&prepared).len(), 1);
+        let given = given(prepared, &history);
+        let messages: Vec<_> = given["messages"].as_array().expect("a list").iter().map(|m| m["id"].clone()).collect();
+        assert_eq!(messages, [json!("u1"), json!("a1"), id]);
+        assert_eq!((&given["state"], &given["future"]), (&json!({"a":1}), &json!([1])));
+        assert_eq!(given["forwardedProps"], json!({"token":"x"}));
+    }
+
+    #[test]
+    fn a_client_with_the_history_is_believed_and_only_its_news_stored() {
+        let history = history();
+        let input = json!({"state":{"a":2},"messages":[
+            {"id":"u1","role":"user","content":"hi"},{"id":"u2","role":"user","content":"again"}]});
+        let prepared = prepared(input, &history).expect("fine");
+        let events = events(&prepared);
+        assert_eq!(events[0]["input"]["messages"], json!([{"id":"u2","role":"user","content":"again"}]));
+        assert_eq!(events[1], json!({"type":"STATE_SNAPSHOT","snapshot":{"a":2}}));
+        let given = given(prepared, &history);
+        assert_eq!(given["messages"].as_array().map(Vec::len), Some(2));
+        assert_eq!(given["state"], json!({"a":2}));
+    }
+
+    #[test]
+    fn a_client_that_says_nothing_of_the_state_changes_none() {
+        for state in [json!(null), json!({}), json!({"a":1})] {
+            let prepared = prepared(json!({"state":state,"messages":[]}), &history()).expect("fine");
+            assert_eq!(events(&prepared).len(), 1);
+            assert_eq!(given(prepared, &history())["state"], json!({"a":1}));
+        }
+    }
+
+    #[test]
+    fn what_is_no_input_is_refused() {
+        for bad in [
+            json!({"messages":[1]}),
+            json!({"messages":[{"id":"a"}]}),
+            json!({"messages":[{"id":7,"role":"user"}]}),
+            json!({"messages":[{"id":"","role":"user"}]}),
+            json!({"messages":[{"id":"a","role":"user"},{"id":"a","role":"user"}]}),
+            json!({"tools":{}}),
+            json!({"resume":"yes"}),
+        ] {
+            assert!(matches!(prepared(bad.clone(), &history()), Err(AgentError::InvalidInput(_))), "{bad}");
+        }
+    }
+}

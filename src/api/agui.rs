@@ -1,0 +1,174 @@
+//! The AG-UI door: `POST /agui/{agentId}` with a RunAgentInput, answered by the run's events as AG-UI has them.
+//!
+//! Any AG-UI client gets threads that last by changing a URL. The events come from the log, like everywhere: a client
+//! that lost its connection sends the same request (the same `runId`) again, with `Last-Event-ID` if it wants only what
+//! it has not seen. Protocol: <https://docs.ag-ui.com/sdk/js/client/http-agent>.
+
+use axum::{
+    body::Bytes,
+    extract::{Request, State},
+    http::HeaderValue,
+    response::Response,
+};
+use utoipa_axum::routes;
+
+use super::{
+    ApiState, body,
+    doors::{Access, Doors},
+    extract::{Caller, InAgent, parse_json},
+    native::{envelope, events::last_event_id, runs::Content},
+    problem::{Problem, ProblemDocument, ProblemType},
+    sse::{self, Followed},
+};
+use crate::{
+    agents::{AgentRun, ClientInput},
+    domain::{Principal, RunId, ThreadId, agent::OnDisconnect, limits::MAX_BATCH_BYTES},
+    service::Service,
+    store::StoreError,
+    subscription::{Delivery, Subscription},
+};
+
+/// The thread of the run, which the server may have made up.
+pub const THREAD_HEADER: &str = "threadline-thread-id";
+/// The run, which the server may have made up.
+pub const RUN_HEADER: &str = "threadline-run-id";
+
+/// Adds the routes of this door.
+pub fn register(doors: Doors) -> Doors {
+    doors.route(Access::Principal, routes!(run))
+}
+
+/// Has an agent do a run and follows it: AG-UI's RunAgentInput in, AG-UI's events out.
+///
+/// The thread is made if there is none. New messages are stored; a client that sends none that the thread knows gets
+/// the history put before its own. Each event has its seq as SSE `id`. The run goes on if the client leaves (unless
+/// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on.
+#[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
+    params(("agentId" = String, Path), ("Last-Event-ID" = Option<u64>, Header)),
+    request_body(content((serde_json::Value = "application/json"))), responses(
+    (status = 200, description = "The run's events, until it has ended", content((String = "text/event-stream"))),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such agent", body = ProblemDocument),
+    (status = 409, description = "Another run is active in the thread, or its id is taken", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
+    (status = 416, description = "Last-Event-ID is beyond the end", body = ProblemDocument),
+    (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
+pub async fn run(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InAgent(agent): InAgent,
+    request: Request,
+) -> Result<Response, Problem> {
+    let seen = last_event_id(request.headers())?;
+    if Content::of(request.headers())? != Content::Json {
+        return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
+    }
+    let bytes = body::read(request.into_body(), MAX_BATCH_BYTES, state.body_silence).await?;
+    let mut input: ClientInput = parse_json(&bytes)?;
+    drop(bytes);
+    let (agent, _) = state.agents.get(&principal, &agent).await?;
+    let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
+    let id = input.run_id.take().unwrap_or_else(RunId::generate);
+    state.service.threads.ensure(&principal, &thread, Some(&agent.id)).await?;
+    let run = AgentRun { id: Some(id.clone()), lease: None, input };
+    // A client that leaves now must not leave half a start behind.
+    let (agents, caller, target) = (state.agents.clone(), principal.clone(), thread.clone());
+    let on_disconnect = agent.on_disconnect;
+    let started = super::detached(async move { agents.run(&caller, &target, &agent, run).await }).await??;
+    let after = seen.unwrap_or(started.cursor).max(started.cursor);
+    let events = &state.service.events;
+    let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await?;
+    let requester = Requester::new(&state.service, &principal, &thread, &id, started.created.then_some(on_disconnect));
+    let mut response = sse::response(Run { subscription, requester }, None, &state);
+    for (name, value) in [
+        (THREAD_HEADER, thread.to_string()),
+        (RUN_HEADER, id.to_string()),
+        (envelope::EPOCH_HEADER, started.epoch.to_string()),
+    ] {
+        // Header values are bytes; an id has no control characters.
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    Ok(response)
+}
+
+/// Whoever asked for a run and waits for its events. Dropped before the end, it has left: that may stop the run.
+pub struct Requester {
+    stop: Option<(Service, Principal, ThreadId, RunId)>,
+}
+
+impl Requester {
+    /// `None` for somebody who only came to listen.
+    pub fn new(
+        service: &Service,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        on_disconnect: Option<OnDisconnect>,
+    ) -> Self {
+        let stops = on_disconnect == Some(OnDisconnect::Stop);
+        Self { stop: stops.then(|| (service.clone(), principal.clone(), thread.clone(), run.clone())) }
+    }
+
+    /// The answer has come to its end, or it is the server that goes.
+    pub fn done(&mut self) {
+        self.stop = None;
+    }
+}
+
+impl Drop for Requester {
+    fn drop(&mut self) {
+        let Some((service, principal, thread, run)) = self.stop.take() else { return };
+        tokio::spawn(async move {
+            if let Err(error) = service.runs.stop(&principal, &thread, &run).await {
+                tracing::warn!(%error, %thread, %run, "a run whose requester left could not be stopped");
+            }
+        });
+    }
+}
+
+/// The events of one run, and nothing else: AG-UI clients take every `data:` for an event.
+struct Run {
+    subscription: Subscription,
+    requester: Requester,
+}
+
+impl Followed for Run {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        loop {
+            match self.subscription.next().await? {
+                Some(Delivery::Events(slice)) => {
+                    let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 24);
+                    for (seq, event, _) in slice.events() {
+                        out.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
+                        out.extend_from_slice(event);
+                        out.extend_from_slice(b"\n\n");
+                    }
+                    return Ok(Some(out.into()));
+                }
+                Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => {}
+                Some(Delivery::Ended(_)) | None => {
+                    self.requester.done();
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn tail(&self) -> u64 {
+        self.subscription.tail()
+    }
+
+    fn failed(&mut self, _: StoreError) -> Option<Bytes> {
+        self.requester.done();
+        None
+    }
+
+    fn goodbye(&mut self) -> Option<Bytes> {
+        self.requester.done();
+        None
+    }
+}

@@ -1,0 +1,72 @@
+//! All doors together: one router, one description, one list.
+
+use axum::{
+    Router,
+    http::{HeaderName, HeaderValue, Method, header},
+    middleware,
+};
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    cors::{AllowOrigin, CorsLayer},
+};
+use utoipa::openapi::OpenApi;
+
+use super::{
+    ApiState, agui,
+    doors::{Doors, Entry},
+    extract, guard,
+    native::{self, envelope, meta},
+};
+
+fn doors() -> Doors {
+    agui::register(native::register(Doors::default()))
+}
+
+/// The router of all doors.
+pub fn router(state: ApiState) -> Router {
+    let (router, _, _) = doors().finish();
+    let router = router
+        .fallback(meta::not_found)
+        .method_not_allowed_fallback(meta::method_not_allowed)
+        .layer(middleware::from_fn_with_state(state.clone(), guard::loopback_only))
+        .layer(CatchPanicLayer::custom(meta::panicked));
+    let router = if state.auth.is_development() { router.layer(loopback_cors()) } else { router };
+    router.with_state(state)
+}
+
+/// The OpenAPI description of all doors.
+pub fn openapi() -> OpenApi {
+    doors().finish().1
+}
+
+/// [`openapi`] as it is published.
+pub fn openapi_text() -> String {
+    openapi().to_pretty_json().unwrap_or_default()
+}
+
+/// Everything registered.
+pub fn entries() -> Vec<Entry> {
+    doors().finish().2
+}
+
+/// In development, pages of this machine may call from another port.
+fn loopback_cors() -> CorsLayer {
+    let loopback = |origin: &HeaderValue, _: &_| origin.to_str().is_ok_and(guard::is_loopback_origin);
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::predicate(loopback))
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        .allow_headers([
+            header::ACCEPT,
+            header::AUTHORIZATION,
+            header::CONTENT_TYPE,
+            HeaderName::from_static("last-event-id"),
+            HeaderName::from_static(extract::USER_HEADER),
+        ])
+        .expose_headers([
+            header::RETRY_AFTER,
+            HeaderName::from_static(envelope::EPOCH_HEADER),
+            HeaderName::from_static(envelope::TAIL_HEADER),
+            HeaderName::from_static(agui::THREAD_HEADER),
+            HeaderName::from_static(agui::RUN_HEADER),
+        ])
+}

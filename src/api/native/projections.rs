@@ -1,0 +1,146 @@
+//! What was said, and the state: folded from the log, at any seq.
+
+use std::io::Write;
+
+use axum::{
+    extract::State,
+    http::header,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::json;
+use utoipa::IntoParams;
+
+use super::envelope::json_string;
+use crate::{
+    api::{
+        ApiState,
+        extract::{Caller, InThread, Params},
+        problem::{Problem, ProblemDocument},
+    },
+    domain::{Epoch, ThreadId},
+    projection::conversation::Message,
+    service::Projected,
+};
+
+/// As of when.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StateParams {
+    /// After the event with this seq; the newest one if absent.
+    at: Option<u64>,
+    /// The epoch that `at` belongs to; another one is answered 410.
+    epoch: Option<String>,
+}
+
+/// Which messages.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct MessagesParams {
+    /// After the event with this seq; the newest one if absent.
+    at: Option<u64>,
+    /// The epoch that `at` belongs to; another one is answered 410.
+    epoch: Option<String>,
+    /// Most messages, the newest ones. All if absent.
+    limit: Option<usize>,
+    /// Only messages before the one with this id.
+    before: Option<String>,
+}
+
+async fn projected(
+    state: &ApiState,
+    caller: Caller,
+    thread: &ThreadId,
+    at: Option<u64>,
+    epoch: Option<&str>,
+) -> Result<Projected, Problem> {
+    let epoch = epoch.map(|text| Epoch::parse(text).unwrap_or(Epoch::from_i64(-1)));
+    Ok(state.service.projections.at(&caller.0, thread, at, epoch).await?)
+}
+
+fn begin(thread: &ThreadId, projected: &Projected) -> Vec<u8> {
+    let mut out = Vec::new();
+    let thread = json_string(thread.as_str());
+    // Writing to a vector cannot fail.
+    let _ = write!(out, "{{\"threadId\":{thread},\"epoch\":\"{}\",\"seq\":{}", projected.epoch, projected.seq);
+    out
+}
+
+fn document(out: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], out).into_response()
+}
+
+/// Reads the messages of a thread, as AG-UI has them: the same that `@ag-ui/client` builds from the same events.
+///
+/// `seq` says which events are in them: follow the log from there, and nothing is missing and nothing twice. With
+/// them come the interrupts that wait for an answer, and the tool calls that have no result yet.
+#[utoipa::path(get, path = "/v1/threads/{threadId}/messages", tag = "projections",
+    params(("threadId" = String, Path), MessagesParams), responses(
+    (status = 200, description = "The messages", body = serde_json::Value, example = json!({
+        "threadId": "demo", "epoch": "0123456789abcdef", "seq": 7,
+        "messages": [{ "id": "m1", "role": "user", "content": "Hello" }], "hasMore": false,
+        "interrupts": [], "pendingToolCallIds": []
+    })),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 410, description = "`at` belongs to another log", body = ProblemDocument),
+    (status = 416, description = "`at` is beyond the tail", body = ProblemDocument)))]
+pub async fn messages(
+    State(state): State<ApiState>,
+    caller: Caller,
+    InThread(thread): InThread,
+    Params(params): Params<MessagesParams>,
+) -> Result<Response, Problem> {
+    let projected = projected(&state, caller, &thread, params.at, params.epoch.as_deref()).await?;
+    let conversation = &projected.conversation;
+    let end = match &params.before {
+        None => conversation.messages().len(),
+        Some(before) => conversation
+            .messages()
+            .position(|message| message.id() == before)
+            .ok_or_else(|| Problem::invalid("before is the id of no message"))?,
+    };
+    let start = end - params.limit.unwrap_or(end).min(end);
+    let mut out = begin(&thread, &projected);
+    out.extend_from_slice(b",\"messages\":[");
+    for (index, message) in conversation.messages().take(end).skip(start).enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        Message::write_json(message, &mut out);
+    }
+    let _ = write!(out, "],\"hasMore\":{},\"interrupts\":", start > 0);
+    out.extend_from_slice(&conversation.interrupts_json());
+    let _ = write!(out, ",\"pendingToolCallIds\":{}}}", json!(conversation.pending_tool_calls()));
+    Ok(document(out))
+}
+
+/// Reads the state of a thread: STATE_SNAPSHOT and what STATE_DELTA made of it.
+///
+/// A delta that cannot be applied is passed over, and counted in `skippedDeltas`.
+#[utoipa::path(get, path = "/v1/threads/{threadId}/state", tag = "projections",
+    params(("threadId" = String, Path), StateParams), responses(
+    (status = 200, description = "The state", body = serde_json::Value, example = json!({
+        "threadId": "demo", "epoch": "0123456789abcdef", "seq": 7, "state": { "steps": [] }, "skippedDeltas": 0
+    })),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 410, description = "`at` belongs to another log", body = ProblemDocument),
+    (status = 416, description = "`at` is beyond the tail", body = ProblemDocument)))]
+pub async fn state(
+    State(state): State<ApiState>,
+    caller: Caller,
+    InThread(thread): InThread,
+    Params(params): Params<StateParams>,
+) -> Result<Response, Problem> {
+    let projected = projected(&state, caller, &thread, params.at, params.epoch.as_deref()).await?;
+    let mut out = begin(&thread, &projected);
+    out.extend_from_slice(b",\"state\":");
+    out.extend_from_slice(&projected.conversation.state_json());
+    let _ = write!(out, ",\"skippedDeltas\":{}}}", projected.conversation.skipped_deltas());
+    Ok(document(out))
+}

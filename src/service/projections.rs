@@ -1,0 +1,105 @@
+//! What a thread's events amount to: messages and state, at any seq.
+
+use super::{ServiceError, context::Context};
+use crate::{
+    domain::{Epoch, Principal, Seq, ThreadId, ThreadKey},
+    projection::conversation::Conversation,
+    store::{ReadFrom, StoreError},
+};
+
+/// A snapshot of this size is read aside, so that nothing else waits for it.
+const LARGE: usize = 64 * 1_024;
+
+/// A conversation as of a seq: events after it, applied to this, give the whole (P3).
+#[derive(Debug, Clone)]
+pub struct Projected {
+    /// The incarnation of the log.
+    pub epoch: Epoch,
+    /// The newest event that is in it.
+    pub seq: Seq,
+    /// Messages and state.
+    pub conversation: Conversation,
+}
+
+/// The use cases of projections.
+#[derive(Clone)]
+pub struct Projections {
+    pub(super) context: Context,
+}
+
+impl Projections {
+    /// The conversation after the event `at`, or after the newest one. Costs one snapshot and the events since.
+    pub async fn at(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        at: Option<Seq>,
+        epoch: Option<Epoch>,
+    ) -> Result<Projected, ServiceError> {
+        let mut lookup = self.context.directory.lookup(principal, thread);
+        loop {
+            let thread = lookup.next().await?;
+            let Some(head) = self.context.store.heads(&[thread.key]).await?.pop() else { continue };
+            if epoch.is_some_and(|epoch| epoch != head.epoch) {
+                return Err(ServiceError::LogReplaced { epoch: head.epoch, tail: head.tail });
+            }
+            let seq = at.unwrap_or(head.tail);
+            if seq > head.tail {
+                return Err(ServiceError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
+            }
+            let (mut conversation, since) = snapshot(&self.context, thread.key, seq).await?;
+            if fold(&self.context, thread.key, &mut conversation, since, seq).await? {
+                return Ok(Projected { epoch: head.epoch, seq, conversation });
+            }
+        }
+    }
+}
+
+/// The newest snapshot that is not beyond `at`, and its seq; an empty conversation if there is none.
+pub(super) async fn snapshot(context: &Context, key: ThreadKey, at: Seq) -> Result<(Conversation, Seq), StoreError> {
+    let Some(found) = context.store.snapshot(key, at, Conversation::VERSION).await? else {
+        return Ok((Conversation::default(), 0));
+    };
+    let body = found.body;
+    let decoded = if body.len() < LARGE {
+        Conversation::decode(&body)
+    } else {
+        aside(move || Conversation::decode(&body)).await?
+    };
+    // One that cannot be read is as good as none: the log is the truth.
+    match decoded {
+        Some(conversation) => Ok((conversation, found.seq)),
+        None => {
+            tracing::warn!(thread = key.0, seq = found.seq, "a snapshot cannot be read; folding from the first event");
+            Ok((Conversation::default(), 0))
+        }
+    }
+}
+
+/// Takes in the events after `since`, up to `to`. False if the thread is gone.
+pub(super) async fn fold(
+    context: &Context,
+    key: ThreadKey,
+    conversation: &mut Conversation,
+    mut since: Seq,
+    to: Seq,
+) -> Result<bool, StoreError> {
+    while since < to {
+        let Some(page) = context.store.read(key, ReadFrom::After(since), usize::MAX).await? else { return Ok(false) };
+        let slice = page.slice.between(since, to + 1);
+        let Some(last) = slice.last_seq() else { return Ok(false) };
+        for (_, event, _) in slice.events() {
+            conversation.observe(event);
+        }
+        since = last;
+        // A page is some milliseconds of work; others go in between.
+        tokio::task::yield_now().await;
+    }
+    Ok(true)
+}
+
+/// Does something that takes long where it is in nobody's way.
+pub(super) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| StoreError::Unavailable(format!("a projection: {error}")))
+}
