@@ -1,6 +1,7 @@
 //! Running agents: each kind is a source of AG-UI events.
 
 pub mod agui;
+pub mod demo;
 mod events;
 pub mod http;
 pub mod openai;
