@@ -27,7 +27,7 @@ use crate::domain::{
 /// - No proxies: what stands in the environment for other programs (`HTTPS_PROXY`, …) does not get to see them either.
 /// - A connection for each run: one that is kept may be closed by the agent just when the next run is sent, and a run
 ///   cannot be sent twice.
-/// - No limit to the whole time; silence is limited, see [`Call`].
+/// - No limit to the whole time; silence is limited, per agent.
 pub fn client() -> Result<Client, reqwest::Error> {
     Client::builder()
         .redirect(redirect::Policy::none())

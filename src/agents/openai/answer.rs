@@ -270,13 +270,20 @@ fn content(delta: &Value) -> (String, String) {
 /// AG-UI's TokenUsage. The model is named as it was asked for, since some endpoints answer with a path of theirs.
 fn token_usage(model: &str, usage: &Value) -> Value {
     let count = |value: &Value| value.as_u64().filter(|count| *count <= MAX_PRODUCER_SEQ);
-    let (input, output) = (count(&usage["prompt_tokens"]), count(&usage["completion_tokens"]));
+    let (input, mut output) = (count(&usage["prompt_tokens"]), count(&usage["completion_tokens"]));
+    let reasoning = count(&usage["completion_tokens_details"]["reasoning_tokens"]);
+    if let (Some(input), Some(said), Some(thought)) = (input, output, reasoning) {
+        // Some endpoints count what was thought beside what was said; in AG-UI it is a part of it.
+        if thought > said || usage["total_tokens"].as_u64().is_some_and(|total| total == input + said + thought) {
+            output = Some(said + thought);
+        }
+    }
     let mut all = json!({ "model": model });
     for (name, value) in [
         ("inputTokens", input),
         ("outputTokens", output),
-        ("totalTokens", input.zip(output).map(|(input, output)| input + output).or(count(&usage["total_tokens"]))),
-        ("reasoningTokens", count(&usage["completion_tokens_details"]["reasoning_tokens"])),
+        ("totalTokens", input.zip(output).map(|(input, output)| input + output)),
+        ("reasoningTokens", reasoning),
         ("cachedInputTokens", count(&usage["prompt_tokens_details"]["cached_tokens"])),
     ] {
         if let Some(value) = value {
@@ -284,4 +291,25 @@ fn token_usage(model: &str, usage: &Value) -> Value {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_thought_is_part_of_what_was_put_out() {
+        let usage = |output: u64, reasoning: u64, total: u64| {
+            let details = json!({ "reasoning_tokens": reasoning });
+            let usage = json!({ "prompt_tokens": 10, "completion_tokens": output, "total_tokens": total,
+                "completion_tokens_details": details });
+            let usage = token_usage("m", &usage);
+            (usage["outputTokens"].as_u64(), usage["totalTokens"].as_u64())
+        };
+        assert_eq!(usage(9, 5, 19), (Some(9), Some(19)));
+        assert_eq!(usage(9, 5, 24), (Some(14), Some(24)));
+        assert_eq!(usage(4, 5, 0), (Some(9), Some(19)));
+        let odd = json!({ "prompt_tokens": -1, "completion_tokens": 1.5, "total_tokens": u64::MAX });
+        assert_eq!(token_usage("m", &odd), json!({ "model": "m" }));
+    }
 }

@@ -1,0 +1,121 @@
+//! The demo's state: a small plan that grows from run to run.
+
+use serde_json::{Value, json};
+
+use super::super::reading::whole;
+
+/// Steps that are kept of earlier runs.
+const KEPT_STEPS: usize = 6;
+
+/// `{"plan": {"steps": [{"text", "done"}…], "progress": 0–100, "runs"}, …}`: what a front end was told, kept in step
+/// with the events. Other members of the state are left alone.
+pub(super) struct Plan {
+    state: Value,
+    /// Steps that were there before this run.
+    earlier: usize,
+}
+
+impl Plan {
+    /// Goes on from a state, if it has this shape, with these steps added.
+    pub(super) fn go_on(state: &str, steps: &[&str]) -> Self {
+        let mut state = serde_json::from_str(&whole(state)).unwrap_or(Value::Null);
+        if !state.is_object() {
+            state = json!({});
+        }
+        let is_step = |step: &&Value| step["text"].is_string() && step["done"].is_boolean();
+        let plan = state.get("plan").unwrap_or(&Value::Null);
+        let mut all: Vec<Value> = plan["steps"].as_array().into_iter().flatten().filter(is_step).cloned().collect();
+        all.drain(..all.len().saturating_sub(KEPT_STEPS));
+        let earlier = all.len();
+        all.extend(steps.iter().map(|text| json!({ "text": text, "done": false })));
+        let runs = plan["runs"].as_u64().unwrap_or(0).saturating_add(1);
+        state["plan"] = json!({ "steps": all, "progress": 0, "runs": runs });
+        let mut plan = Self { state, earlier };
+        plan.state["plan"]["progress"] = plan.progress().into();
+        plan
+    }
+
+    /// STATE_SNAPSHOT.
+    pub(super) fn snapshot(&self) -> Value {
+        json!({ "type": "STATE_SNAPSHOT", "snapshot": self.state })
+    }
+
+    /// STATE_DELTA: the step of this run is done.
+    pub(super) fn done(&mut self, step: usize) -> Value {
+        self.set_done(self.earlier + step)
+    }
+
+    /// STATE_DELTA: the step that an earlier run left open is done, or given up. `None` if there is none.
+    pub(super) fn close_open_step(&mut self, done: bool) -> Option<Value> {
+        let at = self.steps().iter().position(|step| step["done"] == false)?;
+        if done {
+            return Some(self.set_done(at));
+        }
+        if let Some(steps) = self.state["plan"]["steps"].as_array_mut() {
+            steps.remove(at);
+        }
+        Some(self.delta(json!({ "op": "remove", "path": format!("/plan/steps/{at}") })))
+    }
+
+    fn set_done(&mut self, at: usize) -> Value {
+        if let Some(done) = self.state.pointer_mut(&format!("/plan/steps/{at}/done")) {
+            *done = true.into();
+        }
+        self.delta(json!({ "op": "replace", "path": format!("/plan/steps/{at}/done"), "value": true }))
+    }
+
+    fn delta(&mut self, operation: Value) -> Value {
+        let progress = self.progress();
+        self.state["plan"]["progress"] = progress.into();
+        let progress = json!({ "op": "replace", "path": "/plan/progress", "value": progress });
+        json!({ "type": "STATE_DELTA", "delta": [operation, progress] })
+    }
+
+    fn steps(&self) -> &[Value] {
+        self.state["plan"]["steps"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    fn progress(&self) -> usize {
+        let done = self.steps().iter().filter(|step| step["done"] == true).count();
+        (100 * done).checked_div(self.steps().len()).unwrap_or(100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_goes_on_from_the_state_and_leaves_the_rest_of_it_alone() {
+        let mut first = Plan::go_on(r#"{"theme":"dark\ud800","plan":7}"#, &["a", "b"]);
+        first.done(0);
+        let state = first.snapshot()["snapshot"].take();
+        let steps = json!([{ "text": "a", "done": true }, { "text": "b", "done": false }]);
+        assert_eq!(state, json!({ "theme": "dark\u{fffd}", "plan": { "steps": steps, "progress": 50, "runs": 1 } }));
+        let mut second = Plan::go_on(&state.to_string(), &["c", "d"]);
+        assert_eq!(
+            second.done(1)["delta"],
+            json!([
+                { "op": "replace", "path": "/plan/steps/3/done", "value": true },
+                { "op": "replace", "path": "/plan/progress", "value": 50 },
+            ])
+        );
+        let given_up = second.close_open_step(false).expect("b is open");
+        assert_eq!(given_up["delta"][0], json!({ "op": "remove", "path": "/plan/steps/1" }));
+        assert_eq!(given_up["delta"][1]["value"], 66);
+        assert!(second.close_open_step(true).is_some() && second.close_open_step(true).is_none());
+        assert_eq!(second.snapshot()["snapshot"]["plan"]["runs"], 2);
+    }
+
+    #[test]
+    fn a_state_of_another_shape_is_started_anew_and_old_steps_are_forgotten() {
+        for state in ["null", "[1]", "\"x\"", "1e999", r#"{"plan":{"steps":[1,{"text":1}],"runs":-1}}"#] {
+            let plan = Plan::go_on(state, &["a"]).snapshot()["snapshot"]["plan"].take();
+            let steps = json!([{ "text": "a", "done": false }]);
+            assert_eq!(plan, json!({ "steps": steps, "progress": 0, "runs": 1 }), "{state}");
+        }
+        let many = json!({ "plan": { "steps": vec![json!({ "text": "x", "done": true }); 100] } });
+        let plan = Plan::go_on(&many.to_string(), &["a"]);
+        assert_eq!((plan.steps().len(), plan.earlier), (KEPT_STEPS + 1, KEPT_STEPS));
+    }
+}

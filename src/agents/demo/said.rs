@@ -1,0 +1,149 @@
+//! What the demo was told: the last words of the user, or the results it waited for.
+
+use serde_json::Value;
+
+use super::super::{
+    reading::{Object, items, whole},
+    source::RunInput,
+};
+
+/// Longest quotation, in characters.
+const QUOTED: usize = 200;
+
+/// What an input says, as far as the demo listens.
+pub(super) struct Said {
+    /// The last message of the user.
+    pub(super) text: String,
+    /// The tools of the frontend.
+    pub(super) tools: Vec<Tool>,
+    /// The results that the conversation ends with.
+    pub(super) results: Vec<ToolResult>,
+    /// Answers to interrupts.
+    pub(super) resume: Vec<Resume>,
+}
+
+/// A tool of the frontend.
+pub(super) struct Tool {
+    pub(super) name: String,
+    pub(super) parameters: Value,
+}
+
+/// What a tool of the frontend answered.
+pub(super) struct ToolResult {
+    /// The tool's name, if its call is in the conversation.
+    pub(super) tool: Option<String>,
+    pub(super) content: String,
+}
+
+/// An answer to an interrupt.
+pub(super) enum Resume {
+    Approved,
+    Declined,
+    Cancelled,
+    /// Something that was not asked for.
+    Other(String),
+}
+
+impl Said {
+    pub(super) fn read(input: &RunInput) -> Self {
+        let messages = whole(&input.messages);
+        let messages = items(&messages);
+        let role = |message: &Object<'_>| message.text("role").unwrap_or_default();
+        let user = messages.iter().rfind(|message| role(message) == "user");
+        let from = messages.iter().rposition(|message| role(message) != "tool").map_or(0, |at| at + 1);
+        let tools = whole(&input.tools);
+        let resume = input.resume.as_deref().map(whole).unwrap_or_default();
+        Self {
+            text: user.map(|message| content(*message)).unwrap_or_default(),
+            tools: items(&tools).into_iter().filter_map(Tool::read).collect(),
+            results: messages[from..].iter().map(|message| ToolResult::read(*message, &messages)).collect(),
+            resume: items(&resume).into_iter().map(Resume::read).collect(),
+        }
+    }
+
+    /// Whether the user said this word.
+    pub(super) fn has(&self, word: &str) -> bool {
+        let of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        self.text.split(|c| !of_word(c)).any(|said| said.eq_ignore_ascii_case(word))
+    }
+
+    /// The tool that the user named, by the longest name if there are several.
+    pub(super) fn tool(&self) -> Option<&Tool> {
+        let plain = |name: &str| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+        let named = |tool: &&Tool| {
+            let name = tool.name.as_str();
+            !name.is_empty() && (self.has(name) || (!plain(name) && self.text.contains(name)))
+        };
+        self.tools.iter().filter(named).max_by_key(|tool| tool.name.len())
+    }
+
+    /// The user's words on one line, cut where they are long.
+    pub(super) fn quote(&self) -> String {
+        quote(&self.text)
+    }
+
+    /// Words, characters and the longest word.
+    pub(super) fn counts(&self) -> (usize, usize, String) {
+        let words = || self.text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let length = |word: &&str| word.chars().count();
+        // The first of those that are equally long.
+        let longest = words().rev().max_by_key(length).unwrap_or_default();
+        (words().count(), self.text.chars().count(), longest.chars().take(QUOTED).collect())
+    }
+}
+
+impl Tool {
+    fn read(tool: Object<'_>) -> Option<Self> {
+        let parameters = tool.raw("parameters").and_then(|schema| serde_json::from_str(schema).ok());
+        Some(Self { name: tool.text("name")?, parameters: parameters.unwrap_or_default() })
+    }
+}
+
+impl ToolResult {
+    fn read(message: Object<'_>, messages: &[Object<'_>]) -> Self {
+        let id = message.text("toolCallId");
+        let mut calls = messages.iter().rev().flat_map(|message| message.items("toolCalls"));
+        let call = calls.find(|call| id.is_some() && call.text("id") == id);
+        let tool = call.and_then(|call| Object(call.raw("function")?).text("name"));
+        let content = Some(content(message)).filter(|content| !content.is_empty());
+        Self { tool, content: quote(&content.or(message.text("error")).unwrap_or_default()) }
+    }
+}
+
+impl Resume {
+    fn read(entry: Object<'_>) -> Self {
+        if entry.text("status").as_deref() == Some("cancelled") {
+            return Self::Cancelled;
+        }
+        let payload = entry.raw("payload").unwrap_or("null");
+        match Object(payload).raw("approved").unwrap_or(payload) {
+            "true" => Self::Approved,
+            "false" => Self::Declined,
+            _ => Self::Other(quote(payload)),
+        }
+    }
+}
+
+/// A message's text; of a list of parts, the text in it.
+fn content(message: Object<'_>) -> String {
+    match message.raw("content") {
+        Some(parts) if parts.starts_with('[') => {
+            items(parts).iter().filter_map(|part| part.text("text")).collect::<Vec<_>>().join("\n")
+        }
+        _ => message.text("content").unwrap_or_default(),
+    }
+}
+
+fn quote(text: &str) -> String {
+    let mut quoted = String::new();
+    for word in text.split_whitespace() {
+        if !quoted.is_empty() {
+            quoted.push(' ');
+        }
+        quoted.extend(word.chars().take(QUOTED + 1));
+        if quoted.chars().nth(QUOTED).is_some() {
+            return quoted.chars().take(QUOTED).chain(['…']).collect();
+        }
+    }
+    quoted
+}
