@@ -339,7 +339,7 @@ impl Conversation {
             Some("false") => false,
             Some(_) => return Err(Malformed),
         };
-        let mut message = Message::new(&id.as_str(), "activity", Content::Json(content.into()));
+        let mut message = Message::new(&id.as_str(), "activity", Content::of(content.into()));
         let found = self.messages.find(&id.as_str());
         let old = found.map(|slot| self.messages.get_mut(slot));
         match old {
@@ -373,18 +373,18 @@ impl Conversation {
     fn activity_delta(&mut self, event: &Event<'_>) -> Done {
         let (id, kind) = (required(event.message_id)?, required(event.activity_type)?.into_string());
         let metadata = event.metadata()?;
-        let Some(slot) = self.messages.find(&id.as_str()) else { return Ok(()) };
-        let message = self.messages.get_mut(slot);
-        if message.role() != "activity" {
+        let found = self.messages.find(&id.as_str()).map(|slot| self.messages.get_mut(slot));
+        let Some(message) = found.filter(|message| message.role() == "activity") else {
+            self.skipped += 1;
             return Ok(());
-        }
+        };
         // Metadata does not depend on the patch.
         message.merge_metadata(metadata);
         let patch = event.patch.and_then(text::value);
         let done = match (&mut message.content, patch) {
-            (Content::Json(content), Some(patch)) => {
-                let size = patch::size(content);
-                patch::apply(content, size, patch, MAX_STATE_BYTES.saturating_sub(self.copied))
+            (Content::Json(content, size), Some(patch)) => {
+                let applied = patch::apply(content, *size, patch, MAX_STATE_BYTES.saturating_sub(self.copied));
+                applied.inspect(|applied| *size = applied.size)
             }
             _ => Err(patch::Refused),
         };
@@ -434,7 +434,17 @@ fn interrupts(outcome: Option<&str>) -> Vec<Value> {
         return Vec::new();
     }
     match outcome.remove("interrupts") {
-        Some(Value::Array(interrupts)) => interrupts.into_iter().filter(Value::is_object).collect(),
+        Some(Value::Array(mut interrupts)) => {
+            interrupts.retain_mut(|interrupt| match interrupt {
+                Value::Object(members) => {
+                    // As in messages, `null` reads as absent.
+                    members.retain(|name, value| name != "subagentRunId" || !value.is_null());
+                    true
+                }
+                _ => false,
+            });
+            interrupts
+        }
         _ => Vec::new(),
     }
 }
