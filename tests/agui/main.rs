@@ -5,7 +5,6 @@ mod cases;
 mod closing;
 mod compare;
 mod generate;
-mod messages;
 mod node;
 #[allow(dead_code)]
 #[path = "../faults/rng.rs"]

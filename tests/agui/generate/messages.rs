@@ -1,8 +1,8 @@
-//! What arrives whole: messages, their contents, and patches.
+//! What arrives whole: messages, their contents, snapshots, activities; and patches.
 
 use serde_json::{Value, json};
 
-use crate::generate::Generator;
+use super::Generator;
 
 const PATHS: [&str; 16] = [
     "/a", "/b", "/list", "/list/0", "/list/1", "/list/-", "/a/b", "/b/list", "/x~1y", "/m~0n", "/a/0", "/", "/list/01",
@@ -99,5 +99,56 @@ impl Generator {
             }
         });
         operations.collect()
+    }
+
+    pub(super) fn activity(&mut self) {
+        let known = self.activities.clone();
+        if self.rng.chance(50)
+            && let Some(id) = self.pick(&known)
+        {
+            let (owner, patch) = (self.tag("activity", id), self.patch());
+            let kind = self.word();
+            self.emit(json!({"type": "ACTIVITY_DELTA", "messageId": id, "activityType": kind, "patch": patch}), &owner);
+            return;
+        }
+        let old = if self.rng.chance(70) { self.activities.clone() } else { self.messages.clone() };
+        let id = match self.pick(&old).filter(|_| self.rng.chance(50)) {
+            Some(id) => id.clone(),
+            None => self.new_id("a"),
+        };
+        let (content, owner) = (self.object(2), self.owner());
+        let mut snapshot = json!({"type": "ACTIVITY_SNAPSHOT", "messageId": id, "content": content});
+        snapshot["activityType"] = json!(["plan", "card"][self.rng.next() as usize % 2]);
+        let mut replace = true;
+        if self.rng.chance(50) {
+            replace = self.rng.chance(50);
+            snapshot["replace"] = json!(replace);
+        }
+        let key = ("activity", id.clone());
+        if replace || !self.run.owners.contains_key(&key) {
+            self.run.owners.insert(key, owner.clone());
+        }
+        self.emit(snapshot, &owner);
+        self.activities.push(id.clone());
+        self.messages.push(id);
+    }
+
+    pub(super) fn messages_snapshot(&mut self) {
+        let messages: Vec<Value> = (0..self.rng.between(0, 7)).map(|_| self.message()).collect();
+        self.seed(&messages, true);
+        let mut snapshot = json!({"type": "MESSAGES_SNAPSHOT", "messages": messages});
+        if self.rng.chance(40) {
+            let said = [
+                json!({}),
+                json!([]),
+                json!({"authoritativeActivityTypes": null}),
+                json!({"authoritativeActivityTypes": ["plan"]}),
+                json!({"authoritativeActivityTypes": ["plan", 7]}),
+                json!({"authoritativeActivityTypes": "plan"}),
+            ];
+            let said = self.pick(&said).expect("some").clone();
+            snapshot["metadata"] = json!({"@ag-ui/client": said});
+        }
+        self.emit(snapshot, &None);
     }
 }

@@ -1,5 +1,8 @@
 //! Random streams of AG-UI 1.0 events that a client accepts, nearly always.
 
+mod chunks;
+mod messages;
+
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
@@ -477,122 +480,6 @@ impl Generator {
         self.emit(end, &Some(id));
     }
 
-    /// Opens or continues a stream of chunks.
-    fn chunk(&mut self) {
-        let lanes: Vec<_> = self.run.lanes.iter().map(|(owner, lane)| (owner.clone(), lane.clone())).collect();
-        let mut sorted = lanes;
-        sorted.sort_by(|one, other| one.0.cmp(&other.0));
-        let delta = self.rng.chance(85).then(|| self.delta());
-        if self.rng.chance(70)
-            && let Some((owner, (kind, id))) = self.pick(&sorted).cloned()
-        {
-            let (mut chunk, member) = empty_chunk(kind);
-            let named = self.rng.chance(40);
-            if named {
-                chunk[member] = json!(id);
-            }
-            let alone = sorted.iter().filter(|lane| lane.1.0 == kind).count() == 1;
-            let parent_is = sorted.iter().any(|lane| lane.0.is_none() && lane.1.0 == kind);
-            let tagged = if named || alone && (!parent_is || owner.is_none()) { self.rng.chance(50) } else { true };
-            if let Some(delta) = delta {
-                chunk["delta"] = json!(delta);
-            }
-            self.emit(chunk, &owner.filter(|_| tagged));
-            return;
-        }
-        let mut kind = [Kind::Text, Kind::Tool, Kind::Reasoning][self.rng.next() as usize % 3];
-        let (id, owner, parent) = match kind {
-            Kind::Tool => {
-                let (id, again) = self.call_id();
-                if again {
-                    kind = Kind::Text;
-                    let id = self.message_id(kind);
-                    let owner = self.tag("message", &id);
-                    (id, owner, None)
-                } else {
-                    let mut owner = self.owner();
-                    let parent = self.parent(&mut owner);
-                    self.own_call(&id, &owner, &parent);
-                    (id, owner, parent)
-                }
-            }
-            _ => {
-                let id = self.message_id(kind);
-                let owner = self.tag(if kind == Kind::Text { "message" } else { "reasoning" }, &id);
-                (id, owner, None)
-            }
-        };
-        let (mut chunk, member) = empty_chunk(kind);
-        chunk[member] = json!(id);
-        match kind {
-            Kind::Text if self.rng.chance(50) => {
-                chunk["role"] = json!(["user", "assistant"][self.rng.next() as usize % 2]);
-            }
-            Kind::Text => chunk["name"] = json!("N"),
-            Kind::Tool => chunk["toolCallName"] = json!("f"),
-            Kind::Reasoning => {}
-        }
-        if let Some(parent) = parent {
-            chunk["parentMessageId"] = json!(parent);
-        }
-        if let Some(delta) = delta {
-            chunk["delta"] = json!(delta);
-        }
-        self.run.lanes.insert(owner.clone(), (kind, id));
-        self.emit(chunk, &owner);
-    }
-
-    fn activity(&mut self) {
-        let known = self.activities.clone();
-        if self.rng.chance(50)
-            && let Some(id) = self.pick(&known)
-        {
-            let (owner, patch) = (self.tag("activity", id), self.patch());
-            let kind = self.word();
-            self.emit(json!({"type": "ACTIVITY_DELTA", "messageId": id, "activityType": kind, "patch": patch}), &owner);
-            return;
-        }
-        let old = if self.rng.chance(70) { self.activities.clone() } else { self.messages.clone() };
-        let id = match self.pick(&old).filter(|_| self.rng.chance(50)) {
-            Some(id) => id.clone(),
-            None => self.new_id("a"),
-        };
-        let (content, owner) = (self.object(2), self.owner());
-        let mut snapshot = json!({"type": "ACTIVITY_SNAPSHOT", "messageId": id, "content": content});
-        snapshot["activityType"] = json!(["plan", "card"][self.rng.next() as usize % 2]);
-        let mut replace = true;
-        if self.rng.chance(50) {
-            replace = self.rng.chance(50);
-            snapshot["replace"] = json!(replace);
-        }
-        let key = ("activity", id.clone());
-        if replace || !self.run.owners.contains_key(&key) {
-            self.run.owners.insert(key, owner.clone());
-        }
-        self.emit(snapshot, &owner);
-        self.activities.push(id.clone());
-        self.messages.push(id);
-    }
-
-    fn messages_snapshot(&mut self) {
-        let messages: Vec<Value> = (0..self.rng.between(0, 7)).map(|_| self.message()).collect();
-        self.seed(&messages, true);
-        let mut snapshot = json!({"type": "MESSAGES_SNAPSHOT", "messages": messages});
-        if self.rng.chance(40) {
-            let said = [
-                json!({}),
-                json!([]),
-                json!({"authoritativeActivityTypes": null}),
-                json!({"authoritativeActivityTypes": ["plan"]}),
-                json!({"authoritativeActivityTypes": ["plan", 7]}),
-                json!({"authoritativeActivityTypes": "plan"}),
-            ];
-            let said = self.pick(&said).expect("some").clone();
-            snapshot["metadata"] = json!({"@ag-ui/client": said});
-        }
-        self.emit(snapshot, &None);
-    }
-
     /// Ends the run, one way or another.
     pub fn end(&mut self) {
         if self.rng.chance(12) {
@@ -629,13 +516,5 @@ impl Generator {
             end["result"] = self.value(2);
         }
         self.emit(end, &None);
-    }
-}
-
-fn empty_chunk(kind: Kind) -> (Value, &'static str) {
-    match kind {
-        Kind::Text => (json!({"type": "TEXT_MESSAGE_CHUNK"}), "messageId"),
-        Kind::Tool => (json!({"type": "TOOL_CALL_CHUNK"}), "toolCallId"),
-        Kind::Reasoning => (json!({"type": "REASONING_MESSAGE_CHUNK"}), "messageId"),
     }
 }
