@@ -23,22 +23,36 @@ if [ "${1:-run}" = "test" ]; then
   want strace strace          # the order of system calls, and kills at a chosen one
   want jq jq
   want python3 python3
+  want node nodejs            # the real AG-UI client, which the projection is compared with
+  want npm npm
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
 
-[ "${#packages[@]}" -eq 0 ] && exit 0
-install="apt-get install -y --no-install-recommends ${packages[*]}"
-if ! command -v apt-get >/dev/null 2>&1; then
-  echo "Missing: ${packages[*]} (names of Debian packages). Install them and run this again." >&2
-  exit 1
-fi
-if [ "$(id -u)" -eq 0 ]; then
-  echo "Installing ${packages[*]}" >&2
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive $install >/dev/null
-elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
-  echo "Installing ${packages[*]}" >&2
-  sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive $install >/dev/null
-else
-  echo "Missing: ${packages[*]}. Run: sudo apt-get update && sudo $install" >&2
-  exit 1
+install_packages() {
+  local install="apt-get install -y --no-install-recommends $*"
+  if ! command -v apt-get >/dev/null 2>&1; then
+    echo "Missing: $* (names of Debian packages). Install them and run this again." >&2
+    exit 1
+  fi
+  if [ "$(id -u)" -eq 0 ]; then
+    echo "Installing $*" >&2
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive $install >/dev/null
+  elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    echo "Installing $*" >&2
+    sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive $install >/dev/null
+  else
+    echo "Missing: $*. Run: sudo apt-get update && sudo $install" >&2
+    exit 1
+  fi
+}
+[ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
+
+# npm notes in node_modules what it installed; it is up to date if that is newer than what is asked for.
+if [ "${1:-run}" = "test" ]; then
+  agui="$(dirname "$0")/../tests/agui"
+  if [ ! "$agui/node_modules/.package-lock.json" -nt "$agui/package-lock.json" ]; then
+    echo "Installing the AG-UI client for tests/agui" >&2
+    npm ci --prefix "$agui" --ignore-scripts --no-audit --no-fund --silent
+    touch "$agui/node_modules/.package-lock.json"
+  fi
 fi

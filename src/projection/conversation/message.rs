@@ -5,6 +5,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     event::{elements, members},
+    patch,
     text::{self, Text, Wtf8, write_string},
 };
 
@@ -26,8 +27,8 @@ pub(super) enum Content {
     Absent,
     /// A text, which deltas append to.
     Text(Text),
-    /// Parts, or an activity's object.
-    Json(Value),
+    /// Parts, or an activity's object, and its size (see `patch::size`).
+    Json(Value, usize),
 }
 
 /// A call that an assistant message made.
@@ -65,7 +66,7 @@ impl Message {
                 out.extend_from_slice(b",\"content\":");
                 text.write_json(out);
             }
-            Content::Json(value) => {
+            Content::Json(value, _) => {
                 out.extend_from_slice(b",\"content\":");
                 write_value(value, out);
             }
@@ -121,7 +122,7 @@ impl Message {
         Some(message)
     }
 
-    /// Folds an event's metadata in, key by key; the last write wins. Says whether there was any.
+    /// Folds an event's metadata in, key by key; the last write wins.
     pub(super) fn merge_metadata(&mut self, metadata: Option<Map<String, Value>>) {
         merge_metadata(&mut self.rest, metadata);
     }
@@ -155,11 +156,16 @@ impl Serialize for Message {
 }
 
 impl Content {
+    pub fn of(value: Value) -> Self {
+        let size = patch::size(&value);
+        Self::Json(value, size)
+    }
+
     pub fn read(token: &str) -> Option<Self> {
         Some(match Wtf8::of(token) {
             Some(text) => Self::Text(text.into()),
             None if token == "null" => Self::Absent,
-            None => Self::Json(text::value(token)?),
+            None => Self::of(text::value(token)?),
         })
     }
 }

@@ -13,6 +13,7 @@
 //! - Texts may be cut inside a surrogate pair, see `text.rs`. In ids, names, state and metadata, and in everything
 //!   else that is not content or arguments, a lone half becomes U+FFFD.
 
+mod activity;
 mod apply;
 mod chunks;
 mod event;
