@@ -44,6 +44,23 @@ pub(super) struct ToolCall {
 }
 
 impl Message {
+    /// About the bytes that it holds.
+    pub(super) fn weight(&self) -> usize {
+        const OWN: usize = 128;
+        let members = |map: &Map<String, Value>| map.iter().map(|(name, value)| name.len() + patch::size(value)).sum();
+        let rest: usize = members(&self.rest);
+        let content = match &self.content {
+            Content::Absent => 0,
+            Content::Text(text) => text.len(),
+            Content::Json(_, size) => *size,
+        };
+        let calls = self.tool_calls.iter().flatten().map(|call| {
+            let own: usize = members(&call.rest);
+            OWN + call.id.len() + call.name.len() + call.arguments.len() + own
+        });
+        OWN + self.id.len() + content + rest + calls.sum::<usize>()
+    }
+
     /// Its id. Meant to be unique in a conversation; where it is not, events that name it mean the first.
     pub fn id(&self) -> &str {
         &self.id

@@ -142,6 +142,11 @@ impl Conversation {
         calls.filter(|call| !answered.contains(&*call.id)).map(|call| call.id.to_string()).collect()
     }
 
+    /// About the bytes that it holds. Walks over all messages.
+    pub fn weight(&self) -> usize {
+        self.state_size + self.messages().map(Message::weight).sum::<usize>()
+    }
+
     /// For storage: everything, also what a run in progress has open. [`Conversation::decode`] reads it.
     pub fn encode(&self) -> Vec<u8> {
         stored::encode(self)
