@@ -70,6 +70,13 @@ impl Process {
         Ok(process)
     }
 
+    /// Its resident memory; `None` where the system does not say.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1_024)
+    }
+
     /// Its first address.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
@@ -83,6 +90,11 @@ impl Drop for Process {
             tracing::warn!(%error, "a process of the measurement did not end");
         }
     }
+}
+
+/// Lets this process open as many files as it may; how many these are.
+pub fn raise_file_limit() -> u64 {
+    rlimit::increase_nofile_limit(u64::MAX).unwrap_or(1_024)
 }
 
 /// In the child: says where it listens.
