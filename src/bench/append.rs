@@ -49,7 +49,7 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<Saturation, Ben
     for (batch, what) in [(1, "append over the socket, batches of 1"), (32, "append over the socket, batches of 32")] {
         let mut ours = producers(Some(server.address()), None, batch).await?;
         let mut echo = producers(None, Some(peer.address()), batch).await?;
-        let mut pairs = Pairs::default();
+        let (mut pairs, mut work) = (Pairs::default(), Work::begin(&server));
         for pair in 0..plan.pairs {
             report.progress(&format!("{what}, pair {} of {}", pair + 1, plan.pairs));
             let (mine, others);
@@ -60,7 +60,8 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<Saturation, Ben
                 others = pump(&mut echo, plan.span).await?;
                 mine = pump(&mut ours, plan.span).await?;
             }
-            pairs.push(mine, others);
+            pairs.push(mine.rate(), others.rate());
+            work.events += mine.events;
         }
         check(server.address(), &ours).await?;
         // The slower of the echo and the bare store.
@@ -70,6 +71,9 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<Saturation, Ben
         report.key(&format!("append.socket_ratio_{batch}"), ratio);
         report.key(&format!("append.events_per_s_{batch}"), pairs.ours());
         report.key(&format!("append.echo_events_per_s_{batch}"), pairs.bare());
+        if let Some(spent) = work.us_per_event(&server) {
+            report.key(&format!("append.cpu_us_per_event_{batch}"), spent);
+        }
         report.row(what, "events/s", pairs.ours(), Some(slower), Some(ratio), Budget::RatioAtLeast(0.5));
         if batch == 1 {
             saturation.events_per_s = pairs.ours();
@@ -89,7 +93,7 @@ pub async fn saturation(plan: &Plan, report: &Report) -> Result<Saturation, Benc
     let mut rates = Vec::new();
     for _ in 0..3 {
         report.progress("saturation over the socket, batches of 1");
-        rates.push(pump(&mut producers, plan.span.min(Duration::from_secs(1))).await?);
+        rates.push(pump(&mut producers, plan.span.min(Duration::from_secs(1))).await?.rate());
     }
     Ok(Saturation { events_per_s: median(rates) })
 }
@@ -111,8 +115,36 @@ async fn producers(
     Ok(producers)
 }
 
-/// All producers at once, as fast as they can; events a second.
-async fn pump(producers: &mut Vec<Producer>, span: Duration) -> Result<f64, BenchError> {
+/// What was acknowledged in a measurement.
+struct Pumped {
+    events: u64,
+    seconds: f64,
+}
+
+impl Pumped {
+    fn rate(&self) -> f64 {
+        self.events as f64 / self.seconds
+    }
+}
+
+/// The time on a processor that a server's events took: a busy machine changes it less than the time they took.
+struct Work {
+    before: Option<f64>,
+    events: u64,
+}
+
+impl Work {
+    fn begin(server: &Process) -> Self {
+        Self { before: server.cpu_seconds(), events: 0 }
+    }
+
+    fn us_per_event(&self, server: &Process) -> Option<f64> {
+        Some((server.cpu_seconds()? - self.before?) * 1e6 / self.events as f64)
+    }
+}
+
+/// All producers at once, as fast as they can.
+async fn pump(producers: &mut Vec<Producer>, span: Duration) -> Result<Pumped, BenchError> {
     let start = Instant::now();
     let mut tasks = JoinSet::new();
     for mut producer in producers.drain(..) {
@@ -121,13 +153,13 @@ async fn pump(producers: &mut Vec<Producer>, span: Duration) -> Result<f64, Benc
             Ok::<_, BenchError>((producer, done))
         });
     }
-    let mut total = 0;
+    let mut events = 0;
     while let Some(task) = tasks.join_next().await {
         let (producer, done) = task??;
         producers.push(producer);
-        total += done;
+        events += done;
     }
-    Ok(total as f64 / start.elapsed().as_secs_f64())
+    Ok(Pumped { events, seconds: start.elapsed().as_secs_f64() })
 }
 
 /// What was acknowledged is there, and nothing else.

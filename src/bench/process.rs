@@ -77,6 +77,15 @@ impl Process {
         Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1_024)
     }
 
+    /// Seconds that its threads have spent on a processor so far; `None` where the system does not say.
+    pub fn cpu_seconds(&self) -> Option<f64> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
+        // A thread may end while we look.
+        let times = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
+        let nanoseconds = times.filter_map(|times| times.split(' ').next()?.parse::<u64>().ok()).sum::<u64>();
+        Some(nanoseconds as f64 / 1e9)
+    }
+
     /// Its first address.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
