@@ -18,6 +18,7 @@ mod resolve;
 mod runs;
 mod sealer;
 mod stream_run;
+mod submit;
 mod threads;
 
 use std::sync::atomic::AtomicU64;
@@ -30,6 +31,7 @@ pub use events::{Events, EventsPage, PageRequest};
 pub use feed::{Feed, FeedSlice};
 pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
 pub use stream_run::StreamedRun;
+pub use submit::{Receipts, Reply, RunRef};
 pub use threads::{CreateThread, EditThread, ListRequest, Threads};
 
 use crate::{domain::Clock, store::DynStore, subscription::Hub};
