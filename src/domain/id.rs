@@ -30,12 +30,17 @@ pub enum IdError {
     DotSegment,
 }
 
+/// Looks at every byte, without a branch for each.
+fn is_printable_ascii(text: &str) -> bool {
+    text.bytes().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~'))
+}
+
 fn check(text: &str) -> Result<(), IdError> {
     if text.is_empty() {
         Err(IdError::Empty)
     } else if text.len() > MAX_ID_BYTES {
         Err(IdError::TooLong)
-    } else if !text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.chars().any(char::is_control) {
+    } else if !is_printable_ascii(text) && text.chars().any(char::is_control) {
         Err(IdError::ControlCharacter)
     } else if matches!(text, "." | "..") {
         Err(IdError::DotSegment)

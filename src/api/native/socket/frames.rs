@@ -242,16 +242,33 @@ pub fn appended(id: Option<&str>, start: &str, receipt: &Receipt) -> String {
         let _ = write!(out, "\"id\":{},", json_string(id));
     }
     out.push_str(start);
-    let _ = write!(
-        out,
-        "{first_seq},\"lastSeq\":{last_seq},\"producerSeq\":{producer_seq},\"epoch\":\"{epoch}\",\
-         \"stopRequested\":{stop_requested},\"leaseUntil\":"
-    );
+    push_number(&mut out, *first_seq);
+    out.push_str(",\"lastSeq\":");
+    push_number(&mut out, *last_seq);
+    out.push_str(",\"producerSeq\":");
+    push_number(&mut out, *producer_seq);
+    let _ = write!(out, ",\"epoch\":\"{epoch}\"");
+    out.push_str(if *stop_requested { ",\"stopRequested\":true" } else { ",\"stopRequested\":false" });
+    out.push_str(",\"leaseUntil\":");
     let _ = match lease_until {
         Some(until) => write!(out, "\"{until}\"}}}}"),
         None => write!(out, "null}}}}"),
     };
     out
+}
+
+/// Writes a number without the machinery of formatting.
+fn push_number(out: &mut String, mut number: u64) {
+    let (mut digits, mut at) = ([0; 20], 20);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 /// What the frames of one subscription have in common.
@@ -342,8 +359,14 @@ mod tests {
         let (thread, run) = (ThreadId::new("t\"1").expect("id"), RunId::new("r").expect("id"));
         for lease_until in [None, Some(Timestamp(1_795_255_875_120))] {
             let epoch = Epoch::generate();
-            let receipt =
-                Receipt { epoch, first_seq: 3, last_seq: 5, producer_seq: 4, stop_requested: true, lease_until };
+            let receipt = Receipt {
+                epoch,
+                first_seq: 0,
+                last_seq: u64::MAX,
+                producer_seq: 1_090,
+                stop_requested: true,
+                lease_until,
+            };
             let start = appended_start(&thread, &run);
             let text = appended(Some("7\n"), &start, &receipt);
             let mut expected = serde_json::to_value(ReceiptView::new(&receipt)).expect("serializes");
