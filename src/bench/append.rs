@@ -1,10 +1,7 @@
-//! Durable appends over the socket: throughput with batches of 1 and of 32, and the time until an acknowledgement.
+//! Durable appends over the socket: throughput with batches of 1 and of 32.
 
 use std::{
-    fs::File,
-    io::{Seek, Write},
     net::SocketAddr,
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -13,10 +10,10 @@ use tokio::task::JoinSet;
 use super::{
     BenchError, Plan,
     generate::Events,
-    measure::{Pairs, median, percentile_us},
+    measure::{Pairs, median},
     process::{Process, TempDir},
     report::{Budget, Report},
-    socket::{self, Producer, Run, Socket},
+    socket::{self, Producer, Socket},
 };
 
 /// Sockets that appends come over …
@@ -49,13 +46,10 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<Saturation, Ben
     let bare_store = report.get("append.bare_events_per_s");
     let mut worst = f64::INFINITY;
     let mut saturation = Saturation { events_per_s: 0.0 };
-    for (batch, prefix, what) in [
-        (1, "append.batch1", "append over the socket, batches of 1"),
-        (32, "append.batch32", "append over the socket, batches of 32"),
-    ] {
+    for (batch, what) in [(1, "append over the socket, batches of 1"), (32, "append over the socket, batches of 32")] {
         let mut ours = producers(Some(server.address()), None, batch).await?;
         let mut echo = producers(None, Some(peer.address()), batch).await?;
-        let mut pairs = Pairs::default();
+        let (mut pairs, mut work) = (Pairs::default(), Work::begin(&server));
         for pair in 0..plan.pairs {
             report.progress(&format!("{what}, pair {} of {}", pair + 1, plan.pairs));
             let (mine, others);
@@ -66,26 +60,28 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<Saturation, Ben
                 others = pump(&mut echo, plan.span).await?;
                 mine = pump(&mut ours, plan.span).await?;
             }
-            pairs.push(mine, others);
+            pairs.push(mine.rate(), others.rate());
+            work.events += mine.events;
         }
         check(server.address(), &ours).await?;
         // The slower of the echo and the bare store.
         let slower = bare_store.map_or(pairs.bare(), |bare| bare.min(pairs.bare()));
         let ratio = pairs.ratio() * pairs.bare() / slower;
         worst = worst.min(ratio);
-        report.key(&format!("{prefix}_events_per_s"), pairs.ours());
-        report.key(&format!("{prefix}_echo_events_per_s"), pairs.bare());
-        report.key(&format!("{prefix}_socket_ratio"), ratio);
+        report.key(&format!("append.socket_ratio_{batch}"), ratio);
+        report.key(&format!("append.events_per_s_{batch}"), pairs.ours());
+        report.key(&format!("append.echo_events_per_s_{batch}"), pairs.bare());
+        if let Some(spent) = work.us_per_event(&server) {
+            report.key(&format!("append.cpu_us_per_event_{batch}"), spent);
+        }
         report.row(what, "events/s", pairs.ours(), Some(slower), Some(ratio), Budget::RatioAtLeast(0.5));
         if batch == 1 {
             saturation.events_per_s = pairs.ours();
         } else {
             report.key("append.events_per_s", pairs.ours());
-            report.key("append.echo_events_per_s", pairs.bare());
         }
     }
     report.key("append.socket_ratio", worst);
-    latency(plan, report, server.address(), peer.address(), data.path()).await?;
     Ok(saturation)
 }
 
@@ -97,7 +93,7 @@ pub async fn saturation(plan: &Plan, report: &Report) -> Result<Saturation, Benc
     let mut rates = Vec::new();
     for _ in 0..3 {
         report.progress("saturation over the socket, batches of 1");
-        rates.push(pump(&mut producers, plan.span.min(Duration::from_secs(1))).await?);
+        rates.push(pump(&mut producers, plan.span.min(Duration::from_secs(1))).await?.rate());
     }
     Ok(Saturation { events_per_s: median(rates) })
 }
@@ -111,7 +107,7 @@ async fn producers(
     for number in 0..SOCKETS {
         let (socket, runs) = match (server, peer) {
             (Some(server), _) => (Socket::open(server).await?, socket::start_runs(server, RUNS).await?),
-            (None, Some(peer)) => (Socket::echo(peer).await?, unsaved_runs()),
+            (None, Some(peer)) => (Socket::echo(peer, "/").await?, socket::unsaved_runs(RUNS)),
             (None, None) => continue,
         };
         producers.push(Producer::new(socket, runs, batch, bodies(batch, BODIES, number as u64)));
@@ -119,14 +115,36 @@ async fn producers(
     Ok(producers)
 }
 
-/// Runs that are nowhere, for the server that saves nothing.
-fn unsaved_runs() -> Vec<Run> {
-    let id = || uuid::Uuid::now_v7().to_string();
-    (0..RUNS).map(|_| Run { thread: id(), run: id(), next: 1 }).collect()
+/// What was acknowledged in a measurement.
+struct Pumped {
+    events: u64,
+    seconds: f64,
 }
 
-/// All producers at once, as fast as they can; events a second.
-async fn pump(producers: &mut Vec<Producer>, span: Duration) -> Result<f64, BenchError> {
+impl Pumped {
+    fn rate(&self) -> f64 {
+        self.events as f64 / self.seconds
+    }
+}
+
+/// The time on a processor that a server's events took: a busy machine changes it less than the time they took.
+struct Work {
+    before: Option<f64>,
+    events: u64,
+}
+
+impl Work {
+    fn begin(server: &Process) -> Self {
+        Self { before: server.cpu_seconds(), events: 0 }
+    }
+
+    fn us_per_event(&self, server: &Process) -> Option<f64> {
+        Some((server.cpu_seconds()? - self.before?) * 1e6 / self.events as f64)
+    }
+}
+
+/// All producers at once, as fast as they can.
+async fn pump(producers: &mut Vec<Producer>, span: Duration) -> Result<Pumped, BenchError> {
     let start = Instant::now();
     let mut tasks = JoinSet::new();
     for mut producer in producers.drain(..) {
@@ -135,13 +153,13 @@ async fn pump(producers: &mut Vec<Producer>, span: Duration) -> Result<f64, Benc
             Ok::<_, BenchError>((producer, done))
         });
     }
-    let mut total = 0;
+    let mut events = 0;
     while let Some(task) = tasks.join_next().await {
         let (producer, done) = task??;
         producers.push(producer);
-        total += done;
+        events += done;
     }
-    Ok(total as f64 / start.elapsed().as_secs_f64())
+    Ok(Pumped { events, seconds: start.elapsed().as_secs_f64() })
 }
 
 /// What was acknowledged is there, and nothing else.
@@ -154,70 +172,4 @@ async fn check(server: SocketAddr, producers: &[Producer]) -> Result<(), BenchEr
         }
     }
     Ok(())
-}
-
-/// One run, one event at a time.
-async fn latency(
-    plan: &Plan,
-    report: &mut Report,
-    server: SocketAddr,
-    peer: SocketAddr,
-    dir: &Path,
-) -> Result<(), BenchError> {
-    let bodies = bodies(1, plan.trips, 9);
-    let mut ours = (Socket::open(server).await?, socket::start_runs(server, 1).await?);
-    let mut echo = (Socket::echo(peer).await?, unsaved_runs());
-    let (mut p50, mut p99, mut trip, mut disk, mut ratio) = (vec![], vec![], vec![], vec![], vec![]);
-    for pair in 0..plan.pairs {
-        report.progress(&format!("time until an acknowledgement, round {} of {}", pair + 1, plan.pairs));
-        let mut mine = trips(&mut ours.0, &mut ours.1[0], &bodies).await?;
-        let file = dir.join("fdatasync");
-        let count = plan.trips;
-        let mut synced = tokio::task::spawn_blocking(move || fdatasync(&file, count)).await??;
-        let mut echoed = trips(&mut echo.0, &mut echo.1[0], &bodies).await?;
-        let (m, d, e) =
-            (percentile_us(&mut mine, 0.5), percentile_us(&mut synced, 0.5), percentile_us(&mut echoed, 0.5));
-        p50.push(m);
-        p99.push(percentile_us(&mut mine, 0.99));
-        disk.push(d);
-        trip.push(e);
-        ratio.push(m / (d + e));
-    }
-    let (p50, disk, trip, ratio) = (median(p50), median(disk), median(trip), median(ratio));
-    report.key("ack.p50_us", p50);
-    report.key("ack.p99_us", median(p99));
-    report.key("ack.fdatasync_p50_us", disk);
-    report.key("ack.echo_p50_us", trip);
-    report.key("ack.ratio", ratio);
-    let what = "acknowledgement, one event, idle: p50";
-    report.row(what, "µs", p50, Some(disk + trip), Some(ratio), Budget::RatioAtMost(3.0));
-    Ok(())
-}
-
-async fn trips(socket: &mut Socket, run: &mut Run, bodies: &[String]) -> Result<Vec<Duration>, BenchError> {
-    let mut times = Vec::with_capacity(bodies.len());
-    for body in bodies {
-        let frame = run.append(1, body);
-        let start = Instant::now();
-        socket.send(frame).await?;
-        socket::acknowledged(&socket.next().await?)?;
-        times.push(start.elapsed());
-    }
-    Ok(times)
-}
-
-fn fdatasync(path: &Path, count: usize) -> Result<Vec<Duration>, BenchError> {
-    let failed = |error| BenchError::Io(path.to_owned(), error);
-    let mut file = File::create(path).map_err(failed)?;
-    let block = [7u8; 4_096];
-    // Written once before, as a write-ahead log in use is: no sync has to wait for the file to grow.
-    file.write_all(&block.repeat(count)).and_then(|()| file.sync_all()).map_err(failed)?;
-    file.rewind().map_err(failed)?;
-    let mut times = Vec::with_capacity(count);
-    for _ in 0..count {
-        let start = Instant::now();
-        file.write_all(&block).and_then(|()| file.sync_data()).map_err(failed)?;
-        times.push(start.elapsed());
-    }
-    Ok(times)
 }

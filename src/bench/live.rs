@@ -67,8 +67,7 @@ async fn follow(server: SocketAddr, rate: f64, span: Duration) -> Result<(f64, H
     let mut followers = JoinSet::new();
     for _ in 0..FOLLOWERS {
         let mut socket = Socket::open(server).await?;
-        socket.send(format!("{{\"subscribe\":{{\"threadId\":\"{thread}\"}}}}")).await?;
-        while !socket.next().await?.starts_with("{\"caughtUp\"") {}
+        socket.follow(&thread).await?;
         followers.spawn(listen(socket, zero, over.clone()));
     }
     let mut producers = JoinSet::new();

@@ -9,15 +9,24 @@ use clap::{Args, ValueEnum};
 
 use crate::app::{App, ServeConfig, StartError};
 
+mod ack;
 mod append;
 mod bare;
+mod disk;
+mod fanout;
+mod followers;
 mod generate;
 mod live;
+mod long;
 mod measure;
+mod memory;
+mod naive;
 mod peer;
 mod process;
 mod replay;
 mod report;
+mod resume;
+mod seeded;
 mod socket;
 mod store;
 
@@ -28,12 +37,22 @@ use report::Report;
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
-    /// Durable appends: at the store port, over the socket, and the time until an acknowledgement
+    /// Durable appends: at the store port, over the socket, and on long threads
     Append,
+    /// The time until an acknowledgement
+    Ack,
     /// From an append to the sockets of ten followers, at half of the saturation
     Live,
-    /// A long thread read over one socket, and how many bytes it takes on disk
+    /// A thousand followers of one thread under load
+    Fanout,
+    /// A long thread read over one socket
     Replay,
+    /// The time until a client that was away has everything it missed
+    Resume,
+    /// What an idle subscriber costs
+    Memory,
+    /// Bytes of an event on disk
+    Disk,
     /// All of them
     All,
     /// The server that is measured, in its own process.
@@ -42,6 +61,9 @@ pub enum Workload {
     /// The server that it is compared with, in its own process.
     #[value(hide = true)]
     Peer,
+    /// The server that fan-out is compared with, in its own process.
+    #[value(hide = true)]
+    Naive,
 }
 
 /// Arguments of `threadline bench`.
@@ -60,6 +82,9 @@ pub struct BenchArgs {
     /// removed at the end
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// Everything as small as can be, to see whether it works: the figures say nothing.
+    #[arg(long, hide = true)]
+    pub tiny: bool,
 }
 
 /// Why a measurement ended early.
@@ -112,7 +137,7 @@ impl From<tokio_tungstenite::tungstenite::Error> for BenchError {
     }
 }
 
-/// How long and how often is measured.
+/// How much, how long and how often is measured.
 #[derive(Debug, Clone)]
 struct Plan {
     /// Interleaved pairs.
@@ -121,43 +146,104 @@ struct Plan {
     span: Duration,
     /// Round trips of one measurement of latency.
     trips: usize,
+    /// Events of a long thread …
+    events: u64,
+    /// … and messages of one.
+    messages: usize,
+    /// Followers of one thread under load.
+    followers: usize,
+    /// Subscribers that only wait.
+    idle: usize,
     /// Where data goes.
     dir: PathBuf,
+}
+
+impl Plan {
+    fn new(args: &BenchArgs, dir: PathBuf) -> Self {
+        let full = Self {
+            pairs: 5,
+            span: Duration::from_secs(2),
+            trips: 1_000,
+            events: 100_000,
+            messages: 5_000,
+            followers: 1_000,
+            idle: 5_000,
+            dir,
+        };
+        let quick = |full: Self| Self { pairs: 3, span: Duration::from_millis(700), trips: 300, ..full };
+        let tiny = |full: Self| Self {
+            pairs: 1,
+            span: Duration::from_millis(100),
+            trips: 20,
+            events: 2_000,
+            messages: 20,
+            followers: 10,
+            idle: 10,
+            ..full
+        };
+        match (args.tiny, args.quick) {
+            (true, _) => tiny(full),
+            (false, true) => quick(full),
+            (false, false) => full,
+        }
+    }
 }
 
 /// Runs the measurements and prints what they gave.
 pub async fn run(args: BenchArgs) -> Result<(), BenchError> {
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let ended = |name: &str, result: io::Result<()>| result.map_err(|error| BenchError::Process(name.into(), error));
     match args.workload {
         Workload::Serve => return serve(dir).await,
-        Workload::Peer => return peer::serve().await.map_err(|error| BenchError::Process("peer".into(), error)),
+        Workload::Peer => return ended("peer", peer::serve().await),
+        Workload::Naive => return ended("naive", naive::serve().await),
         _ => {}
     }
-    let home = TempDir::new(&dir)?;
-    let span = Duration::from_millis(if args.quick { 700 } else { 2_000 });
-    let (pairs, trips) = if args.quick { (3, 300) } else { (5, 1_000) };
-    let plan = Plan { pairs, span, trips, dir: home.path().to_owned() };
-    let mut report = Report::new();
-    let wanted = |workload| args.workload == workload || args.workload == Workload::All;
     if cfg!(debug_assertions) {
         eprintln!("This is a debug build: the figures say nothing about a release.");
     }
+    let home = TempDir::new(&dir)?;
+    let plan = Plan::new(&args, home.path().to_owned());
+    let mut report = Report::new();
+    measure(args.workload, &plan, &mut report).await?;
+    report.print(args.json).map_err(BenchError::Print)
+}
+
+async fn measure(workload: Workload, plan: &Plan, report: &mut Report) -> Result<(), BenchError> {
+    let wanted = |one| workload == one || workload == Workload::All;
     let mut saturation = None;
     if wanted(Workload::Append) {
-        store::measure(&plan, &mut report).await?;
-        saturation = Some(append::measure(&plan, &mut report).await?);
+        store::measure(plan, report).await?;
+        saturation = Some(append::measure(plan, report).await?);
+        long::measure(plan, report).await?;
+    }
+    if wanted(Workload::Ack) {
+        ack::measure(plan, report).await?;
     }
     if wanted(Workload::Live) {
-        live::measure(&plan, saturation, &mut report).await?;
+        live::measure(plan, saturation, report).await?;
+    }
+    if wanted(Workload::Fanout) {
+        fanout::measure(plan, report).await?;
     }
     if wanted(Workload::Replay) {
-        replay::measure(&plan, &mut report).await?;
+        replay::measure(plan, report).await?;
     }
-    report.print(args.json).map_err(BenchError::Print)
+    if wanted(Workload::Resume) {
+        resume::measure(plan, report).await?;
+    }
+    if wanted(Workload::Memory) {
+        memory::measure(plan, report).await?;
+    }
+    if wanted(Workload::Disk) {
+        disk::measure(plan, report).await?;
+    }
+    Ok(())
 }
 
 /// The server that is measured: as `threadline serve` runs it.
 async fn serve(data: PathBuf) -> Result<(), BenchError> {
+    process::raise_file_limit();
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let app = App::start(ServeConfig { listen, data, api_key: None, agents: Vec::new() }).await?;
     process::announce(&[app.local_addr().map_err(BenchError::Connection)?]);

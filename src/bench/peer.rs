@@ -16,7 +16,7 @@ use tokio::{
 use super::process;
 
 /// Its answer to every frame: as long as a real one.
-const ACKNOWLEDGED: &str = r#"{"appended":{"threadId":"0195b7a2-1111-7000-8000-000000000000","runId":"0195b7a2-2222-7000-8000-000000000000","firstSeq":100001,"lastSeq":100032,"producerSeq":100032,"epoch":"5c2f9d3b7a01","stopRequested":false,"leaseUntil":"2026-11-21T10:11:15.123Z"}}"#;
+pub const ACKNOWLEDGED: &str = r#"{"appended":{"threadId":"0195b7a2-1111-7000-8000-000000000000","runId":"0195b7a2-2222-7000-8000-000000000000","firstSeq":100001,"lastSeq":100032,"producerSeq":100032,"epoch":"5c2f9d3b7a01","stopRequested":false,"leaseUntil":"2026-11-21T10:11:15.123Z"}}"#;
 
 /// Serves until released: `GET /` is the socket, the second address the stream of bytes.
 pub async fn serve() -> io::Result<()> {

@@ -70,6 +70,22 @@ impl Process {
         Ok(process)
     }
 
+    /// Its resident memory; `None` where the system does not say.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1_024)
+    }
+
+    /// Seconds that its threads have spent on a processor so far; `None` where the system does not say.
+    pub fn cpu_seconds(&self) -> Option<f64> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
+        // A thread may end while we look.
+        let times = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
+        let nanoseconds = times.filter_map(|times| times.split(' ').next()?.parse::<u64>().ok()).sum::<u64>();
+        Some(nanoseconds as f64 / 1e9)
+    }
+
     /// Its first address.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
@@ -83,6 +99,11 @@ impl Drop for Process {
             tracing::warn!(%error, "a process of the measurement did not end");
         }
     }
+}
+
+/// Lets this process open as many files as it may; how many these are.
+pub fn raise_file_limit() -> u64 {
+    rlimit::increase_nofile_limit(u64::MAX).unwrap_or(1_024)
 }
 
 /// In the child: says where it listens.

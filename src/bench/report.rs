@@ -79,6 +79,12 @@ impl Report {
         }
     }
 
+    /// Says what the figures do not, on standard error.
+    pub fn note(&self, what: &str) {
+        let start = if self.progress { "\r\x1b[K" } else { "" };
+        eprintln!("{start}note: {what}");
+    }
+
     /// Adds a line to the table.
     pub fn row(
         &mut self,
@@ -123,7 +129,7 @@ impl Report {
             let (ours, bare) = (figure(row.ours), row.bare.map(figure).unwrap_or_default());
             let ratio = row.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
             let verdict = match row.budget.kept(row.ours, row.ratio) {
-                Some(true) => "kept",
+                Some(true) => "met",
                 Some(false) => "MISSED",
                 None => "",
             };

@@ -29,9 +29,33 @@ impl Socket {
         if welcome.starts_with("{\"welcome\"") { Ok(socket) } else { Err(BenchError::Unexpected(welcome.to_string())) }
     }
 
-    /// Opens the socket of the server that only acknowledges.
-    pub async fn echo(peer: SocketAddr) -> Result<Self, BenchError> {
-        Self::connect(peer, "/", None).await
+    /// Opens a socket of a server that this one is compared with.
+    pub async fn echo(peer: SocketAddr, path: &str) -> Result<Self, BenchError> {
+        Self::connect(peer, path, None).await
+    }
+
+    /// Follows a thread from its beginning; returns when it has caught up.
+    pub async fn follow(&mut self, thread: &str) -> Result<(), BenchError> {
+        self.follow_after(thread, 0).await
+    }
+
+    /// Follows a thread after a cursor; returns when it has caught up.
+    pub async fn follow_after(&mut self, thread: &str, after: u64) -> Result<(), BenchError> {
+        self.send(format!("{{\"subscribe\":{{\"threadId\":\"{thread}\",\"after\":{after}}}}}")).await?;
+        while !self.next().await?.starts_with("{\"caughtUp\"") {}
+        Ok(())
+    }
+
+    /// Follows a thread no more.
+    pub async fn leave(&mut self, thread: &str) -> Result<(), BenchError> {
+        self.send(format!("{{\"unsubscribe\":{{\"threadId\":\"{thread}\"}}}}")).await?;
+        while !self.next().await?.starts_with("{\"ended\"") {}
+        Ok(())
+    }
+
+    /// The connection itself. Nothing may be under way on it.
+    pub fn into_connection(self) -> TcpStream {
+        self.stream.into_inner()
     }
 
     async fn connect(server: SocketAddr, path: &str, protocol: Option<&'static str>) -> Result<Self, BenchError> {
@@ -121,19 +145,49 @@ impl Run {
 
 /// Makes threads with a run each, over HTTP.
 pub async fn start_runs(server: SocketAddr, count: usize) -> Result<Vec<Run>, BenchError> {
-    let http = reqwest::Client::new();
+    let http = Http::new(server);
     let mut runs = Vec::with_capacity(count);
     for _ in 0..count {
-        let thread = uuid::Uuid::now_v7().to_string();
-        let run = uuid::Uuid::now_v7().to_string();
-        let base = format!("http://{server}/v1/threads");
-        let create = serde_json::json!({ "threadId": thread });
-        http.post(&base).json(&create).send().await?.error_for_status()?;
-        let start = serde_json::json!({ "runId": run, "leaseSeconds": 3600 });
-        http.post(format!("{base}/{thread}/runs")).json(&start).send().await?.error_for_status()?;
-        runs.push(Run { thread, run, next: 1 });
+        let thread = http.create().await?;
+        runs.push(http.start(&thread).await?);
     }
     Ok(runs)
+}
+
+/// Runs that are nowhere, for a server that saves nothing.
+pub fn unsaved_runs(count: usize) -> Vec<Run> {
+    let id = || uuid::Uuid::now_v7().to_string();
+    (0..count).map(|_| Run { thread: id(), run: id(), next: 1 }).collect()
+}
+
+/// What is asked of a server over HTTP, on connections that are kept.
+pub struct Http {
+    client: reqwest::Client,
+    threads: String,
+}
+
+impl Http {
+    /// To this server.
+    pub fn new(server: SocketAddr) -> Self {
+        Self { client: reqwest::Client::new(), threads: format!("http://{server}/v1/threads") }
+    }
+
+    /// Makes a thread.
+    pub async fn create(&self) -> Result<String, BenchError> {
+        let thread = uuid::Uuid::now_v7().to_string();
+        let create = serde_json::json!({ "threadId": thread });
+        self.client.post(&self.threads).json(&create).send().await?.error_for_status()?;
+        Ok(thread)
+    }
+
+    /// Starts a run.
+    pub async fn start(&self, thread: &str) -> Result<Run, BenchError> {
+        let run = uuid::Uuid::now_v7().to_string();
+        let start = serde_json::json!({ "runId": run, "leaseSeconds": 3600 });
+        let url = format!("{}/{thread}/runs", self.threads);
+        self.client.post(url).json(&start).send().await?.error_for_status()?;
+        Ok(Run { thread: thread.to_owned(), run, next: 1 })
+    }
 }
 
 /// The tail of a thread, over HTTP.

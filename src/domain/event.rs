@@ -97,14 +97,28 @@ impl NewEvents {
         if !text.trim_start().starts_with('[') {
             return Err(fail(EventErrorKind::NotArray));
         }
-        let events: Vec<&RawValue> =
+        let array: &RawValue =
             serde_json::from_str(text).map_err(|error| fail(EventErrorKind::NotJson(error.to_string())))?;
+        Self::from_raw_array(array)
+    }
+
+    /// Reads `[event, …]` whose JSON syntax was checked.
+    pub fn from_raw_array(array: &RawValue) -> Result<Self, EventError> {
+        let Some(mut rest) = array.get().trim_ascii_start().strip_prefix('[') else {
+            return Err(EventError { index: 0, kind: EventErrorKind::NotArray });
+        };
         let mut batch =
-            BatchBuilder { body: BytesMut::with_capacity(text.len().min(MAX_BATCH_BYTES)), ..Default::default() };
-        for event in events {
-            batch.push_valid(event.get())?;
+            BatchBuilder { body: BytesMut::with_capacity(rest.len().min(MAX_BATCH_BYTES)), ..Default::default() };
+        loop {
+            rest = rest.trim_ascii_start();
+            if rest.is_empty() || rest.starts_with(']') {
+                return batch.finish();
+            }
+            let event = json::look(rest, "type", MAX_JSON_DEPTH);
+            batch.push_valid(event)?;
+            rest = rest[event.text.len()..].trim_ascii_start();
+            rest = rest.strip_prefix(',').unwrap_or(rest);
         }
-        batch.finish()
     }
 
     /// Reads one event a line; blank lines are skipped.
@@ -123,7 +137,7 @@ impl NewEvents {
     pub fn from_values(events: &[serde_json::Value]) -> Self {
         let mut batch = BatchBuilder::default();
         for event in events {
-            let pushed = batch.push_valid(&event.to_string());
+            let pushed = batch.push_valid(json::look(&event.to_string(), "type", MAX_JSON_DEPTH));
             debug_assert_eq!(pushed, Ok(()), "our own events are valid");
         }
         Self { body: batch.body.freeze(), count: batch.count, terminal: batch.terminal }
@@ -220,11 +234,12 @@ impl BatchBuilder {
         // Deliberately no size check before the syntax check: the caller bounds the line.
         serde_json::from_str::<&RawValue>(text)
             .map_err(|error| self.error(EventErrorKind::NotJson(error.to_string())))?;
-        self.push_valid(text)
+        self.push_valid(json::look(text, "type", MAX_JSON_DEPTH))
     }
 
     /// Adds one event whose JSON syntax was checked.
-    fn push_valid(&mut self, event: &str) -> Result<(), EventError> {
+    fn push_valid(&mut self, look: json::Look<'_>) -> Result<(), EventError> {
+        let json::Look { text: event, depth, member } = look;
         if self.terminal.is_some() {
             return Err(self.error(EventErrorKind::AfterTerminal));
         }
@@ -240,10 +255,10 @@ impl BatchBuilder {
         if !event.starts_with('{') {
             return Err(self.error(EventErrorKind::NotObject));
         }
-        if json::depth(event.as_bytes(), MAX_JSON_DEPTH) > MAX_JSON_DEPTH {
+        if depth > MAX_JSON_DEPTH {
             return Err(self.error(EventErrorKind::TooDeep));
         }
-        let kind = json::member(event, "type").filter(|token| token.starts_with('"') && token.len() > 2);
+        let kind = member.filter(|token| token.starts_with('"') && token.len() > 2);
         let Some(kind) = kind else {
             return Err(self.error(EventErrorKind::NoType));
         };

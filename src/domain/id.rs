@@ -1,6 +1,10 @@
 //! Identifiers. Opaque strings of 1–256 bytes without control characters (not `.` or `..`), made by clients or by Threadline (UUIDv7).
 
-use std::{fmt, sync::Arc};
+use std::{
+    borrow::{Borrow, Cow},
+    fmt,
+    sync::Arc,
+};
 
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -26,12 +30,17 @@ pub enum IdError {
     DotSegment,
 }
 
+/// Looks at every byte, without a branch for each.
+fn is_printable_ascii(text: &str) -> bool {
+    text.bytes().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~'))
+}
+
 fn check(text: &str) -> Result<(), IdError> {
     if text.is_empty() {
         Err(IdError::Empty)
     } else if text.len() > MAX_ID_BYTES {
         Err(IdError::TooLong)
-    } else if text.chars().any(char::is_control) {
+    } else if !is_printable_ascii(text) && text.chars().any(char::is_control) {
         Err(IdError::ControlCharacter)
     } else if matches!(text, "." | "..") {
         Err(IdError::DotSegment)
@@ -52,6 +61,43 @@ impl<T, F: FnOnce(&str) -> Result<T, IdError>> Visitor<'_> for IdVisitor<F> {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
         (self.0)(text).map_err(E::custom)
+    }
+}
+
+/// The text of an identifier, checked but not copied yet.
+#[derive(Debug)]
+pub struct IdText<'a>(Cow<'a, str>);
+
+impl IdText<'_> {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for IdText<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(IdTextVisitor)
+    }
+}
+
+struct IdTextVisitor;
+
+impl<'de> Visitor<'de> for IdTextVisitor {
+    type Value = IdText<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<IdText<'de>, E> {
+        check(text).map_err(E::custom)?;
+        Ok(IdText(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<IdText<'de>, E> {
+        check(text).map_err(E::custom)?;
+        Ok(IdText(Cow::Owned(text.to_owned())))
     }
 }
 
@@ -89,6 +135,19 @@ macro_rules! text_id {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_str(IdVisitor(|text: &str| Self::new(text)))
+            }
+        }
+
+        impl From<&IdText<'_>> for $name {
+            fn from(text: &IdText<'_>) -> Self {
+                Self(Arc::from(text.as_str()))
+            }
+        }
+
+        // Hashes and compares as its text does.
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
             }
         }
 

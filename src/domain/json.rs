@@ -5,9 +5,36 @@
 
 use memchr::memchr2;
 
+/// Eight bytes that are all the same.
+const fn eight(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// The high bit of the first byte of `word` that is `byte`; bits above it may be set as well.
+fn where_is(word: u64, byte: u8) -> u64 {
+    let zero_there = word ^ eight(byte);
+    zero_there.wrapping_sub(eight(1)) & !zero_there & eight(0x80)
+}
+
 /// Index just behind the string token that starts at `start` (which holds its opening quote).
 fn string_end(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
+    // Most strings are short: a few words at a time find their end before memchr has begun.
+    while at < start + 64
+        && let Some(chunk) = text.get(at..).and_then(<[u8]>::first_chunk)
+    {
+        let word = u64::from_le_bytes(*chunk);
+        let found = where_is(word, b'"') | where_is(word, b'\\');
+        if found == 0 {
+            at += 8;
+            continue;
+        }
+        at += found.trailing_zeros() as usize / 8;
+        if text[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
     while let Some(found) = memchr2(b'"', b'\\', &text[at.min(text.len())..]) {
         let found = at + found;
         if text[found] == b'"' {
@@ -110,12 +137,71 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     found
 }
 
+/// Whether a string token says `text`, which holds nothing that must be escaped.
 fn is_string(token: &str, text: &str) -> bool {
-    if token.contains('\\') {
-        string(token).as_deref() == Some(text)
-    } else {
-        token.get(1..token.len().saturating_sub(1)) == Some(text)
+    // With escapes it is longer.
+    if token.len() <= text.len() + 2 {
+        return token.get(1..token.len().saturating_sub(1)) == Some(text);
     }
+    token.contains('\\') && string(token).as_deref() == Some(text)
+}
+
+/// What one look at a value finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look<'a> {
+    /// The value.
+    pub text: &'a str,
+    /// Its deepest nesting; see [`depth`].
+    pub depth: usize,
+    /// The member that was looked for, if the value is an object; see [`member`].
+    pub member: Option<&'a str>,
+}
+
+/// Looks once at the value at the start of `text`, which must be valid JSON up to its end: the same as [`depth`] and
+/// [`member`] find, and where it ends. Deeper than `limit` it looks no further.
+pub fn look<'a>(text: &'a str, name: &str, limit: usize) -> Look<'a> {
+    let bytes = text.as_bytes();
+    let (mut at, mut depth, mut deepest) = (0, 0usize, 0usize);
+    let is_object = bytes.first() == Some(&b'{');
+    if !is_object && bytes.first() != Some(&b'[') {
+        return Look { text: &text[..value_end(bytes, 0)], depth: 0, member: None };
+    }
+    let (mut found, mut value, mut key_is_next) = (None, None, is_object);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                let end = string_end(bytes, at);
+                if depth == 1 && std::mem::replace(&mut key_is_next, false) && is_string(&text[at..end], name) {
+                    value = Some(skip_blank(bytes, end) + 1);
+                }
+                at = end;
+                continue;
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+                if deepest > limit {
+                    break;
+                }
+            }
+            end @ (b',' | b'}' | b']') => {
+                if depth == 1 {
+                    found = value.take().map(|start| text[start..at].trim_ascii()).or(found);
+                    key_is_next = is_object;
+                }
+                if end != b',' {
+                    depth -= 1;
+                    if depth == 0 {
+                        at += 1;
+                        break;
+                    }
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    Look { text: &text[..at], depth: deepest, member: found }
 }
 
 /// The text of a string token; `None` for any other token, and for one that no UTF-8 text can hold (lone surrogates).
@@ -134,6 +220,50 @@ pub fn string_member(object: &str, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strings_end_at_their_quote_wherever_it_stands() {
+        for length in 0..150usize {
+            for escape in [None, Some(length / 2), Some(length.saturating_sub(1))] {
+                let mut text: Vec<u8> =
+                    b"\"".iter().copied().chain((0..length).map(|n| b'a' + (n % 20) as u8)).collect();
+                if let Some(at) = escape {
+                    text.splice(at + 1..at + 1, *b"\\\"");
+                }
+                text.push(b'"');
+                let end = text.len();
+                assert_eq!(string_end(&text, 0), end);
+                text.extend_from_slice(b",\"\":\"\\\\\"");
+                assert_eq!(string_end(&text, 0), end);
+                assert_eq!(string_end(&text[..end - 1], 0), end - 1, "without its quote it is all of the text");
+            }
+        }
+    }
+
+    #[test]
+    fn one_look_finds_what_many_would() {
+        let long = format!("{{\"{0}\":\"{0}\\\"\",\"type\":\"X\"}}", "k".repeat(40));
+        for text in [
+            "{}",
+            "[]",
+            "7",
+            "\"type\"",
+            "null",
+            "{\"type\":\"A\"}",
+            "{ \"a\" : {\"type\":[1,{}]} , \"type\" :  \"B\\\"\" , \"b\":[[]]}",
+            "{\"type\":1,\"\\u0074ype\":{\"c\":[]} }",
+            "{\"type\":[1,2],\"x\":\"type\",\"y\":\"}\"}",
+            "[{\"type\":\"A\"}]",
+            "{\"a\":\"\\\\\",\"type\":\"0123456789012345678901234567890\\\"\"}",
+            &long,
+        ] {
+            let expected = Look { text, depth: depth(text.as_bytes(), 9), member: member(text, "type") };
+            for rest in ["", ",{\"type\":\"Z\"}]", " ]"] {
+                assert_eq!(look(&format!("{text}{rest}"), "type", 9), expected, "{text}{rest}");
+            }
+        }
+        assert_eq!(look("{\"a\":[[[[]]]]}", "type", 2).depth, 3);
+    }
 
     #[test]
     fn depth_ignores_brackets_in_strings() {

@@ -17,7 +17,7 @@ pub mod time;
 pub use batch::{Batch, LogSlice};
 pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedEntry};
-pub use id::{AgentId, Epoch, Fence, IdError, ProjectId, RunId, ThreadId, ThreadKey, UserId};
+pub use id::{AgentId, Epoch, Fence, IdError, IdText, ProjectId, RunId, ThreadId, ThreadKey, UserId};
 pub use principal::Principal;
 pub use run::{Run, RunStatus};
 pub use thread::{NameSource, NewThread, Thread, ThreadPatch};

@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use super::{ServiceError, context::Context, directory::ThreadRef, resolve};
+use super::{ServiceError, context::Context, directory::ThreadRef, resolve, submit::Reply};
 use crate::{
     domain::{
         Epoch, Fence, LogSlice, NewEvents, RunId, Seq, ThreadKey, Timestamp,
@@ -56,7 +56,7 @@ pub(super) struct Request {
     pub fence: Fence,
     pub producer_seq: Option<u64>,
     pub events: NewEvents,
-    pub reply: oneshot::Sender<Result<Receipt, ServiceError>>,
+    pub reply: Reply,
 }
 
 /// Where appends are handed in.
@@ -241,8 +241,7 @@ async fn commit(context: &Context, entries: Vec<Entry>, aside: &mut Aside) {
         Ok(answers) => answers,
         Err(error) => {
             for request in entries.into_iter().flat_map(|entry| entry.requests) {
-                // A receiver that went away wants no answer.
-                let _ = request.reply.send(Err(error.clone().into()));
+                request.reply.send(Err(error.clone().into()));
             }
             return;
         }
@@ -266,7 +265,7 @@ fn answer_entry(context: &Context, entry: Entry, append: &Append, appended: &App
         producer_seq += count;
         let receipt = Receipt::committed(&request.thread, &appended.head, first_seq, count, producer_seq);
         first_seq += count;
-        let _ = request.reply.send(Ok(receipt));
+        request.reply.send(Ok(receipt));
     }
 }
 

@@ -1,6 +1,9 @@
 //! Finds threads and checks that the principal may touch them.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use moka::sync::Cache;
 
@@ -47,12 +50,13 @@ pub struct Directory {
     store: DynStore,
     threads: Cache<(ProjectId, ThreadId), Arc<ThreadRef>>,
     runs: Cache<(ThreadKey, RunId), Fence>,
+    forgotten: Arc<AtomicU64>,
 }
 
 impl Directory {
     /// An empty memory over this store.
     pub fn new(store: DynStore) -> Self {
-        Self { store, threads: Cache::new(REMEMBERED), runs: Cache::new(REMEMBERED) }
+        Self { store, threads: Cache::new(REMEMBERED), runs: Cache::new(REMEMBERED), forgotten: Arc::default() }
     }
 
     /// The thread, if it exists and the principal may touch it.
@@ -64,7 +68,7 @@ impl Directory {
             return Ok(thread);
         }
         let Some(found) = self.store.thread(&principal.project, id).await? else {
-            self.threads.invalidate(&key);
+            self.invalidate(&key);
             return Err(ServiceError::ThreadNotFound);
         };
         let thread = Arc::new(ThreadRef::from(&found));
@@ -74,7 +78,17 @@ impl Directory {
 
     /// The store says that this incarnation is gone.
     pub fn forget(&self, thread: &ThreadRef) {
-        self.threads.invalidate(&(thread.project.clone(), thread.id.clone()));
+        self.invalidate(&(thread.project.clone(), thread.id.clone()));
+    }
+
+    /// Counts what was forgotten: while this stays the same, what was found is what would be found again.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
+    }
+
+    fn invalidate(&self, key: &(ProjectId, ThreadId)) {
+        self.threads.invalidate(key);
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
     }
 
     /// To look for a thread again where the store says that the one remembered is gone.

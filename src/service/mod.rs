@@ -21,6 +21,7 @@ mod runs;
 mod sealer;
 mod snapshots;
 mod stream_run;
+mod submit;
 mod threads;
 
 use std::sync::atomic::AtomicU64;
@@ -36,6 +37,7 @@ pub use feed::{Feed, FeedSlice};
 pub use projections::{Projected, Projections};
 pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
 pub use stream_run::StreamedRun;
+pub use submit::{Receipts, Reply, RunRef};
 pub use threads::{CreateThread, EditThread, ListRequest, Threads};
 
 use crate::{

@@ -21,8 +21,7 @@ pub(super) async fn resolve(context: Context, requests: Vec<Request>) {
     for request in requests {
         let Request { thread, run, fence, producer_seq, events, reply } = request;
         let answer = resolve_one(&context, &thread, &run, fence, producer_seq, &events).await;
-        // A receiver that went away wants no answer.
-        let _ = reply.send(answer);
+        reply.send(answer);
     }
 }
 

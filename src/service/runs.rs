@@ -12,6 +12,7 @@ use super::{
     directory::ThreadRef,
     error::ActiveRun,
     resolve,
+    submit::Reply,
 };
 use crate::{
     domain::{
@@ -250,6 +251,7 @@ impl Runs {
         producer_seq.map_or(Ok(()), check_producer_seq)?;
         let (thread, fence) = self.find(principal, thread, run).await?;
         let (reply, receipt) = oneshot::channel();
+        let reply = Reply::one(reply);
         let request = Request { thread, run: run.clone(), fence, producer_seq, events, reply };
         self.context.committer.submit(request).await?;
         Ok(PendingAppend { receipt })

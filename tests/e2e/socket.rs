@@ -165,6 +165,29 @@ both! {
 }
 
 both! {
+    async fn what_a_socket_remembers_of_a_run_does_not_outlive_its_thread(server) {
+        let dev = server.client();
+        let mut socket = server.socket("dev").await;
+        let append = |seq: u64| {
+            json!({ "id": "a", "append": { "threadId": "t", "runId": "r", "producerSeq": seq, "events": [{ "type": "X" }] } })
+        };
+        // The same ids three times: each is another thread, and its first append is right at once.
+        for _ in 0..3 {
+            let epoch = text(&dev.thread("t").await, "epoch").to_owned();
+            dev.run("t", "r").await;
+            for seq in 1..=3 {
+                socket.send(append(seq)).await;
+                let receipt = socket.until("appended").await.1;
+                assert_eq!((number(&receipt, "lastSeq"), text(&receipt, "epoch")), (seq, epoch.as_str()));
+            }
+            dev.delete("/v1/threads/t").await;
+            socket.send(append(4)).await;
+            socket.problem("a", 404, "thread-not-found").await;
+        }
+    }
+}
+
+both! {
     async fn the_feed_on_the_socket(server) {
         let dev = server.client();
         let mut socket = server.socket("dev").await;

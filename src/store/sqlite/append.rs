@@ -39,7 +39,7 @@ pub(crate) const GROUP: &str = concat!(
     "BEGIN IMMEDIATE;
      UPDATE heads AS h
      SET tail = tail + v.n, producer_seq = producer_seq + v.n, lease_until = max(lease_until, ?2 + lease_ms)
-     FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS p, value ->> 3 AS n FROM json_each(?1)) AS v
+     FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS p, value ->> 3 AS n FROM jsonb_each(?1)) AS v
      WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL
        AND h.producer_seq + 1 = coalesce(v.p, h.producer_seq + 1) AND coalesce(h.stop_at > ?3, TRUE)
      RETURNING ",
@@ -52,7 +52,7 @@ macro_rules! insert {
         "INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
          SELECT value ->> 0, value ->> 2, value ->> 3, value ->> 1, ?2, value ->> 5,
                 substr(?3, value ->> 4, value ->> 5)
-         FROM json_each(?1) WHERE value ->> 5 IS NOT NULL"
+         FROM jsonb_each(?1) WHERE value ->> 5 IS NOT NULL"
     };
 }
 
@@ -60,16 +60,16 @@ macro_rules! insert {
 macro_rules! end {
     () => {
         "UPDATE heads AS h SET tail = v.tail, run = NULL, stop_at = NULL, finishing = 0
-         FROM (SELECT value ->> 0 AS k, value ->> 3 AS tail FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE h.key = v.k;
+         FROM (SELECT value ->> 0 AS k, value ->> 3 AS tail FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE h.key = v.k;
          UPDATE runs AS r
          SET status = v.status, error_code = v.code, error_message = v.message, producer_seq = v.p, stop_at = v.stop,
              usage = v.usage, ended_at = ?2
          FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 6 AS status, value ->> 7 AS code,
                       value ->> 8 AS message, value ->> 9 AS p, value ->> 10 AS stop, value ->> 11 AS usage
-               FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v
+               FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v
          WHERE r.key = v.k AND r.fence = v.f;
          UPDATE threads AS t SET last_run_at = ?2, sort_at = ?2, version = version + 1
-         FROM (SELECT value ->> 0 AS k FROM json_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE t.key = v.k"
+         FROM (SELECT value ->> 0 AS k FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE t.key = v.k"
     };
 }
 

@@ -194,3 +194,22 @@ fn the_end_of_the_node_commits_what_was_handed_in() {
         assert!(matches!(late, Err(ServiceError::Draining)));
     });
 }
+
+#[test]
+fn a_run_that_was_looked_up_holds_until_its_thread_is_deleted() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        node.run(&thread, "r").await;
+        let runs = &node.service.runs;
+        let first = runs.look_up(&node.alice, &thread, &run_id("r")).await.expect("a run");
+        submit(&node, Some(1), numbered("x", 1)).await.receipt().await.expect("receipt");
+        assert!(runs.is_current(&first));
+        node.service.threads.delete(&node.alice, &thread).await.expect("delete");
+        assert!(!runs.is_current(&first), "another thread may be made under this id");
+        node.thread("t").await;
+        node.run(&thread, "r").await;
+        let second = runs.look_up(&node.alice, &thread, &run_id("r")).await.expect("a run");
+        assert!(runs.is_current(&second) && !runs.is_current(&first));
+    });
+}

@@ -32,7 +32,7 @@ pub(super) fn error_frame(id: Option<&str>, problem: Problem) -> String {
 }
 
 /// Says which thread a problem is about: a client has many on one socket.
-pub(super) fn in_thread(mut problem: Problem, thread: &ThreadId) -> Problem {
-    problem.facts.insert("threadId".into(), thread.as_str().into());
+pub(super) fn in_thread(mut problem: Problem, thread: &str) -> Problem {
+    problem.facts.insert("threadId".into(), thread.into());
     problem
 }

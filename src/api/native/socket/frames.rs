@@ -3,7 +3,10 @@
 //! The contract is `proto/threadline/v1/socket.proto`; numbers that proto3 JSON would write as strings are written as
 //! numbers here and read in both forms.
 
-use std::{fmt::Write, sync::Arc};
+use std::{
+    fmt::{self, Write},
+    sync::Arc,
+};
 
 use axum::extract::ws::Utf8Bytes;
 use bytes::{Bytes, BytesMut};
@@ -12,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     api::native::envelope::json_string,
-    domain::{Batch, Epoch, RunId, ThreadId, UserId, json, limits::MAX_JSON_DEPTH},
+    domain::{Batch, Epoch, IdText, RunId, ThreadId, UserId, json, limits::MAX_JSON_DEPTH},
     service::Receipt,
 };
 
@@ -89,9 +92,11 @@ pub struct SubscribeFeed {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Append<'a> {
     /// The thread.
-    pub thread_id: ThreadId,
+    #[serde(borrow)]
+    pub thread_id: IdText<'a>,
     /// The run.
-    pub run_id: RunId,
+    #[serde(borrow)]
+    pub run_id: IdText<'a>,
     /// producerSeq of the first event.
     #[serde(default, deserialize_with = "optional_number")]
     pub producer_seq: Option<u64>,
@@ -176,28 +181,39 @@ pub fn parse(text: &str) -> Result<ClientMessage<'_>, FrameError> {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum NumberOrText {
-    Number(u64),
-    Text(String),
+/// A number, perhaps written as a string.
+struct Number(u64);
+
+struct NumberVisitor;
+
+impl de::Visitor<'_> for NumberVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number from 0 on")
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Number, E> {
+        Ok(Number(number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Number, E> {
+        text.parse().map(Number).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
 }
 
-impl NumberOrText {
-    fn value<E: de::Error>(self) -> Result<u64, E> {
-        match self {
-            Self::Number(number) => Ok(number),
-            Self::Text(text) => text.parse().map_err(|_| E::custom("expected a number from 0 on")),
-        }
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NumberVisitor)
     }
 }
 
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    NumberOrText::deserialize(deserializer)?.value()
+    Ok(Number::deserialize(deserializer)?.0)
 }
 
 fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    Option::<NumberOrText>::deserialize(deserializer)?.map(NumberOrText::value).transpose()
+    Ok(Option::<Number>::deserialize(deserializer)?.map(|number| number.0))
 }
 
 /// A server frame: `{"id":…,"<name>":body}`.
@@ -209,27 +225,50 @@ pub fn frame(id: Option<&str>, name: &str, body: &impl Serialize) -> String {
     }
 }
 
-/// The answer to an append: a receipt as [`ReceiptView`](crate::api::native::view::ReceiptView) shows it. There is one
-/// for every append, hence written by hand.
-pub fn appended(id: Option<&str>, thread: &ThreadId, run: &RunId, receipt: &Receipt) -> String {
-    let mut out = String::with_capacity(384);
+/// What the answers to a run's appends begin with, behind the id.
+pub fn appended_start(thread: &ThreadId, run: &RunId) -> String {
     let (thread, run) = (json_string(thread.as_str()), json_string(run.as_str()));
+    format!("\"appended\":{{\"threadId\":{thread},\"runId\":{run},\"firstSeq\":")
+}
+
+/// The answer to an append: a receipt as [`ReceiptView`](crate::api::native::view::ReceiptView) shows it, behind what
+/// [`appended_start`] gave. There is one for every append, hence written by hand.
+pub fn appended(id: Option<&str>, start: &str, receipt: &Receipt) -> String {
+    let mut out = String::with_capacity(start.len() + 224);
     let Receipt { epoch, first_seq, last_seq, producer_seq, stop_requested, lease_until } = receipt;
     out.push('{');
     // Writing to a text cannot fail.
     if let Some(id) = id {
         let _ = write!(out, "\"id\":{},", json_string(id));
     }
-    let _ = write!(
-        out,
-        "\"appended\":{{\"threadId\":{thread},\"runId\":{run},\"firstSeq\":{first_seq},\"lastSeq\":{last_seq},\
-         \"producerSeq\":{producer_seq},\"epoch\":\"{epoch}\",\"stopRequested\":{stop_requested},\"leaseUntil\":"
-    );
+    out.push_str(start);
+    push_number(&mut out, *first_seq);
+    out.push_str(",\"lastSeq\":");
+    push_number(&mut out, *last_seq);
+    out.push_str(",\"producerSeq\":");
+    push_number(&mut out, *producer_seq);
+    let _ = write!(out, ",\"epoch\":\"{epoch}\"");
+    out.push_str(if *stop_requested { ",\"stopRequested\":true" } else { ",\"stopRequested\":false" });
+    out.push_str(",\"leaseUntil\":");
     let _ = match lease_until {
         Some(until) => write!(out, "\"{until}\"}}}}"),
         None => write!(out, "null}}}}"),
     };
     out
+}
+
+/// Writes a number without the machinery of formatting.
+fn push_number(out: &mut String, mut number: u64) {
+    let (mut digits, mut at) = ([0; 20], 20);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 /// What the frames of one subscription have in common.
@@ -320,15 +359,22 @@ mod tests {
         let (thread, run) = (ThreadId::new("t\"1").expect("id"), RunId::new("r").expect("id"));
         for lease_until in [None, Some(Timestamp(1_795_255_875_120))] {
             let epoch = Epoch::generate();
-            let receipt =
-                Receipt { epoch, first_seq: 3, last_seq: 5, producer_seq: 4, stop_requested: true, lease_until };
-            let text = appended(Some("7\n"), &thread, &run, &receipt);
+            let receipt = Receipt {
+                epoch,
+                first_seq: 0,
+                last_seq: u64::MAX,
+                producer_seq: 1_090,
+                stop_requested: true,
+                lease_until,
+            };
+            let start = appended_start(&thread, &run);
+            let text = appended(Some("7\n"), &start, &receipt);
             let mut expected = serde_json::to_value(ReceiptView::new(&receipt)).expect("serializes");
             expected["threadId"] = "t\"1".into();
             expected["runId"] = "r".into();
             let expected = serde_json::json!({ "id": "7\n", "appended": expected });
             assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), expected);
-            assert!(appended(None, &thread, &run, &receipt).starts_with("{\"appended\":{"));
+            assert!(appended(None, &start, &receipt).starts_with("{\"appended\":{"));
         }
     }
 

@@ -1,6 +1,7 @@
 //! The socket: many subscriptions, the feed, appends and stops over one connection. See `proto/socket.md`.
 
 mod answers;
+mod appends;
 mod close;
 mod frames;
 mod items;

@@ -23,6 +23,7 @@ use tokio::{
 
 use super::{
     answers::{Answer, error_frame, in_thread, run_frame},
+    appends::Appends,
     close::CloseCode,
     frames::{self, Append, ClientFrame, ClientMessage, FrameError, Subscribe, SubscribeFeed, Tag, frame},
     items::{Item, feed_items, groups, log_items, stop_item},
@@ -59,6 +60,7 @@ struct Session {
     principal: Principal,
     items: SelectAll<BoxStream<'static, Item>>,
     answers: FuturesUnordered<BoxFuture<'static, Answer>>,
+    appends: Appends,
     /// Bytes of the frames that wait for their answer.
     bytes_under_way: usize,
     threads: HashMap<ThreadId, Followed>,
@@ -75,6 +77,7 @@ pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, u
         principal,
         items: SelectAll::new(),
         answers: FuturesUnordered::new(),
+        appends: Appends::default(),
         bytes_under_way: 0,
         threads: HashMap::new(),
         feed: None,
@@ -122,16 +125,14 @@ impl Session {
             tokio::select! {
                 message = socket.recv(), if self.has_room() => {
                     heard = Instant::now();
-                    match message {
-                        Some(Ok(Message::Text(text))) => {
-                            if let Err(code) = self.take(text.as_str()).await {
-                                return Some(code);
-                            }
+                    let mut next = Some(message);
+                    // What has come with it shares the way round this loop.
+                    while let Some(message) = next {
+                        if let Err(code) = self.read(message).await {
+                            return code;
                         }
-                        Some(Ok(Message::Binary(_))) => return Some(CloseCode::BadFrame),
-                        Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                        Some(Ok(Message::Close(_))) | None => return None,
-                        Some(Err(error)) => return read_error(error),
+                        let more = self.has_room() && self.out_bytes < PAGE_BYTES;
+                        next = if more { socket.recv().now_or_never() } else { None };
                     }
                 }
                 Some(item) = self.items.next(), if !self.items.is_empty() => {
@@ -140,6 +141,7 @@ impl Session {
                     }
                 }
                 Some(answer) = self.answers.next(), if !self.answers.is_empty() => self.answer(answer),
+                Some(answer) = self.appends.next(), if self.appends.len() > 0 => self.answer(answer),
                 _ = beat.tick() => {
                     if heard.elapsed() > SOCKET_IDLE_TIMEOUT {
                         return Some(CloseCode::Idle);
@@ -154,10 +156,23 @@ impl Session {
         }
     }
 
+    /// Carries out what the client sent; `Err(None)` if it is gone.
+    async fn read(&mut self, message: Option<Result<Message, axum::Error>>) -> Result<(), Option<CloseCode>> {
+        match message {
+            Some(Ok(Message::Text(text))) => self.take(text.as_str()).await.map_err(Some),
+            Some(Ok(Message::Binary(_))) => Err(Some(CloseCode::BadFrame)),
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+            Some(Ok(Message::Close(_))) | None => Err(None),
+            Some(Err(error)) => Err(read_error(error)),
+        }
+    }
+
     /// Takes along what else is ready now, so that it shares the flush.
     fn gather(&mut self) -> Result<(), CloseCode> {
         while self.out_bytes < PAGE_BYTES {
-            if let Some(Some(answer)) = self.answers.next().now_or_never() {
+            if let Some(answer) = self.appends.ready() {
+                self.answer(answer);
+            } else if let Some(Some(answer)) = self.answers.next().now_or_never() {
                 self.answer(answer);
             } else if let Some(Some(item)) = self.items.next().now_or_never() {
                 self.write(item)?;
@@ -196,7 +211,8 @@ impl Session {
 
     /// Whether the client may have more under way; else it is read no further.
     fn has_room(&self) -> bool {
-        self.answers.len() < SOCKET_MAX_INFLIGHT && self.bytes_under_way < SOCKET_MAX_INFLIGHT_BYTES
+        self.answers.len() + self.appends.len() < SOCKET_MAX_INFLIGHT
+            && self.bytes_under_way < SOCKET_MAX_INFLIGHT_BYTES
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -267,7 +283,7 @@ impl Session {
                 self.later(text.len(), async move {
                     match runs.heartbeat(&principal, &run.thread_id, &run.run_id, None).await {
                         Ok(alive) => run_frame(id.as_deref(), "alive", &run.thread_id, &alive),
-                        Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &run.thread_id)),
+                        Err(error) => error_frame(id.as_deref(), in_thread(error.into(), run.thread_id.as_str())),
                     }
                 });
             }
@@ -276,7 +292,7 @@ impl Session {
                 self.later(text.len(), async move {
                     match runs.stop(&principal, &run.thread_id, &run.run_id).await {
                         Ok(stopping) => run_frame(id.as_deref(), "stopping", &run.thread_id, &stopping),
-                        Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &run.thread_id)),
+                        Err(error) => error_frame(id.as_deref(), in_thread(error.into(), run.thread_id.as_str())),
                     }
                 });
             }
@@ -296,7 +312,7 @@ impl Session {
         let events = &self.state.service.events;
         let subscription = match events.subscribe(&self.principal, &thread_id, after, epoch, run_id.as_ref()).await {
             Ok(subscription) => subscription,
-            Err(error) => return self.refuse(id, in_thread(error.into(), &thread_id)),
+            Err(error) => return self.refuse(id, in_thread(error.into(), thread_id.as_str())),
         };
         let tag = Arc::new(Tag::new(thread_id.clone(), subscription.epoch()));
         let (abort, registration) = AbortHandle::new_pair();
@@ -333,35 +349,44 @@ impl Session {
     /// Hands in events. Appends are handed in in the order they come, and answered as they are durable.
     async fn append(&mut self, id: Option<String>, append: Append<'_>, bytes: usize) {
         let Append { thread_id, run_id, producer_seq, events } = append;
-        let events = match NewEvents::from_array(events.get().as_bytes()) {
+        let (thread, run) = (thread_id.as_str(), run_id.as_str());
+        let events = match NewEvents::from_raw_array(events) {
             Ok(events) => events,
-            Err(error) => return self.refuse(id.as_deref(), in_thread(ServiceError::from(error).into(), &thread_id)),
+            Err(error) => return self.refuse(id.as_deref(), in_thread(ServiceError::from(error).into(), thread)),
         };
         let runs = &self.state.service.runs;
-        let pending = match runs.submit(&self.principal, &thread_id, &run_id, producer_seq, events).await {
-            Ok(pending) => pending,
-            Err(error) => return self.refuse(id.as_deref(), in_thread(error.into(), &thread_id)),
+        if let Some(known) = self.appends.known(runs, thread, run) {
+            self.bytes_under_way += bytes;
+            return self.appends.submit(runs, known, id, producer_seq, events, bytes).await;
+        }
+        let (thread_id, run_id) = (ThreadId::from(&thread_id), RunId::from(&run_id));
+        let known = match runs.look_up(&self.principal, &thread_id, &run_id).await {
+            Ok(found) => self.appends.learn(found),
+            Err(error) => return self.refuse(id.as_deref(), in_thread(error.into(), thread)),
         };
-        self.watch_for_stop(&thread_id, &run_id).await;
-        self.later(bytes, async move {
-            match pending.receipt().await {
-                Ok(receipt) => frames::appended(id.as_deref(), &thread_id, &run_id, &receipt),
-                Err(error) => error_frame(id.as_deref(), in_thread(error.into(), &thread_id)),
-            }
-        });
+        self.bytes_under_way += bytes;
+        self.appends.submit(runs, known, id, producer_seq, events, bytes).await;
+        if !self.watch_for_stop(&thread_id, &run_id).await {
+            // Tried again with the next append.
+            self.appends.forget(&thread_id);
+        }
     }
 
-    /// A client that appends to a run is told if the run is asked to stop.
-    async fn watch_for_stop(&mut self, thread: &ThreadId, run: &RunId) {
+    /// A client that appends to a run is told if the run is asked to stop. False if it will not be.
+    async fn watch_for_stop(&mut self, thread: &ThreadId, run: &RunId) -> bool {
         let key = (thread.clone(), run.clone());
-        if self.producing.contains(&key) || self.producing.len() >= MAX_SUBSCRIPTIONS {
+        if self.producing.contains(&key) {
+            return true;
+        }
+        if self.producing.len() >= MAX_SUBSCRIPTIONS {
             // Beyond the limit the answers to its appends still say so.
-            return;
+            return false;
         }
         let events = &self.state.service.events;
-        let Ok((topic, fence)) = events.watch_run(&self.principal, thread, run).await else { return };
+        let Ok((topic, fence)) = events.watch_run(&self.principal, thread, run).await else { return false };
         self.producing.insert(key);
         self.items.push(Box::pin(stop_item(topic, fence, thread.clone(), run.clone())));
+        true
     }
 
     /// Puts an item into frames.
@@ -399,6 +424,7 @@ impl Session {
                 FeedDelivery::CaughtUp(cursor) => self.push(None, "feedCaughtUp", &json!({ "cursor": cursor })),
             },
             Item::Over(thread, run) => {
+                self.appends.forget(&thread);
                 self.producing.remove(&(thread, run));
             }
             Item::Stop(thread, run) => {

@@ -1,0 +1,78 @@
+//! What one would write without Threadline: axum, a broadcast channel, and one `send` per message and subscriber.
+//! Nothing is stored, checked or replayed.
+
+use std::io;
+
+use axum::{
+    Router,
+    extract::{
+        State,
+        ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade},
+    },
+    routing::any,
+    serve::ListenerExt,
+};
+use tokio::{
+    net::TcpListener,
+    sync::broadcast::{self, Receiver, Sender, error::RecvError},
+};
+
+use super::{peer::ACKNOWLEDGED, process};
+
+/// Messages that a slow subscriber may be behind: enough that none is lost here.
+const CAPACITY: usize = 16_384;
+
+/// Serves until released: a message sent to `/publish` goes to every socket that is open on `/follow`.
+pub async fn serve() -> io::Result<()> {
+    process::raise_file_limit();
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    process::announce(&[listener.local_addr()?]);
+    let (room, _) = broadcast::channel(CAPACITY);
+    let router = Router::new()
+        .route(
+            "/publish",
+            any(async |State(room): State<Sender<Utf8Bytes>>, upgrade: WebSocketUpgrade| {
+                upgrade.on_upgrade(move |socket| publish(socket, room))
+            }),
+        )
+        .route(
+            "/follow",
+            any(async |State(room): State<Sender<Utf8Bytes>>, upgrade: WebSocketUpgrade| {
+                let messages = room.subscribe();
+                upgrade.on_upgrade(move |socket| follow(socket, messages))
+            }),
+        )
+        .with_state(room);
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    tokio::select! {
+        served = async { axum::serve(listener, router).await } => served,
+        () = process::released() => Ok(()),
+    }
+}
+
+async fn publish(mut socket: WebSocket, room: Sender<Utf8Bytes>) {
+    while let Some(Ok(message)) = socket.recv().await {
+        let Message::Text(text) = message else { continue };
+        // Fails only if nobody follows.
+        let _ = room.send(text);
+        if socket.send(Message::Text(Utf8Bytes::from_static(ACKNOWLEDGED))).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn follow(mut socket: WebSocket, mut messages: Receiver<Utf8Bytes>) {
+    loop {
+        match messages.recv().await {
+            Ok(text) => {
+                if socket.send(Message::Text(text)).await.is_err() {
+                    return;
+                }
+            }
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
