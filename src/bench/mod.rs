@@ -14,6 +14,7 @@ mod append;
 mod bare;
 mod disk;
 mod fanout;
+mod first;
 mod followers;
 mod generate;
 mod live;
@@ -222,6 +223,7 @@ async fn measure(workload: Workload, plan: &Plan, report: &mut Report) -> Result
     }
     if wanted(Workload::Live) {
         live::measure(plan, saturation, report).await?;
+        first::measure(plan, report).await?;
     }
     if wanted(Workload::Fanout) {
         fanout::measure(plan, report).await?;

@@ -1,5 +1,5 @@
 //! What one would write without Threadline: axum, a broadcast channel, and one `send` per message and subscriber.
-//! Nothing is stored, checked or replayed.
+//! Nothing is stored, checked or replayed. It also plays the agent whose first event is timed.
 
 use std::io;
 
@@ -9,7 +9,9 @@ use axum::{
         State,
         ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade},
     },
-    routing::any,
+    http::header,
+    response::IntoResponse,
+    routing::{any, post},
     serve::ListenerExt,
 };
 use tokio::{
@@ -42,6 +44,7 @@ pub async fn serve() -> io::Result<()> {
                 upgrade.on_upgrade(move |socket| follow(socket, messages))
             }),
         )
+        .route("/agent", post(agent))
         .with_state(room);
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
@@ -50,6 +53,14 @@ pub async fn serve() -> io::Result<()> {
         served = async { axum::serve(listener, router).await } => served,
         () = process::released() => Ok(()),
     }
+}
+
+/// An agent that has its answer at once.
+async fn agent() -> impl IntoResponse {
+    let events = ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_FINISHED"];
+    let ids = "\"threadId\":\"t\",\"runId\":\"r\",\"messageId\":\"m\",\"role\":\"assistant\"";
+    let body: String = events.iter().map(|name| format!("data: {{\"type\":\"{name}\",{ids}}}\n\n")).collect();
+    ([(header::CONTENT_TYPE, "text/event-stream")], body)
 }
 
 async fn publish(mut socket: WebSocket, room: Sender<Utf8Bytes>) {
