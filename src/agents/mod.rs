@@ -204,6 +204,7 @@ impl Agents {
         let prepared = input::prepare(thread, &id, request.input, &before.conversation)?;
         let place = self.shared.places.clone().try_acquire_owned().map_err(|_| AgentError::Busy)?;
         let new = NewRun { id: Some(id), agent: Some(agent.id.clone()), lease: request.lease };
+        let beat = new.beat();
         let started = service.runs.start_with(principal, thread, new, &prepared.first).await?;
         if started.created {
             let work = Work {
@@ -212,6 +213,7 @@ impl Agents {
                 thread: thread.clone(),
                 agent: agent.clone(),
                 started: started.clone(),
+                beat,
                 place,
             };
             self.shared.tasks.spawn(work.run(before, prepared));
@@ -255,6 +257,7 @@ struct Work {
     thread: ThreadId,
     agent: Agent,
     started: StartedRun,
+    beat: Duration,
     /// Given back with the end of the run.
     #[allow(dead_code)]
     place: OwnedSemaphorePermit,
@@ -281,6 +284,7 @@ impl Work {
                     run: run.id.clone(),
                     fence,
                     next: run.producer_seq + 1,
+                    beat: self.beat,
                     leaving: self.agents.shared.leaving.clone(),
                 };
                 drive.run(stream, topic).await;

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::{agent, agui, ask, ended, finished, said, types_of, user, whole};
+use super::{agent, agui, ask, ended, finished, said, start, types_of, user, whole};
 use crate::harness::{
     Backend, Options, Server, both, eventually,
     http::{open, send},
-    soon,
+    number, soon,
 };
 
 both! {
@@ -123,4 +123,25 @@ async fn a_server_that_stops_says_so_in_the_log_of_every_run() {
     agent.call().await.finish(&[finished("next")]).await;
     assert_eq!(ended(&dev, "next").await["status"], "finished");
     server.stop().await;
+}
+
+both! {
+    async fn a_short_lease_is_kept_while_the_agent_thinks(server: |options| options.with_manual_clock()) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        let mut body = ask("r", json!([]));
+        body["leaseSeconds"] = json!(1);
+        send(start(&dev, body)).await.ok(201);
+        let call = agent.call().await;
+        let begun = std::time::Instant::now();
+        let run = async || dev.get("/v1/threads/t/runs/r").await.ok(200);
+        let before = run().await["leaseUntil"].clone();
+        server.clock.advance(std::time::Duration::from_millis(900));
+        eventually("a sign of life", async || (run().await["leaseUntil"] != before).then_some(())).await;
+        assert!(begun.elapsed().as_secs() < 3, "a lease of 1 s needs a quicker beat: {:?}", begun.elapsed());
+        call.finish(&[finished("r")]).await;
+        let run = ended(&dev, "r").await;
+        assert_eq!((&run["status"], number(&run, "producerSeq")), (&json!("finished"), 2));
+    }
 }
