@@ -21,9 +21,13 @@ use super::{
     sse::{self, Followed},
 };
 use crate::{
-    agents::{AgentRun, ClientInput},
-    domain::{Principal, RunId, ThreadId, agent::OnDisconnect, limits::MAX_BATCH_BYTES},
-    service::Service,
+    agents::{AgentError, AgentRun, ClientInput},
+    domain::{
+        Principal, RunId, ThreadId,
+        agent::{Agent, OnDisconnect},
+        limits::MAX_BATCH_BYTES,
+    },
+    service::{Service, StartedRun},
     store::StoreError,
     subscription::{Delivery, Subscription},
 };
@@ -73,14 +77,11 @@ pub async fn run(
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
     state.service.threads.ensure(&principal, &thread, Some(&agent.id)).await?;
     let run = AgentRun { id: Some(id.clone()), lease: None, input };
-    // A client that leaves now must not leave half a start behind.
-    let (agents, caller, target) = (state.agents.clone(), principal.clone(), thread.clone());
-    let on_disconnect = agent.on_disconnect;
-    let started = super::detached(async move { agents.run(&caller, &target, &agent, run).await }).await??;
+    let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
     let after = seen.unwrap_or(started.cursor).max(started.cursor);
     let events = &state.service.events;
-    let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await?;
-    let requester = Requester::new(&state.service, &principal, &thread, &id, started.created.then_some(on_disconnect));
+    let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await;
+    let subscription = subscription.inspect_err(|_| requester.done())?;
     let mut response = sse::response(Run { subscription, requester }, None, &state);
     for (name, value) in [
         (THREAD_HEADER, thread.to_string()),
@@ -95,24 +96,34 @@ pub async fn run(
     Ok(response)
 }
 
+/// Has an agent do a run. If whoever asked for it `waits` for its events, they have come with the answer; a client that
+/// leaves before leaves neither half a start behind nor a run that was to be stopped.
+pub async fn hand_over(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    agent: Agent,
+    run: AgentRun,
+    waits: bool,
+) -> Result<(StartedRun, Requester), Problem> {
+    let (agents, service) = (state.agents.clone(), state.service.clone());
+    let (principal, thread) = (principal.clone(), thread.clone());
+    let work = async move {
+        let started = agents.run(&principal, &thread, &agent, run).await?;
+        let stops = waits && started.created && agent.on_disconnect == OnDisconnect::Stop;
+        let stop = stops.then(|| (service, principal, thread, started.run.id.clone()));
+        Ok::<_, AgentError>((started, Requester { stop }))
+    };
+    // What nobody takes any more is dropped, the requester with it.
+    Ok(super::detached(work).await??)
+}
+
 /// Whoever asked for a run and waits for its events. Dropped before the end, it has left: that may stop the run.
 pub struct Requester {
     stop: Option<(Service, Principal, ThreadId, RunId)>,
 }
 
 impl Requester {
-    /// `None` for somebody who only came to listen.
-    pub fn new(
-        service: &Service,
-        principal: &Principal,
-        thread: &ThreadId,
-        run: &RunId,
-        on_disconnect: Option<OnDisconnect>,
-    ) -> Self {
-        let stops = on_disconnect == Some(OnDisconnect::Stop);
-        Self { stop: stops.then(|| (service.clone(), principal.clone(), thread.clone(), run.clone())) }
-    }
-
     /// The answer has come to its end, or it is the server that goes.
     pub fn done(&mut self) {
         self.stop = None;

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 use threadline::domain::{ProjectId, RunId, RunStatus, ThreadId};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{agent, agent_that, agui, ask, ended, finished, said, types_of, user};
 use crate::harness::{Options, Server, both, eventually, http::open, raw::Raw, soon, sse::Events};
@@ -30,6 +30,12 @@ async fn until(raw: &mut Raw, wanted: &str) {
         let read = soon(raw.0.read_buf(&mut all)).await.expect("more");
         assert!(read > 0, "no {wanted:?} in {:?}", String::from_utf8_lossy(&all));
     }
+}
+
+/// Goes away, and waits until the server has noticed.
+async fn leave(mut raw: Raw) {
+    soon(raw.0.shutdown()).await.expect("closed");
+    assert!(raw.rest().await.is_empty());
 }
 
 both! {
@@ -99,6 +105,29 @@ both! {
         dev.post("/v1/threads/t/runs", ask("j", json!([]))).await.ok(201);
         agent.call().await.finish(&[finished("j")]).await;
         assert_eq!(ended(&dev, "j").await["status"], "finished");
+    }
+}
+
+both! {
+    async fn leaving_while_the_run_is_being_started_is_leaving(server: |options| options.with_glass()) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
+        for (number, door) in DOORS.iter().enumerate() {
+            let run = format!("r{number}");
+            server.glass().start_gate.hold();
+            let client = waiting(server, door, &run).await;
+            server.glass().start_gate.reached().await;
+            leave(client).await;
+            server.glass().start_gate.open();
+            eventually("the run is stopped", async || {
+                let found = dev.get(&format!("/v1/threads/t/runs/{run}")).await;
+                (found.status == 200 && found.json()["status"] == "stopped").then_some(())
+            })
+            .await;
+            assert_eq!(types_of(&dev, &run).await, ["RUN_STARTED", "RUN_FINISHED"]);
+        }
+        assert!(agent.requests() <= 2);
     }
 }
 
