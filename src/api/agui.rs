@@ -78,7 +78,8 @@ pub async fn run(
     state.service.threads.ensure(&principal, &thread, Some(&agent.id)).await?;
     let run = AgentRun { id: Some(id.clone()), lease: None, input };
     let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
-    let after = seen.unwrap_or(started.cursor).max(started.cursor);
+    // Nothing of a run that has just begun was seen before.
+    let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.max(started.cursor));
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;

@@ -106,3 +106,15 @@ both! {
         send(sent).await.problem(400, "invalid-request");
     }
 }
+
+both! {
+    async fn a_new_run_is_not_half_started_by_a_cursor_that_makes_no_sense(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let asked = tokio::spawn(send(agui(&dev, "r", json!([user("u1", "hi")])).header("last-event-id", "99")));
+        agent.call().await.finish(&[finished("r")]).await;
+        // Nothing of a run that has just begun was seen before.
+        let answer = asked.await.expect("answered");
+        assert_eq!((answer.status, seqs(answer.text())), (200, vec![1, 2]), "{}", answer.text());
+    }
+}
