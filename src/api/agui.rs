@@ -75,8 +75,7 @@ pub async fn run(
     let (agent, _) = state.agents.get(&principal, &agent).await?;
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
-    state.service.threads.ensure(&principal, &thread, Some(&agent.id)).await?;
-    let run = AgentRun { id: Some(id.clone()), lease: None, input };
+    let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
     let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
     // Nothing of a run that has just begun was seen before.
     let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.max(started.cursor));

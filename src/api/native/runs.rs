@@ -184,7 +184,7 @@ async fn hand_over(
     let id = start.run_id.or(params.run_id).or(input.run_id.take()).unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
     let lease = start.lease_seconds.or(params.lease_seconds).map(Duration::from_secs);
-    let run = AgentRun { id: Some(id.clone()), lease, input };
+    let run = AgentRun { id: Some(id.clone()), lease, input, makes_thread: false };
     let waits = form == Form::Sse;
     let (started, mut requester) = agui::hand_over(state, principal, &thread, agent, run, waits).await?;
     if !waits {

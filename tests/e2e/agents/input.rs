@@ -126,7 +126,10 @@ both! {
         dev.post("/v1/threads/u/runs", other).await.problem(400, "invalid-request");
         dev.post("/v1/threads/u/runs", json!({ "agentId": "b", "input": {} })).await.problem(404, "agent-not-found");
         dev.post("/agui/b", json!({ "threadId": "t" })).await.problem(404, "agent-not-found");
+        dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.problem(404, "thread-not-found");
         assert_eq!((dev.types("u").await.len(), agent.requests()), (0, 0));
+        // A thread is made by a run, not by an attempt.
+        dev.get("/v1/threads/t").await.problem(404, "thread-not-found");
     }
 }
 
