@@ -44,8 +44,8 @@ pub fn register(doors: Doors) -> Doors {
 
 /// Has an agent do a run and follows it: AG-UI's RunAgentInput in, AG-UI's events out.
 ///
-/// The thread is made if there is none. New messages are stored; a client that sends none that the thread knows gets
-/// the history put before its own. Each event has its seq as SSE `id`. The run goes on if the client leaves (unless
+/// The thread is made if there is none. New messages are stored; a client that sends only what is new gets the history
+/// put before it. Each event has its seq as SSE `id`. The run goes on if the client leaves (unless
 /// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on.
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
     params(("agentId" = String, Path), ("Last-Event-ID" = Option<u64>, Header)),

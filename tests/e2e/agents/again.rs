@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::{agent, agui, ask, ended, finished, said, types_of, user};
+use super::{agent, agui, ask, ended, events_of, finished, said, types_of, user};
 use crate::harness::{
     Answer, both, eventually,
     http::{open, send},
-    soon,
+    number, soon,
 };
 
 both! {
@@ -116,5 +116,40 @@ both! {
         // Nothing of a run that has just begun was seen before.
         let answer = asked.await.expect("answered");
         assert_eq!((answer.status, seqs(answer.text())), (200, vec![1, 2]), "{}", answer.text());
+    }
+}
+
+both! {
+    async fn a_client_that_sends_only_its_news_may_ask_them_again_in_another_run(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        dev.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
+        let mut call = agent.call().await;
+        call.say(&said("a1", "hello")).await;
+        call.finish(&[finished("r1")]).await;
+        ended(&dev, "r1").await;
+        // The run fails, and the same question is asked again: it is known by now.
+        for run in ["r2", "r3"] {
+            dev.post("/v1/threads/t/runs", ask(run, json!([user("u2", "more")]))).await.ok(201);
+            let mut call = agent.call().await;
+            assert_eq!(call.message_ids(), ["u1", "a1", "u2"], "{run}");
+            call.end().await;
+            assert_eq!(ended(&dev, run).await["errorCode"], "agent-incomplete");
+        }
+        assert_eq!(events_of(&dev, "r3").await[0]["input"]["messages"], json!([]));
+        // Whoever sends what came before is believed: the whole, or, to ask the first question again, its beginning.
+        for (run, given) in [("r4", vec!["u1", "a1", "u2"]), ("r5", vec!["u1"]), ("r6", vec!["a1", "u2"])] {
+            let messages = given.iter().map(|id| match *id {
+                "a1" => json!({ "id": "a1", "role": "assistant", "content": "hello" }),
+                id => user(id, "as the client has it"),
+            });
+            let messages = messages.collect::<Vec<_>>();
+            dev.post("/v1/threads/t/runs", ask(run, json!(messages))).await.ok(201);
+            let call = agent.call().await;
+            assert_eq!(call.input()["messages"], json!(messages));
+            call.finish(&[finished(run)]).await;
+            assert_eq!(number(&ended(&dev, run).await, "producerSeq"), 2);
+        }
     }
 }

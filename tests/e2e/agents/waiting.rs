@@ -72,7 +72,8 @@ both! {
         assert_eq!(page["messages"][1]["toolCalls"][0]["function"], function);
 
         let result = json!({ "id": "t1", "role": "tool", "toolCallId": "c1", "content": "navy" });
-        for run in ["r3"] {
+        // The first agent fails; then the same result is sent again.
+        for run in ["r2", "r3"] {
             dev.post("/v1/threads/t/runs", ask(run, json!([result]))).await.ok(201);
             assert_eq!(messages(&dev).await["pendingToolCallIds"], json!([]));
             let mut call = agent.call().await;
