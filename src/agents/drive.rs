@@ -30,6 +30,8 @@ enum End {
     Failed(AgentFailure),
     /// The run has ended without us, or its thread is gone.
     Over,
+    /// Somebody else has appended to the run: what the agent says next has no place in it.
+    Displaced,
     /// The node is going away.
     Leaving,
 }
@@ -62,6 +64,10 @@ impl Drive {
             // A run that was asked to stop is `stopped`, whoever finishes it.
             End::Stopped => self.conclude(None).await,
             End::Failed(failure) => self.conclude(Some((failure.code(), failure.to_string()))).await,
+            End::Displaced => {
+                let message = "Events that are not the agent's were appended to its run.".to_owned();
+                self.conclude(Some(("agent-displaced", message))).await;
+            }
             End::Leaving => {
                 let message = "The server that ran the agent was shut down.".to_owned();
                 self.conclude(Some(("server-stopped", message))).await;
@@ -145,6 +151,9 @@ impl Drive {
                             time::sleep(AGENT_RETRY).await;
                             self.next = first;
                             inflight = Some(self.append(events));
+                        }
+                        Err(ServiceError::ProducerSeqConflict { .. } | ServiceError::ProducerSeqGap { .. }) => {
+                            return End::Displaced;
                         }
                         Err(_) => return End::Over,
                     }
