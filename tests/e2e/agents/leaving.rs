@@ -12,13 +12,17 @@ const DOORS: [&str; 2] = ["/v1/threads/t/runs", "/agui/a"];
 
 /// A request by which a run is asked for and waited for, on a connection of its own.
 async fn waiting(server: &Server, door: &str, run: &str) -> Raw {
+    asking(server, door, run, "text/event-stream").await
+}
+
+async fn asking(server: &Server, door: &str, run: &str, accept: &str) -> Raw {
     let body = match door {
         "/agui/a" => json!({ "threadId": "t", "runId": run, "messages": [user(&format!("u-{run}"), "hi")] }),
         _ => ask(run, json!([user(&format!("u-{run}"), "hi")])),
     };
     let body = body.to_string();
     let mut raw = Raw::connect(server.addr).await;
-    let head = format!("POST {door} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n");
+    let head = format!("POST {door} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n");
     raw.write(format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())).await;
     raw
 }
@@ -44,9 +48,9 @@ both! {
         dev.thread("t").await;
         let agent = agent(&dev).await;
         // JSON: the answer was all that was waited for.
-        let mut client = waiting(server, DOORS[0], "r0").await;
+        let mut client = asking(server, DOORS[0], "r0", "application/json").await;
         let mut call = agent.call().await;
-        until(&mut client, "RUN_STARTED").await;
+        until(&mut client, "\"cursor\":0").await;
         drop(client);
         call.say(&said("a0", "still here")).await;
         call.finish(&[finished("r0")]).await;
@@ -128,6 +132,26 @@ both! {
             assert_eq!(types_of(&dev, &run).await, ["RUN_STARTED", "RUN_FINISHED"]);
         }
         assert!(agent.requests() <= 2);
+    }
+}
+
+both! {
+    async fn a_start_is_carried_through_for_a_client_that_has_not_waited_for_the_answer(
+        server: |options| options.with_glass()
+    ) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
+        server.glass().start_gate.hold();
+        let client = asking(server, DOORS[0], "r", "application/json").await;
+        server.glass().start_gate.reached().await;
+        leave(client).await;
+        server.glass().start_gate.open();
+        agent.call().await.finish(&[finished("r")]).await;
+        assert_eq!(ended(&dev, "r").await["status"], "finished");
+        // Asked again, it is the same run.
+        dev.post("/v1/threads/t/runs", ask("r", json!([user("u-r", "hi")]))).await.ok(200);
+        assert_eq!((types_of(&dev, "r").await.len(), agent.requests()), (2, 1));
     }
 }
 
