@@ -10,6 +10,7 @@ use axum::{
     http::HeaderValue,
     response::Response,
 };
+use tokio::time;
 use utoipa_axum::routes;
 
 use super::{
@@ -25,9 +26,9 @@ use crate::{
     domain::{
         Principal, RunId, ThreadId,
         agent::{Agent, OnDisconnect},
-        limits::MAX_BATCH_BYTES,
+        limits::{AGENT_RETRY, MAX_BATCH_BYTES},
     },
-    service::{Service, StartedRun},
+    service::{Service, ServiceError, StartedRun},
     store::StoreError,
     subscription::{Delivery, Subscription},
 };
@@ -36,6 +37,9 @@ use crate::{
 pub const THREAD_HEADER: &str = "threadline-thread-id";
 /// The run, which the server may have made up.
 pub const RUN_HEADER: &str = "threadline-run-id";
+
+/// A stop on behalf of a client that has left is tried this often.
+const STOP_TRIES: usize = 20;
 
 /// Adds the routes of this door.
 pub fn register(doors: Doors) -> Doors {
@@ -134,8 +138,14 @@ impl Drop for Requester {
     fn drop(&mut self) {
         let Some((service, principal, thread, run)) = self.stop.take() else { return };
         tokio::spawn(async move {
-            if let Err(error) = service.runs.stop(&principal, &thread, &run).await {
+            // Nobody is left to ask again, so a store that is away is waited for.
+            for _ in 0..STOP_TRIES {
+                let Err(error) = service.runs.stop(&principal, &thread, &run).await else { return };
                 tracing::warn!(%error, %thread, %run, "a run whose requester left could not be stopped");
+                if !matches!(error, ServiceError::Store(_)) {
+                    return;
+                }
+                time::sleep(AGENT_RETRY).await;
             }
         });
     }

@@ -6,7 +6,7 @@ use threadline::domain::{ProjectId, RunId, RunStatus, ThreadId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{agent, agent_that, agui, ask, ended, finished, said, types_of, user};
-use crate::harness::{Options, Server, both, eventually, http::open, raw::Raw, soon, sse::Events};
+use crate::harness::{Options, Server, both, eventually, glass::Failing, http::open, raw::Raw, soon, sse::Events};
 
 const DOORS: [&str; 2] = ["/v1/threads/t/runs", "/agui/a"];
 
@@ -132,6 +132,20 @@ both! {
             assert_eq!(types_of(&dev, &run).await, ["RUN_STARTED", "RUN_FINISHED"]);
         }
         assert!(agent.requests() <= 2);
+    }
+}
+
+both! {
+    async fn leaving_counts_though_the_store_is_away_for_a_moment(server: |options| options.with_glass()) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
+        let client = waiting(server, DOORS[1], "r").await;
+        let mut call = agent.call().await;
+        server.glass().fail(&[Failing::Before]);
+        drop(client);
+        call.hung_up().await;
+        assert_eq!((ended(&dev, "r").await["status"].as_str(), server.glass().failures()), (Some("stopped"), 0));
     }
 }
 

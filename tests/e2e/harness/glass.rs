@@ -86,7 +86,7 @@ impl Glass {
         }
     }
 
-    /// The next calls of `append`, `close` and `heartbeat` fail like this, in this order.
+    /// The next calls of `append`, `close`, `heartbeat` and `request_stop` fail like this, in this order.
     pub fn fail(&self, failures: &[Failing]) {
         self.failures.lock().expect("lock").splice(0..0, failures.iter().rev().copied());
     }
@@ -143,7 +143,7 @@ impl RunStore for Glass {
         self.perhaps(self.inner.heartbeat(beats)).await
     }
     async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
-        self.inner.request_stop(key, run).await
+        self.perhaps(self.inner.request_stop(key, run)).await
     }
     async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
         self.inner.release(key, fence).await
