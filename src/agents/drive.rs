@@ -13,7 +13,7 @@ use crate::{
         Fence, NewEvents, Principal, RunId, ThreadId,
         event::BatchBuilder,
         json,
-        limits::{AGENT_BUFFER_BYTES, AGENT_RETRY},
+        limits::{AGENT_BUFFER_BYTES, AGENT_PATIENCE, AGENT_RETRY},
     },
     service::{Receipt, Runs, ServiceError},
     subscription::TopicRef,
@@ -30,6 +30,10 @@ enum End {
     Failed(AgentFailure),
     /// The run has ended without us, or its thread is gone.
     Over,
+    /// Somebody else has appended to the run: what the agent says next has no place in it.
+    Displaced,
+    /// The store has taken nothing for too long.
+    Refused,
     /// The node is going away.
     Leaving,
 }
@@ -43,8 +47,8 @@ pub(super) struct Drive {
     pub fence: Fence,
     /// producer_seq of the next event.
     pub next: u64,
-    /// Time between heartbeats that keeps the lease.
-    pub every: Duration,
+    /// Time between signs of life.
+    pub beat: Duration,
     /// Cancelled when the node stops.
     pub leaving: CancellationToken,
 }
@@ -62,6 +66,14 @@ impl Drive {
             // A run that was asked to stop is `stopped`, whoever finishes it.
             End::Stopped => self.conclude(None).await,
             End::Failed(failure) => self.conclude(Some((failure.code(), failure.to_string()))).await,
+            End::Displaced => {
+                let message = "Events that are not the agent's were appended to its run.".to_owned();
+                self.conclude(Some(("agent-displaced", message))).await;
+            }
+            End::Refused => {
+                let message = "The agent's events could not be stored.".to_owned();
+                self.conclude(Some(("store-unavailable", message))).await;
+            }
             End::Leaving => {
                 let message = "The server that ran the agent was shut down.".to_owned();
                 self.conclude(Some(("server-stopped", message))).await;
@@ -93,9 +105,11 @@ impl Drive {
         let mut changes = topic.watch();
         let mut batch = BatchBuilder::default();
         let mut inflight: Option<InFlight> = None;
+        // Since when the store takes nothing.
+        let mut refused: Option<Instant> = None;
         // Set once the agent has nothing more to say.
         let mut said: Option<End> = None;
-        let mut beat = time::interval_at(Instant::now() + self.every, self.every);
+        let mut beat = time::interval_at(Instant::now() + self.beat, self.beat);
         beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
         loop {
             {
@@ -134,6 +148,7 @@ impl Drive {
                     inflight = None;
                     match result {
                         Ok(receipt) => {
+                            refused = None;
                             self.next = receipt.producer_seq + 1;
                             if receipt.lease_until.is_none() {
                                 return End::Terminal;
@@ -142,9 +157,15 @@ impl Drive {
                         // The effect is unknown; the same numbers with the same bytes may be sent again.
                         Err(ServiceError::Store(error)) => {
                             tracing::warn!(%error, thread = %self.thread, run = %self.run, "an agent's events wait");
+                            if refused.get_or_insert_with(Instant::now).elapsed() > AGENT_PATIENCE {
+                                return End::Refused;
+                            }
                             time::sleep(AGENT_RETRY).await;
                             self.next = first;
                             inflight = Some(self.append(events));
+                        }
+                        Err(ServiceError::ProducerSeqConflict { .. } | ServiceError::ProducerSeqGap { .. }) => {
+                            return End::Displaced;
                         }
                         Err(_) => return End::Over,
                     }

@@ -1,10 +1,14 @@
 //! From what a client sends and what the thread holds to what the agent is given.
 //!
-//! A client may send the whole conversation, as AG-UI clients do, or only what is new. If it sends a message that the
-//! thread knows, it has the history, and the agent is given its messages as they are. Otherwise the history is put
-//! before them. Either way only new messages are stored, in the run's RUN_STARTED.
+//! A client may send the whole conversation, as AG-UI clients do, or only what is new. If it sends the thread's first
+//! message, or one that an agent said, it has the history, and the agent is given its messages as they are. Otherwise
+//! the history is put before them; a question that is known already was asked before, by a run that failed perhaps,
+//! and stands in its place. Either way only new messages are stored, in the run's RUN_STARTED.
 
-use std::{collections::HashSet, fmt::Write};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Write,
+};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -47,9 +51,9 @@ pub struct ClientInput {
 #[derive(Debug)]
 pub(super) struct Prepared {
     client: ClientInput,
-    /// The messages as sent; with an id, where they had none.
-    messages: Vec<String>,
-    /// Whether the client sent a message that the thread knows.
+    /// The ids of the messages, and the messages as sent; with an id, where they had none.
+    messages: Vec<(String, String)>,
+    /// Whether the client sent what came before, and not only what is new.
     knows_history: bool,
     /// Whether the client's state is to be used.
     brings_state: bool,
@@ -71,7 +75,7 @@ pub(super) fn prepare(
         }
     }
     let mut messages = Vec::with_capacity(client.messages.len());
-    let (mut fresh, mut knows_history, mut seen) = (Vec::new(), false, HashSet::new());
+    let (mut fresh, mut known, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
     for (index, message) in client.messages.iter().enumerate() {
         let text = message.get();
         if !text.starts_with('{') {
@@ -87,16 +91,20 @@ pub(super) fn prepare(
                 None => return Err(invalid(format!("the id of message {index} is not a text"))),
             },
         };
-        let known = conversation.contains(&id);
-        knows_history |= known;
-        if !seen.insert(id) {
+        if !seen.insert(id.clone()) {
             return Err(invalid(format!("message {index} has the id of an earlier one")));
         }
-        if !known {
+        if conversation.contains(&id) {
+            known.insert(id.clone());
+        } else {
             fresh.push(text.clone());
         }
-        messages.push(text);
+        messages.push((id, text));
     }
+    let knows_history = !known.is_empty() && {
+        let mut before = conversation.messages().filter(|message| message.role() != "activity").enumerate();
+        before.any(|(at, message)| (at == 0 || message.role() == "assistant") && known.contains(message.id()))
+    };
     let state = client.state.as_ref().map(|state| state.get()).filter(|state| !is_empty(state));
     let brings_state = state.is_some();
     let changed = state.filter(|state| !same(state.as_bytes(), &conversation.state_json()));
@@ -116,15 +124,17 @@ impl Prepared {
             all.push_str(text);
         };
         if !knows_history {
+            let sent: HashMap<&str, &str> = messages.iter().map(|(id, text)| (id.as_str(), text.as_str())).collect();
             let mut text = Vec::new();
             // As AG-UI clients do: activities are what users see, not what agents read.
             for message in conversation.messages().filter(|message| message.role() != "activity") {
                 text.clear();
                 message.write_json(&mut text);
-                add(&String::from_utf8_lossy(&text));
+                // The client may have changed what it asks once more.
+                add(sent.get(message.id()).copied().unwrap_or(&String::from_utf8_lossy(&text)));
             }
         }
-        messages.iter().for_each(|message| add(message));
+        messages.iter().filter(|(id, _)| knows_history || !conversation.contains(id)).for_each(|(_, text)| add(text));
         all.push(']');
         let or = |value: Option<Box<RawValue>>, default: &str| {
             value.map_or_else(|| default.to_owned(), |value| String::from(Box::<str>::from(value)))

@@ -27,7 +27,7 @@ use crate::{
     domain::{
         AgentId, EventError, Principal, RunId, ThreadId,
         agent::{Agent, AgentKind},
-        limits::{MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, STREAM_HEARTBEAT},
+        limits::{MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS},
     },
     projection::conversation::Conversation,
     service::{NewRun, Projected, Service, ServiceError, StartedRun},
@@ -90,6 +90,8 @@ pub struct AgentRun {
     pub lease: Option<Duration>,
     /// What the client sent.
     pub input: ClientInput,
+    /// Whether a thread is made if there is none: for doors whose clients choose ids and never create.
+    pub makes_thread: bool,
 }
 
 /// The use cases of agents, over one service. Cheap to clone.
@@ -200,11 +202,25 @@ impl Agents {
     ) -> Result<StartedRun, AgentError> {
         let service = &self.shared.service;
         let id = request.id.unwrap_or_else(RunId::generate);
-        let before = service.projections.at(principal, thread, None, None).await?;
-        let prepared = input::prepare(thread, &id, request.input, &before.conversation)?;
+        let projected = async || service.projections.at(principal, thread, None, None).await;
+        let before = match projected().await {
+            Err(ServiceError::ThreadNotFound) if request.makes_thread => None,
+            before => Some(before?),
+        };
+        let nothing = Conversation::default();
+        let conversation = before.as_ref().map_or(&nothing, |before| &before.conversation);
+        let prepared = input::prepare(thread, &id, request.input, conversation)?;
         let place = self.shared.places.clone().try_acquire_owned().map_err(|_| AgentError::Busy)?;
+        let before = match before {
+            Some(before) => before,
+            // Only now, so that what is refused leaves no thread behind.
+            None => {
+                service.threads.ensure(principal, thread, Some(&agent.id)).await?;
+                projected().await?
+            }
+        };
         let new = NewRun { id: Some(id), agent: Some(agent.id.clone()), lease: request.lease };
-        let every = STREAM_HEARTBEAT.min(new.lease() / 3);
+        let beat = new.beat();
         let started = service.runs.start_with(principal, thread, new, &prepared.first).await?;
         if started.created {
             let work = Work {
@@ -213,7 +229,7 @@ impl Agents {
                 thread: thread.clone(),
                 agent: agent.clone(),
                 started: started.clone(),
-                every,
+                beat,
                 place,
             };
             self.shared.tasks.spawn(work.run(before, prepared));
@@ -257,7 +273,7 @@ struct Work {
     thread: ThreadId,
     agent: Agent,
     started: StartedRun,
-    every: Duration,
+    beat: Duration,
     /// Given back with the end of the run.
     #[allow(dead_code)]
     place: OwnedSemaphorePermit,
@@ -284,7 +300,7 @@ impl Work {
                     run: run.id.clone(),
                     fence,
                     next: run.producer_seq + 1,
-                    every: self.every,
+                    beat: self.beat,
                     leaving: self.agents.shared.leaving.clone(),
                 };
                 drive.run(stream, topic).await;

@@ -10,6 +10,7 @@ use axum::{
     http::HeaderValue,
     response::Response,
 };
+use tokio::time;
 use utoipa_axum::routes;
 
 use super::{
@@ -21,9 +22,13 @@ use super::{
     sse::{self, Followed},
 };
 use crate::{
-    agents::{AgentRun, ClientInput},
-    domain::{Principal, RunId, ThreadId, agent::OnDisconnect, limits::MAX_BATCH_BYTES},
-    service::Service,
+    agents::{AgentError, AgentRun, ClientInput},
+    domain::{
+        Principal, RunId, ThreadId,
+        agent::{Agent, OnDisconnect},
+        limits::{AGENT_RETRY, MAX_BATCH_BYTES},
+    },
+    service::{Service, ServiceError, StartedRun},
     store::StoreError,
     subscription::{Delivery, Subscription},
 };
@@ -33,6 +38,9 @@ pub const THREAD_HEADER: &str = "threadline-thread-id";
 /// The run, which the server may have made up.
 pub const RUN_HEADER: &str = "threadline-run-id";
 
+/// A stop on behalf of a client that has left is tried this often.
+const STOP_TRIES: usize = 20;
+
 /// Adds the routes of this door.
 pub fn register(doors: Doors) -> Doors {
     doors.route(Access::Principal, routes!(run))
@@ -40,8 +48,8 @@ pub fn register(doors: Doors) -> Doors {
 
 /// Has an agent do a run and follows it: AG-UI's RunAgentInput in, AG-UI's events out.
 ///
-/// The thread is made if there is none. New messages are stored; a client that sends none that the thread knows gets
-/// the history put before its own. Each event has its seq as SSE `id`. The run goes on if the client leaves (unless
+/// The thread is made if there is none. New messages are stored; a client that sends only what is new gets the history
+/// put before it. Each event has its seq as SSE `id`. The run goes on if the client leaves (unless
 /// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on.
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
     params(("agentId" = String, Path), ("Last-Event-ID" = Option<u64>, Header)),
@@ -71,16 +79,13 @@ pub async fn run(
     let (agent, _) = state.agents.get(&principal, &agent).await?;
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
-    state.service.threads.ensure(&principal, &thread, Some(&agent.id)).await?;
-    let run = AgentRun { id: Some(id.clone()), lease: None, input };
-    // A client that leaves now must not leave half a start behind.
-    let (agents, caller, target) = (state.agents.clone(), principal.clone(), thread.clone());
-    let on_disconnect = agent.on_disconnect;
-    let started = super::detached(async move { agents.run(&caller, &target, &agent, run).await }).await??;
-    let after = seen.unwrap_or(started.cursor).max(started.cursor);
+    let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
+    let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
+    // Nothing of a run that has just begun was seen before.
+    let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.max(started.cursor));
     let events = &state.service.events;
-    let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await?;
-    let requester = Requester::new(&state.service, &principal, &thread, &id, started.created.then_some(on_disconnect));
+    let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await;
+    let subscription = subscription.inspect_err(|_| requester.done())?;
     let mut response = sse::response(Run { subscription, requester }, None, &state);
     for (name, value) in [
         (THREAD_HEADER, thread.to_string()),
@@ -95,24 +100,34 @@ pub async fn run(
     Ok(response)
 }
 
+/// Has an agent do a run. If whoever asked for it `waits` for its events, they have come with the answer; a client that
+/// leaves before leaves neither half a start behind nor a run that was to be stopped.
+pub async fn hand_over(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    agent: Agent,
+    run: AgentRun,
+    waits: bool,
+) -> Result<(StartedRun, Requester), Problem> {
+    let (agents, service) = (state.agents.clone(), state.service.clone());
+    let (principal, thread) = (principal.clone(), thread.clone());
+    let work = async move {
+        let started = agents.run(&principal, &thread, &agent, run).await?;
+        let stops = waits && started.created && agent.on_disconnect == OnDisconnect::Stop;
+        let stop = stops.then(|| (service, principal, thread, started.run.id.clone()));
+        Ok::<_, AgentError>((started, Requester { stop }))
+    };
+    // What nobody takes any more is dropped, the requester with it.
+    Ok(super::detached(work).await??)
+}
+
 /// Whoever asked for a run and waits for its events. Dropped before the end, it has left: that may stop the run.
 pub struct Requester {
     stop: Option<(Service, Principal, ThreadId, RunId)>,
 }
 
 impl Requester {
-    /// `None` for somebody who only came to listen.
-    pub fn new(
-        service: &Service,
-        principal: &Principal,
-        thread: &ThreadId,
-        run: &RunId,
-        on_disconnect: Option<OnDisconnect>,
-    ) -> Self {
-        let stops = on_disconnect == Some(OnDisconnect::Stop);
-        Self { stop: stops.then(|| (service.clone(), principal.clone(), thread.clone(), run.clone())) }
-    }
-
     /// The answer has come to its end, or it is the server that goes.
     pub fn done(&mut self) {
         self.stop = None;
@@ -123,8 +138,14 @@ impl Drop for Requester {
     fn drop(&mut self) {
         let Some((service, principal, thread, run)) = self.stop.take() else { return };
         tokio::spawn(async move {
-            if let Err(error) = service.runs.stop(&principal, &thread, &run).await {
+            // Nobody is left to ask again, so a store that is away is waited for.
+            for _ in 0..STOP_TRIES {
+                let Err(error) = service.runs.stop(&principal, &thread, &run).await else { return };
                 tracing::warn!(%error, %thread, %run, "a run whose requester left could not be stopped");
+                if !matches!(error, ServiceError::Store(_)) {
+                    return;
+                }
+                time::sleep(AGENT_RETRY).await;
             }
         });
     }

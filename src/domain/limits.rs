@@ -179,6 +179,9 @@ pub const MAX_AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
 pub const AGENT_BUFFER_BYTES: usize = 256 * 1_024;
 /// Time between two tries to store an agent's events while the store is away.
 pub const AGENT_RETRY: Duration = Duration::from_millis(500);
+/// How long an agent's events may wait for a store that takes nothing; then the run is given up, and ended by whoever
+/// can: here, or by the reaper once its lease is over.
+pub const AGENT_PATIENCE: Duration = Duration::from_secs(60);
 /// Runs of agents that one node has under way at once.
 pub const MAX_AGENT_RUNS: usize = 4_096;
 /// Agents of a project that were made over the API.

@@ -18,7 +18,7 @@ use crate::{
     domain::{
         AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, Seq, ThreadId,
         event::cut,
-        limits::{DEFAULT_LEASE, MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, WHOLE_RUN_WAIT},
+        limits::{DEFAULT_LEASE, MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, STREAM_HEARTBEAT, WHOLE_RUN_WAIT},
     },
     projection::closing::{Ending, OpenParts},
     store::{Beat, Head, StartOutcome, StartRun, StopOutcome},
@@ -39,9 +39,13 @@ pub struct NewRun {
 }
 
 impl NewRun {
-    /// The lease that the run gets.
-    pub fn lease(&self) -> Duration {
+    pub(super) fn lease(&self) -> Duration {
         self.lease.unwrap_or(DEFAULT_LEASE).clamp(Duration::from_secs(1), MAX_LEASE)
+    }
+
+    /// The time between the signs of life that keep its lease; a short one needs a quicker beat.
+    pub fn beat(&self) -> Duration {
+        STREAM_HEARTBEAT.min(self.lease() / 3)
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::domain::{
     EventError, EventErrorKind, Fence, NewEvents, Principal, RunId, RunStatus, ThreadId,
     event::BatchBuilder,
-    limits::{MAX_EVENT_BYTES, STREAM_HEARTBEAT, STREAM_IDLE_TIMEOUT},
+    limits::{MAX_EVENT_BYTES, STREAM_IDLE_TIMEOUT},
 };
 
 /// How a streamed run came to its end on this connection.
@@ -53,8 +53,7 @@ impl Runs {
             self.get(principal, thread, id).await?;
         }
         let lease = new.lease;
-        // A short lease needs a quicker beat.
-        let every = lease.map_or(STREAM_HEARTBEAT, |_| STREAM_HEARTBEAT.min(new.lease() / 3));
+        let every = new.beat();
         let mut run = self.start(principal, thread, new).await?;
         let id = run.run.id.clone();
         let mut lines = Lines { buffer: BytesMut::new(), next: producer_seq };

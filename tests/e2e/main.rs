@@ -1,5 +1,6 @@
 //! End to end: a real server on a real port, spoken to in plain HTTP and raw WebSocket frames.
 
+mod agents;
 mod architecture;
 mod bad_input;
 mod benchmark;

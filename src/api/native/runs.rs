@@ -19,9 +19,7 @@ use super::{
 use crate::{
     agents::{AgentRun, ClientInput},
     api::{
-        ApiState,
-        agui::Requester,
-        body, detached,
+        ApiState, agui, body,
         extract::{Caller, InRun, InThread, Json, Params, parse_json},
         problem::{Problem, ProblemDocument, ProblemType},
     },
@@ -186,17 +184,15 @@ async fn hand_over(
     let id = start.run_id.or(params.run_id).or(input.run_id.take()).unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
     let lease = start.lease_seconds.or(params.lease_seconds).map(Duration::from_secs);
-    let run = AgentRun { id: Some(id.clone()), lease, input };
-    let on_disconnect = agent.on_disconnect;
-    let (agents, caller, target) = (state.agents.clone(), principal.clone(), thread.clone());
-    // A client that leaves now must not leave half a start behind.
-    let started = detached(async move { agents.run(&caller, &target, &agent, run).await }).await??;
-    if form != Form::Sse {
+    let run = AgentRun { id: Some(id.clone()), lease, input, makes_thread: false };
+    let waits = form == Form::Sse;
+    let (started, mut requester) = agui::hand_over(state, principal, &thread, agent, run, waits).await?;
+    if !waits {
         return Ok(answer(&started));
     }
     let events = &state.service.events;
-    let subscription = events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id)).await?;
-    let requester = Requester::new(&state.service, principal, &thread, &id, started.created.then_some(on_disconnect));
+    let subscription = events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id)).await;
+    let subscription = subscription.inspect_err(|_| requester.done())?;
     Ok(events::stream(&thread, subscription, requester, state))
 }
 

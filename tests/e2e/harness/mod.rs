@@ -1,5 +1,7 @@
 //! A server in this process, and what it takes to talk to it.
 
+pub mod agent;
+pub mod glass;
 pub mod http;
 pub mod raw;
 pub mod socket;
@@ -11,13 +13,14 @@ use serde_json::Value;
 use threadline::{
     app::App,
     auth::Auth,
-    domain::{Clock, Timestamp},
+    domain::{Clock, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
     server::Patience,
     service::Service,
     store::{DynStore, memory::MemoryStore, sqlite::SqliteStore},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
 
+use glass::Glass;
 pub use http::{Answer, Client};
 pub use socket::Socket;
 
@@ -37,13 +40,17 @@ pub struct Options {
     pub clock: Clock,
     pub key: Option<&'static str>,
     pub patience: Patience,
+    /// The agents of the configuration.
+    pub agents: Vec<Agent>,
+    /// Whether the store is looked at through a [`Glass`].
+    pub glass: bool,
 }
 
 impl Options {
     pub fn new(backend: Backend) -> Self {
         // Requests under way end fast here, so nothing is gained by waiting for those that do not.
         let patience = Patience { drain: Duration::from_secs(5), ..Patience::default() };
-        Self { backend, clock: Clock::system(), key: None, patience }
+        Self { backend, clock: Clock::system(), key: None, patience, agents: Vec::new(), glass: false }
     }
 
     pub fn memory() -> Self {
@@ -57,6 +64,14 @@ impl Options {
 
     pub fn with_key(self, key: &'static str) -> Self {
         Self { key: Some(key), ..self }
+    }
+
+    pub fn with_agents(self, agents: Vec<Agent>) -> Self {
+        Self { agents, ..self }
+    }
+
+    pub fn with_glass(self) -> Self {
+        Self { glass: true, ..self }
     }
 
     pub fn with_patience(self, change: impl FnOnce(&mut Patience)) -> Self {
@@ -77,6 +92,7 @@ pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<bool>,
     sqlite: Option<SqliteStore>,
+    glass: Option<Arc<Glass>>,
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -102,9 +118,11 @@ impl Server {
     }
 
     pub async fn over(store: DynStore, options: Options) -> Self {
-        let Options { clock, key, patience, .. } = options;
+        let Options { clock, key, patience, agents, .. } = options;
+        let glass = options.glass.then(|| Arc::new(Glass::new(store.clone())));
+        let store = glass.clone().map_or(store, |glass| glass as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let app = App::over(listener, store.clone(), clock.clone(), Auth::new(key), Vec::new());
+        let app = App::over(listener, store.clone(), clock.clone(), Auth::new(key), agents);
         let app = app.expect("an app").with_patience(patience);
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();
@@ -113,8 +131,11 @@ impl Server {
             // A dropped sender stops it as well.
             let _ = stopped.await;
         }));
-        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { addr, clock, store, service, key, http, stop: Some(stop), task, sqlite: None, _directory: None }
+        // A connection is not used any more shortly before the server closes it for its silence.
+        let http = reqwest::Client::builder().no_proxy().pool_idle_timeout(HEADER_TIMEOUT / 2);
+        let http = http.build().expect("a client");
+        let stop = Some(stop);
+        Self { addr, clock, store, service, key, http, stop, task, sqlite: None, glass, _directory: None }
     }
 
     /// As the development user, or with the server's key as the user `dev`.
@@ -135,6 +156,11 @@ impl Server {
     /// A socket of this user.
     pub async fn socket(&self, user: &str) -> Socket {
         Socket::open(&self.user(user)).await
+    }
+
+    /// What the store is looked at through.
+    pub fn glass(&self) -> &Glass {
+        self.glass.as_ref().expect("started with a glass")
     }
 
     /// How many readers follow threads.

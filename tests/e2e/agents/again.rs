@@ -1,0 +1,155 @@
+//! The same request again, and another one while a run is active.
+
+use serde_json::json;
+
+use super::{agent, agui, ask, ended, events_of, finished, said, types_of, user};
+use crate::harness::{
+    Answer, both, eventually,
+    http::{open, send},
+    number, soon,
+};
+
+both! {
+    async fn a_second_run_is_refused_through_both_doors(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        let started = dev.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
+        let mut call = agent.call().await;
+        let native = dev.post("/v1/threads/t/runs", ask("r2", json!([user("u2", "no")]))).await;
+        let door = send(agui(&dev, "r2", json!([user("u2", "no")]))).await;
+        let bare = dev.post("/v1/threads/t/runs", json!({ "runId": "r2" })).await;
+        for refused in [native, door, bare] {
+            let problem = refused.problem(409, "run-active");
+            let run = &problem["run"];
+            assert_eq!((&run["runId"], &run["agentId"], &problem["cursor"]), (&json!("r1"), &json!("a"), &json!(0)));
+            assert_eq!(run["startedAt"], started["run"]["startedAt"]);
+            assert!(run["leaseUntil"].is_string(), "{problem}");
+        }
+        call.say(&said("m", "x")).await;
+        call.finish(&[finished("r1")]).await;
+        ended(&dev, "r1").await;
+        assert_eq!((dev.types("t").await.len(), agent.requests()), (5, 1), "nothing of the refused ones");
+        dev.post("/v1/threads/t/runs", ask("r2", json!([user("u2", "now")]))).await.ok(201);
+        agent.call().await.finish(&[finished("r2")]).await;
+    }
+}
+
+both! {
+    async fn the_same_run_again_is_the_same_run(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        let body = ask("r", json!([user("u1", "hi")]));
+        let first = dev.post("/v1/threads/t/runs", body.clone()).await.ok(201);
+        let mut call = agent.call().await;
+        let same = |answer: Answer| {
+            let answer = answer.ok(200);
+            for member in ["cursor", "epoch"] {
+                assert_eq!(answer[member], first[member]);
+            }
+            let run = &answer["run"];
+            assert_eq!((&run["runId"], &run["startedAt"]), (&json!("r"), &first["run"]["startedAt"]));
+            answer
+        };
+        same(dev.post("/v1/threads/t/runs", body.clone()).await);
+        call.say(&said("m", "x")).await;
+        call.finish(&[finished("r")]).await;
+        ended(&dev, "r").await;
+        let after = same(dev.post("/v1/threads/t/runs", body.clone()).await);
+        assert_eq!(after["run"]["status"], "finished");
+        // Not even with other runs behind it.
+        dev.put("/v1/threads/t/runs/w", json!([{ "type": "A" }])).await.ok(201);
+        same(dev.post("/v1/threads/t/runs", body).await);
+        assert_eq!((types_of(&dev, "r").await.len(), agent.requests()), (5, 1));
+    }
+}
+
+/// The seqs of an event stream.
+fn seqs(text: &str) -> Vec<u64> {
+    text.lines().filter_map(|line| line.strip_prefix("id: ")).map(|seq| seq.parse().expect("a seq")).collect()
+}
+
+both! {
+    async fn an_agui_client_goes_on_where_it_was(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let again = |seen: Option<u64>| {
+            let request = agui(&dev, "r", json!([user("u1", "hi")]));
+            match seen {
+                Some(seq) => request.header("last-event-id", seq),
+                None => request,
+            }
+        };
+        drop(open(again(None)).await);
+        let mut call = agent.call().await;
+        call.say(&said("m", "x")).await;
+        eventually("it is in the log", async || (types_of(&dev, "r").await.len() == 4).then_some(())).await;
+        // While it runs: from where it was to the end.
+        let live = open(again(Some(2))).await;
+        let whole = open(again(None)).await;
+        assert_eq!(live.headers()["threadline-run-id"], "r");
+        call.finish(&[finished("r")]).await;
+        assert_eq!(seqs(&soon(live.text()).await.expect("whole")), [3, 4, 5]);
+        let whole = soon(whole.text()).await.expect("whole");
+        assert_eq!(seqs(&whole), [1, 2, 3, 4, 5]);
+        // After it has ended, and with another run behind it.
+        ended(&dev, "r").await;
+        dev.put("/v1/threads/t/runs/w", json!([{ "type": "A" }])).await.ok(201);
+        assert_eq!(send(again(None)).await.text(), whole, "byte for byte");
+        assert_eq!(seqs(send(again(Some(4))).await.text()), [5]);
+        assert_eq!(seqs(send(again(Some(5))).await.text()), [0; 0]);
+        assert_eq!(seqs(send(again(Some(7))).await.text()), [0; 0]);
+        send(again(Some(99))).await.problem(416, "cursor-ahead");
+        assert_eq!(agent.requests(), 1);
+        let sent = again(None).header("accept", "text/event-stream").header("last-event-id", "x");
+        send(sent).await.problem(400, "invalid-request");
+    }
+}
+
+both! {
+    async fn a_new_run_is_not_half_started_by_a_cursor_that_makes_no_sense(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let asked = tokio::spawn(send(agui(&dev, "r", json!([user("u1", "hi")])).header("last-event-id", "99")));
+        agent.call().await.finish(&[finished("r")]).await;
+        // Nothing of a run that has just begun was seen before.
+        let answer = asked.await.expect("answered");
+        assert_eq!((answer.status, seqs(answer.text())), (200, vec![1, 2]), "{}", answer.text());
+    }
+}
+
+both! {
+    async fn a_client_that_sends_only_its_news_may_ask_them_again_in_another_run(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        dev.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
+        let mut call = agent.call().await;
+        call.say(&said("a1", "hello")).await;
+        call.finish(&[finished("r1")]).await;
+        ended(&dev, "r1").await;
+        // The run fails, and the same question is asked again: it is known by now.
+        for run in ["r2", "r3"] {
+            dev.post("/v1/threads/t/runs", ask(run, json!([user("u2", "more")]))).await.ok(201);
+            let mut call = agent.call().await;
+            assert_eq!(call.message_ids(), ["u1", "a1", "u2"], "{run}");
+            call.end().await;
+            assert_eq!(ended(&dev, run).await["errorCode"], "agent-incomplete");
+        }
+        assert_eq!(events_of(&dev, "r3").await[0]["input"]["messages"], json!([]));
+        // Whoever sends what came before is believed: the whole, or, to ask the first question again, its beginning.
+        for (run, given) in [("r4", vec!["u1", "a1", "u2"]), ("r5", vec!["u1"]), ("r6", vec!["a1", "u2"])] {
+            let messages = given.iter().map(|id| match *id {
+                "a1" => json!({ "id": "a1", "role": "assistant", "content": "hello" }),
+                id => user(id, "as the client has it"),
+            });
+            let messages = messages.collect::<Vec<_>>();
+            dev.post("/v1/threads/t/runs", ask(run, json!(messages))).await.ok(201);
+            let call = agent.call().await;
+            assert_eq!(call.input()["messages"], json!(messages));
+            call.finish(&[finished(run)]).await;
+            assert_eq!(number(&ended(&dev, run).await, "producerSeq"), 2);
+        }
+    }
+}

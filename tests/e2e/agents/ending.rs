@@ -1,0 +1,172 @@
+//! Runs that are ended from outside: stopped, deleted with their thread, or left by a server that goes.
+
+use serde_json::json;
+
+use super::{agent, agui, ask, ended, finished, said, start, types_of, user, whole};
+use crate::harness::{
+    Backend, Options, Server, both, eventually,
+    http::{open, send},
+    number, soon,
+};
+
+both! {
+    async fn a_stop_reaches_an_agent_that_has_said_nothing_yet(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        // It hangs: before the head of its answer, behind it, and in the middle.
+        for (run, said) in [("mute", None), ("head", Some(vec![])), ("middle", Some(said("m", "one")[..2].to_vec()))] {
+            dev.post("/v1/threads/t/runs", ask(run, json!([]))).await.ok(201);
+            let mut call = agent.call().await;
+            let mut before = 1;
+            if let Some(events) = said {
+                before += events.len();
+                call.begin().await;
+                if !events.is_empty() {
+                    call.say(&events).await;
+                }
+                let stored = async || (types_of(&dev, run).await.len() == before).then_some(());
+                eventually("it is in the log", stored).await;
+            }
+            let begun = std::time::Instant::now();
+            assert_eq!(dev.act("t", run, "stop").await.ok(202)["stopRequested"], true);
+            call.hung_up().await;
+            assert_eq!(ended(&dev, run).await["status"], "stopped");
+            assert!(begun.elapsed().as_secs() < 5, "at once, not when its time is over: {:?}", begun.elapsed());
+            let types = types_of(&dev, run).await;
+            assert_eq!(types.last().map(String::as_str), Some("RUN_FINISHED"));
+            assert_eq!(types.contains(&"TEXT_MESSAGE_END".to_owned()), run == "middle", "{types:?}");
+            // Again is no harm.
+            assert_eq!(dev.act("t", run, "stop").await.ok(200)["status"], "stopped");
+        }
+        dev.post("/v1/threads/t/runs", ask("next", json!([]))).await.ok(201);
+        agent.call().await.finish(&[finished("next")]).await;
+    }
+}
+
+both! {
+    async fn only_who_may_see_the_thread_can_stop_its_run(server) {
+        let (ann, bob) = (server.user("ann"), server.user("bob"));
+        ann.thread("t").await;
+        let agent = agent(&ann).await;
+        ann.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
+        let mut call = agent.call().await;
+        bob.act("t", "r", "stop").await.problem(404, "thread-not-found");
+        bob.post("/v1/threads/t/runs", ask("r", json!([]))).await.problem(404, "thread-not-found");
+        bob.post("/v1/threads/t/runs", ask("s", json!([]))).await.problem(404, "thread-not-found");
+        send(agui(&bob, "r", json!([]))).await.problem(409, "thread-exists");
+        for read in ["messages", "state", "runs/r", "events?runId=r"] {
+            bob.get(&format!("/v1/threads/t/{read}")).await.problem(404, "thread-not-found");
+        }
+        ann.act("t", "s", "stop").await.problem(404, "run-not-found");
+        call.say(&whole("r", "m", "done")).await;
+        call.hung_up().await;
+        assert_eq!(ended(&ann, "r").await["status"], "finished");
+        assert_eq!(agent.requests(), 1);
+    }
+}
+
+both! {
+    async fn a_thread_that_is_deleted_takes_its_run_with_it(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        let response = open(agui(&dev, "r", json!([user("u", "hi")]))).await;
+        let mut call = agent.call().await;
+        call.say(&said("m", "one")[..2]).await;
+        assert_eq!(dev.delete("/v1/threads/t").await.status, 204);
+        call.hung_up().await;
+        soon(response.text()).await.expect("the answer ends");
+        eventually("nobody follows", async || (server.followers() == 0).then_some(())).await;
+        for path in ["runs/r", "events", "messages"] {
+            dev.get(&format!("/v1/threads/t/{path}")).await.problem(404, "thread-not-found");
+        }
+        // Another thread under the same id knows nothing of it.
+        dev.thread("t").await;
+        dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
+        let call = agent.call().await;
+        assert_eq!(call.input()["messages"], json!([]));
+        call.finish(&[finished("r")]).await;
+        assert_eq!(ended(&dev, "r").await["firstSeq"], 1);
+        assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "RUN_FINISHED"]);
+    }
+}
+
+both! {
+    async fn somebody_else_may_end_the_run_or_get_in_its_way(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        for (verb, status) in [("finish", "finished"), ("fail", "error")] {
+            dev.post("/v1/threads/t/runs", ask(verb, json!([]))).await.ok(201);
+            let mut call = agent.call().await;
+            call.begin().await;
+            assert_eq!(dev.act("t", verb, verb).await.ok(200)["status"], status);
+            call.hung_up().await;
+        }
+        // Events that are not the agent's: its own can follow no more, and the run ends with that.
+        dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
+        let mut call = agent.call().await;
+        dev.append("t", "r", 2, json!([{ "type": "FOREIGN" }])).await.ok(200);
+        let begun = std::time::Instant::now();
+        call.say(&said("m", "one")).await;
+        call.hung_up().await;
+        assert_eq!(ended(&dev, "r").await["errorCode"], "agent-displaced");
+        assert!(begun.elapsed().as_secs() < 5, "not by its lease: {:?}", begun.elapsed());
+        assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "FOREIGN", "RUN_ERROR"]);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_so_in_the_log_of_every_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
+    let dev = server.client();
+    dev.thread("t").await;
+    dev.thread("u").await;
+    let agent = agent(&dev).await;
+    dev.post("/v1/threads/t/runs", ask("r", json!([user("u", "hi")]))).await.ok(201);
+    let mut call = agent.call().await;
+    call.say(&said("m", "one")[..2]).await;
+    eventually("it is in the log", async || (types_of(&dev, "r").await.len() == 3).then_some(())).await;
+    dev.post("/v1/threads/u/runs", ask("mute", json!([]))).await.ok(201);
+    let mut mute = agent.call().await;
+    let begun = std::time::Instant::now();
+    server.stop().await;
+    assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
+    call.hung_up().await;
+    mute.hung_up().await;
+    let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
+    let dev = server.client();
+    let run = dev.get("/v1/threads/t/runs/r").await.ok(200);
+    assert_eq!((&run["status"], &run["errorCode"]), (&json!("error"), &json!("server-stopped")));
+    let types = ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_ERROR"];
+    assert_eq!(types_of(&dev, "r").await, types);
+    assert_eq!(dev.get("/v1/threads/u/runs/mute").await.ok(200)["errorCode"], "server-stopped");
+    // The agents of the API are still there, and the thread is free.
+    dev.post("/v1/threads/t/runs", ask("next", json!([]))).await.ok(201);
+    agent.call().await.finish(&[finished("next")]).await;
+    assert_eq!(ended(&dev, "next").await["status"], "finished");
+    server.stop().await;
+}
+
+both! {
+    async fn a_short_lease_is_kept_while_the_agent_thinks(server: |options| options.with_manual_clock()) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        let mut body = ask("r", json!([]));
+        body["leaseSeconds"] = json!(1);
+        send(start(&dev, body)).await.ok(201);
+        let call = agent.call().await;
+        let begun = std::time::Instant::now();
+        let run = async || dev.get("/v1/threads/t/runs/r").await.ok(200);
+        let before = run().await["leaseUntil"].clone();
+        server.clock.advance(std::time::Duration::from_millis(900));
+        eventually("a sign of life", async || (run().await["leaseUntil"] != before).then_some(())).await;
+        assert!(begun.elapsed().as_secs() < 3, "a lease of 1 s needs a quicker beat: {:?}", begun.elapsed());
+        call.finish(&[finished("r")]).await;
+        let run = ended(&dev, "r").await;
+        assert_eq!((&run["status"], number(&run, "producerSeq")), (&json!("finished"), 2));
+    }
+}
