@@ -23,6 +23,7 @@ async fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         Command::Serve(args) => serve(args).await,
+        Command::Run(args) => cli::report(cli::run::run(&cli.connect, &args).await),
         Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, &args).await),
         Command::Threads(args) => cli::report(cli::threads::run(&cli.connect, &args).await),
         Command::Bench(args) => match bench::run(args).await {

@@ -143,6 +143,11 @@ fn check_url(name: &str, url: &str) -> Result<(), String> {
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), String> {
+    // The client's own business; it would leave them out without a word.
+    const OWN: [&str; 5] = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
+    if OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        return Err(format!("{name} cannot be set"));
+    }
     reqwest::header::HeaderName::try_from(name).map_err(|_| format!("{name:?} is not the name of a header field"))?;
     reqwest::header::HeaderValue::try_from(value).map_err(|_| format!("the value of {name} cannot be sent"))?;
     Ok(())
@@ -180,6 +185,7 @@ mod tests {
             (r#"{"url":"http://x","model":"m"}"#, "model does not go"),
             (r#"{"url":"http://x","headers":{"a b":"c"}}"#, "header field"),
             (r#"{"url":"http://x","headers":{"a":"c\n"}}"#, "cannot be sent"),
+            (r#"{"url":"http://x","headers":{"Content-Length":"7"}}"#, "cannot be set"),
             (r#"{"url":"http://x","idleTimeoutSeconds":0}"#, "idleTimeoutSeconds"),
             (r#"{"kind":"openai","baseUrl":"http://x"}"#, "model is missing"),
             (r#"{"kind":"openai","baseUrl":"http://x","model":"m","apiKeyEnv":"NONE"}"#, "no variable NONE"),

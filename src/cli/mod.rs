@@ -4,6 +4,7 @@
 
 mod output;
 mod render;
+pub mod run;
 pub mod tail;
 pub mod threads;
 
@@ -16,6 +17,7 @@ use crate::{
     client::{Client, ClientConfig, ClientError},
 };
 
+pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
 
@@ -37,12 +39,13 @@ pub struct Cli {
 const HELP: &str = "\
 Examples:
   threadline serve                          Serve on 127.0.0.1:7420, keep everything in ./data
+  threadline run my-thread \"Hello\"         Say something to the built-in demo agent
   threadline threads                        List threads, the one used last first
   threadline tail my-thread                 Show a thread's events from the first on, then live
   threadline tail my-thread --json | jq .   The same for programs
 
 Environment:
-  THREADLINE_URL      The server that `tail` and `threads` talk to
+  THREADLINE_URL      The server that the other commands talk to
   THREADLINE_API_KEY  The API key: `serve` then lets in only those who send it, and the other commands send it
   THREADLINE_USER     The user to act as
   THREADLINE_LISTEN   Where `serve` listens
@@ -92,6 +95,8 @@ impl ConnectArgs {
 pub enum Command {
     /// Run the server
     Serve(ServeArgs),
+    /// Say something to an agent, and show its answer
+    Run(RunArgs),
     /// Show the events of a thread, as they come
     Tail(TailArgs),
     /// List threads
@@ -176,6 +181,9 @@ pub enum CliError {
     /// The server could not be asked, or refused.
     #[error("{0}")]
     Client(#[from] ClientError),
+    /// The run ended in RUN_ERROR.
+    #[error("the run failed: {0}")]
+    Run(String),
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(io::Error),

@@ -46,7 +46,12 @@ impl Client {
         let lease = options.lease.unwrap_or(DEFAULT_LEASE).max(Duration::from_secs(1));
         // An id of our own makes the start repeatable.
         let run_id = options.run_id.unwrap_or_else(|| RunId::generate().to_string());
-        let start = StartRun { run_id: Some(run_id), agent_id: options.agent_id, lease_seconds: Some(lease.as_secs()) };
+        let start = StartRun {
+            run_id: Some(run_id),
+            agent_id: options.agent_id,
+            lease_seconds: Some(lease.as_secs()),
+            input: None,
+        };
         let started = self
             .retrying(async || match self.start_run(thread, &start).await {
                 // Waiting for another run's end is not for us to decide.

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use futures_util::stream::TryStream;
 use reqwest::{Body, Method, Url, header::CONTENT_TYPE};
 use serde::Serialize;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::{
-    Appended, Client, ClientError, CreateThread, EventBody, EventPage, FeedPage, PatchThread, Run, RunPage, StartedRun,
-    Thread, ThreadPage,
+    Appended, Client, ClientError, CreateThread, EventBody, EventPage, FeedPage, Messages, PatchThread, Run, RunPage,
+    StartedRun, Thread, ThreadPage, ThreadState,
 };
 use crate::domain::Seq;
 
@@ -84,6 +84,9 @@ pub struct StartRun {
     /// How long it may be silent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_seconds: Option<u64>,
+    /// AG-UI's RunAgentInput, or a part of it: then the server has the agent do the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
 }
 
 /// How to begin a streamed run.
@@ -137,6 +140,20 @@ impl Client {
     /// Begins a run; see [`Client::run`] for more than this one request.
     pub async fn start_run(&self, thread: &str, run: &StartRun) -> Result<StartedRun, ClientError> {
         self.json(self.request(Method::POST, self.url(&["threads", thread, "runs"])?).json(run)).await
+    }
+
+    /// The messages of a thread, after the event `at` or the newest one.
+    pub async fn messages(&self, thread: &str, at: Option<Seq>) -> Result<Messages, ClientError> {
+        let mut url = self.url(&["threads", thread, "messages"])?;
+        put(&mut url, "at", at.map(|seq| seq.to_string()).as_deref());
+        self.json(self.request(Method::GET, url)).await
+    }
+
+    /// The state of a thread, after the event `at` or the newest one.
+    pub async fn state(&self, thread: &str, at: Option<Seq>) -> Result<ThreadState, ClientError> {
+        let mut url = self.url(&["threads", thread, "state"])?;
+        put(&mut url, "at", at.map(|seq| seq.to_string()).as_deref());
+        self.json(self.request(Method::GET, url)).await
     }
 
     /// A run as it is now.

@@ -42,6 +42,42 @@ pub struct Thread {
     pub active_run: Option<Run>,
 }
 
+/// The messages of a thread as of an event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Messages {
+    /// The thread.
+    pub thread_id: String,
+    /// The incarnation of its log.
+    pub epoch: String,
+    /// The newest event that is in them: follow from here.
+    pub seq: Seq,
+    /// The messages, as AG-UI has them.
+    pub messages: Vec<Value>,
+    /// Whether older ones were left out.
+    pub has_more: bool,
+    /// Interrupts that wait for an answer.
+    pub interrupts: Vec<Value>,
+    /// Tool calls that have no result yet.
+    pub pending_tool_call_ids: Vec<String>,
+}
+
+/// The state of a thread as of an event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadState {
+    /// The thread.
+    pub thread_id: String,
+    /// The incarnation of its log.
+    pub epoch: String,
+    /// The newest event that is in it: follow from here.
+    pub seq: Seq,
+    /// The state.
+    pub state: Value,
+    /// Deltas that could not be applied.
+    pub skipped_deltas: u64,
+}
+
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -100,6 +136,9 @@ pub struct Run {
     pub error_code: Option<String>,
     /// `message` of its RUN_ERROR.
     pub error_message: Option<String>,
+    /// What it has used, if its terminal event says so.
+    #[serde(default)]
+    pub usage: Option<Value>,
     /// Seq of the event with producer_seq 1.
     pub first_seq: Seq,
     /// Seq of its newest event; `first_seq - 1` when it has none.

@@ -80,8 +80,58 @@ impl Run {
         self.first_seq + self.producer_seq - 1
     }
 
+    /// The run as it was after the event `at`; `None` if it had none by then.
+    pub fn as_of(&self, at: Seq) -> Option<Self> {
+        if self.first_seq > at {
+            return None;
+        }
+        if self.last_seq() <= at {
+            return Some(self.clone());
+        }
+        Some(Self {
+            status: RunStatus::Running,
+            error_code: None,
+            error_message: None,
+            usage: None,
+            producer_seq: at - self.first_seq + 1,
+            ended_at: None,
+            lease_until: None,
+            stop_requested_at: None,
+            ..self.clone()
+        })
+    }
+
     /// Whether its producer had its time to end it after a stop was asked: from then on it can append nothing.
     pub fn stop_overdue(&self, now: Timestamp) -> bool {
         self.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_the_past_knows_nothing_of_its_end() {
+        let run = Run {
+            id: RunId::new("r").expect("id"),
+            fence: Fence(1),
+            agent: None,
+            status: RunStatus::Error,
+            error_code: Some("c".into()),
+            error_message: Some("m".into()),
+            usage: Some("[]".into()),
+            first_seq: 4,
+            producer_seq: 3,
+            started_at: Timestamp(1),
+            ended_at: Some(Timestamp(2)),
+            lease_until: None,
+            stop_requested_at: None,
+        };
+        assert_eq!(run.as_of(3), None);
+        let then = run.as_of(5).expect("it had begun");
+        assert_eq!((then.status, then.producer_seq, then.last_seq()), (RunStatus::Running, 2, 5));
+        assert_eq!((then.error_code, then.usage, then.ended_at), (None, None, None));
+        assert_eq!(run.as_of(6), Some(run.clone()));
     }
 }

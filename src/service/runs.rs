@@ -371,13 +371,15 @@ impl Runs {
         }
     }
 
-    /// Runs of a thread, newest first, before the fence given; and whether there are more.
+    /// Runs of a thread, newest first, before the fence given; and whether there are more. With `at`, as they were
+    /// after that event.
     pub async fn list(
         &self,
         principal: &Principal,
         thread: &ThreadId,
-        before: Option<Fence>,
+        mut before: Option<Fence>,
         limit: usize,
+        at: Option<Seq>,
     ) -> Result<(Vec<Run>, bool), ServiceError> {
         let limit = limit.clamp(1, MAX_PAGE);
         let mut lookup = self.context.directory.lookup(principal, thread);
@@ -386,6 +388,26 @@ impl Runs {
             let mut runs = self.context.store.runs(thread.key, before, limit + 1).await?;
             if runs.is_empty() && !self.context.exists(thread.key).await? {
                 continue;
+            }
+            if let Some(at) = at {
+                // Runs that began later come first: they are passed over, a page at a time.
+                while let Some(last) = runs.last()
+                    && last.first_seq > at
+                {
+                    before = Some(last.fence);
+                    runs = self.context.store.runs(thread.key, before, MAX_PAGE).await?;
+                }
+                runs.retain(|run| run.first_seq <= at);
+                while let Some(last) = runs.last()
+                    && runs.len() <= limit
+                {
+                    let more = self.context.store.runs(thread.key, Some(last.fence), limit + 1 - runs.len()).await?;
+                    if more.is_empty() {
+                        break;
+                    }
+                    runs.extend(more);
+                }
+                runs = runs.into_iter().filter_map(|run| run.as_of(at)).collect();
             }
             let more = runs.len() > limit;
             runs.truncate(limit);

@@ -268,3 +268,29 @@ both! {
         }
     }
 }
+
+both! {
+    async fn runs_are_shown_as_they_were(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        for run in ["r1", "r2", "r3"] {
+            dev.run("t", run).await;
+            let last = json!([{ "type": "A" }, { "type": "RUN_FINISHED", "usage": [{ "model": "m", "outputTokens": 3 }] }]);
+            dev.append("t", run, 1, last).await.ok(200);
+        }
+        let seen = async |query: &str| {
+            let page = dev.get(&format!("/v1/threads/t/runs?{query}")).await.ok(200);
+            let runs = page["runs"].as_array().expect("runs").iter();
+            let runs = runs.map(|run| format!("{} {} {} {}", run["runId"], run["status"], run["lastSeq"], run["usage"]));
+            runs.collect::<Vec<_>>().join("; ").replace('"', "")
+        };
+        let used = "[{model:m,outputTokens:3}]";
+        assert_eq!(seen("at=0").await, "");
+        assert_eq!(seen("at=1").await, "r1 running 1 null");
+        assert_eq!(seen("at=2").await, format!("r1 finished 2 {used}"));
+        assert_eq!(seen("at=3").await, format!("r2 running 3 null; r1 finished 2 {used}"));
+        assert_eq!(seen("at=3&limit=1").await, "r2 running 3 null");
+        assert_eq!(seen("at=6").await, seen("").await);
+        dev.get("/v1/threads/none/runs?at=1").await.problem(404, "thread-not-found");
+    }
+}

@@ -9,6 +9,7 @@ use super::{
     },
     *,
 };
+use crate::domain::limits::MAX_OPEN_PARTS;
 
 const IDLE: Duration = Duration::from_secs(30);
 const DONE: &str = "data: [DONE]\n\n";
@@ -200,9 +201,13 @@ async fn calls_are_told_apart_without_a_proper_index() {
     let chunks = chunk(json!({ "tool_calls": [whole("", Some(0))] }), Some("stop"));
     let (events, _) = ask(Then::Send(answer(&chunks)), &input()).await;
     assert_eq!(events.last().expect("an event")["outcome"]["pendingToolCallIds"], json!(["id0"]));
-    let chunks = chunk(json!({ "tool_calls": [{ "index": 0, "function": { "arguments": "{" } }] }), None);
-    let (_, failure) = ask(Then::Send(answer(&chunks)), &input()).await;
-    assert!(matches!(failure, Some(AgentFailure::InvalidEvent(_))), "{failure:?}");
+    let nameless = json!([{ "index": 0, "function": { "arguments": "{" } }]);
+    let too_many: Value = (0..=MAX_OPEN_PARTS).map(|index| whole("", Some(index as u64))).collect();
+    for calls in [nameless, too_many] {
+        let chunks = chunk(json!({ "tool_calls": calls }), None);
+        let (_, failure) = ask(Then::Send(answer(&chunks)), &input()).await;
+        assert!(matches!(failure, Some(AgentFailure::InvalidEvent(_))), "{failure:?}");
+    }
 }
 
 #[tokio::test]

@@ -250,6 +250,8 @@ pub struct RunsParams {
     limit: Option<usize>,
     /// `nextCursor` of the page before.
     cursor: Option<i64>,
+    /// As they were after the event with this seq: what began later is left out, what ended later is running.
+    at: Option<u64>,
 }
 
 /// A page of runs.
@@ -276,7 +278,7 @@ pub async fn list(
     Params(params): Params<RunsParams>,
 ) -> Result<Answer<RunPageView>, Problem> {
     let limit = params.limit.unwrap_or(DEFAULT_PAGE);
-    let (runs, more) = state.service.runs.list(&principal, &thread, params.cursor.map(Fence), limit).await?;
+    let (runs, more) = state.service.runs.list(&principal, &thread, params.cursor.map(Fence), limit, params.at).await?;
     let next_cursor = runs.last().filter(|_| more).map(|run| run.fence.0);
     Ok(Answer(RunPageView { runs: runs.iter().map(RunView::new).collect(), next_cursor }))
 }

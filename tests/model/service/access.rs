@@ -67,7 +67,7 @@ async fn one(
         "runs.release": runs.release(who, thread, run);
         "runs.get": runs.get(who, thread, run);
         "runs.get of none": runs.get(who, thread, &run_id("none"));
-        "runs.list": runs.list(who, thread, None, 10);
+        "runs.list": runs.list(who, thread, None, 10, None);
         "runs.stream": runs.stream(who, thread, new_run("r"), 1, body());
         "events.page": service.events.page(who, thread, page(None, None));
         "events.page of a run": service.events.page(who, thread, page(Some("r"), None));
@@ -142,14 +142,14 @@ fn the_next_owner_of_an_id_finds_the_thread_on_a_node_that_remembers_the_last_on
         let other = node.another();
         let thread = node.thread("t").await;
         node.run(&thread, "r").await;
-        other.runs.list(&node.alice, &thread, None, 10).await.expect("runs");
+        other.runs.list(&node.alice, &thread, None, 10, None).await.expect("runs");
         node.service.threads.delete(&node.alice, &thread).await.expect("delete");
         let bob = user("bob");
         let create = CreateThread { id: Some(thread.clone()), ..CreateThread::default() };
         node.service.threads.create(&bob, create).await.expect("create");
         node.service.runs.start(&bob, &thread, new_run("b")).await.expect("start");
         // The other node heard nothing of it.
-        let (runs, _) = other.runs.list(&bob, &thread, None, 10).await.expect("bob's thread");
+        let (runs, _) = other.runs.list(&bob, &thread, None, 10, None).await.expect("bob's thread");
         assert_eq!(runs.len(), 1);
         other.events.page(&bob, &thread, page(None, None)).await.expect("bob's thread");
         other.runs.append(&bob, &thread, &run_id("b"), None, numbered("x", 1)).await.expect("bob's run");
@@ -176,7 +176,7 @@ fn the_same_owner_finds_the_new_thread_on_a_node_that_remembers_the_old_one() {
             node.run(&thread, "r").await;
             let (alice, run) = (&node.alice, &run_id("r"));
             let answer = match name {
-                "list" => other.runs.list(alice, &thread, None, 10).await.map(|(runs, _)| runs.len()),
+                "list" => other.runs.list(alice, &thread, None, 10, None).await.map(|(runs, _)| runs.len()),
                 "get" => other.runs.get(alice, &thread, run).await.map(|_| 1),
                 "heartbeat" => other.runs.heartbeat(alice, &thread, run, None).await.map(|_| 1),
                 "append" => other.runs.append(alice, &thread, run, None, numbered("x", 1)).await.map(|_| 1),

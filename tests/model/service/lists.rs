@@ -97,7 +97,7 @@ async fn churn(service: Service, who: threadline::domain::Principal, clock: Cloc
                 let _ = service.runs.start(&who, &id, new_run(&format!("r{}", rng.next()))).await;
             }
             _ => {
-                if let Ok((runs, _)) = service.runs.list(&who, &id, None, 1).await
+                if let Ok((runs, _)) = service.runs.list(&who, &id, None, 1, None).await
                     && let Some(run) = runs.first()
                 {
                     let _ = service.runs.finish(&who, &id, &run.id).await;

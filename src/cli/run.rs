@@ -1,0 +1,145 @@
+//! `threadline run`: a message to an agent, and its answer as it comes.
+
+use std::{
+    future::Future,
+    io::{self, BufWriter, Write},
+    pin::pin,
+};
+
+use clap::Args;
+use futures_util::{FutureExt, StreamExt};
+use serde_json::json;
+
+use super::{CliError, ConnectArgs, output::note};
+use crate::{
+    client::{Client, CreateThread, StartRun, TailItem, TailOptions},
+    domain::{RunId, json as peek},
+};
+
+/// What to say, and to whom.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+The agent's text goes to stdout, everything else (tools, errors) to stderr. The thread is made if there is none.
+The run belongs to the server: Ctrl-C ends this command, not the run.
+
+Examples:
+  threadline run my-thread \"Hello there\"
+  threadline run my-thread \"Plan a day in Ghent\" --agent trips
+  threadline tail my-thread          Every event of it, as it is in the log")]
+pub struct RunArgs {
+    /// The thread to say it in
+    #[arg(value_name = "THREAD")]
+    pub thread: String,
+    /// What to say
+    #[arg(value_name = "MESSAGE")]
+    pub message: String,
+    /// The agent that answers
+    #[arg(long, value_name = "AGENT", default_value = "demo")]
+    pub agent: String,
+}
+
+/// Says it, and shows the answer on stdout until the run has ended.
+pub async fn run(connect: &ConnectArgs, args: &RunArgs) -> Result<(), CliError> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // No signal can be caught here; the default, which ends the process, stays in force.
+            std::future::pending::<()>().await;
+        }
+    };
+    say(&connect.client()?, args, &mut out, interrupted).await
+}
+
+/// [`run`] with everything that a test wants to hold in its own hands.
+pub async fn say(
+    client: &Client,
+    args: &RunArgs,
+    out: &mut impl Write,
+    interrupted: impl Future<Output = ()>,
+) -> Result<(), CliError> {
+    if let Err(error) = client.thread(&args.thread).await {
+        if error.problem("thread-not-found").is_none() {
+            return Err(error.into());
+        }
+        let thread = CreateThread { thread_id: Some(args.thread.clone()), ..CreateThread::default() };
+        client.create_thread(&thread).await?;
+    }
+    let id = RunId::generate().to_string();
+    let start = StartRun {
+        run_id: Some(id.clone()),
+        agent_id: Some(args.agent.clone()),
+        input: Some(json!({ "messages": [{ "role": "user", "content": args.message }] })),
+        ..StartRun::default()
+    };
+    let started = client.start_run(&args.thread, &start).await?;
+    let options = TailOptions { after: started.cursor, epoch: Some(started.epoch), run: Some(id) };
+    let mut tail = client.tail(&args.thread, options);
+    let mut interrupted = pin!(interrupted);
+    let mut failed = None;
+    loop {
+        let item = match tail.next().now_or_never() {
+            Some(item) => item,
+            None => {
+                out.flush()?;
+                tokio::select! {
+                    item = tail.next() => item,
+                    () = &mut interrupted => {
+                        note("the run goes on; `threadline tail` shows it");
+                        break;
+                    }
+                }
+            }
+        };
+        match item {
+            None | Some(Ok(TailItem::Ended { .. })) => break,
+            Some(Ok(TailItem::Event { event, .. })) => {
+                if let Some(error) = show(event.get(), out)? {
+                    failed = Some(error);
+                }
+            }
+            Some(Ok(TailItem::Reconnecting { error, .. })) => note(&format!("{error}. Reconnecting")),
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(error.into()),
+        }
+    }
+    out.flush()?;
+    failed.map_or(Ok(()), |error| Err(CliError::Run(error)))
+}
+
+/// Shows an event; what went wrong, if it is the RUN_ERROR.
+fn show(event: &str, out: &mut impl Write) -> io::Result<Option<String>> {
+    let text = |name: &str| peek::string_member(event, name).unwrap_or_default();
+    match text("type").as_str() {
+        "TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_CHUNK" => out.write_all(plain(&text("delta")).as_bytes())?,
+        "TEXT_MESSAGE_END" => writeln!(out)?,
+        "TOOL_CALL_START" => note(&format!("[{}]", text("toolCallName"))),
+        "RUN_FINISHED" if peek::member(event, "outcome").is_some_and(|outcome| outcome.contains("\"interrupt\"")) => {
+            note("the agent waits for an answer to its interrupt (see GET /v1/threads/{threadId}/messages)");
+        }
+        "RUN_ERROR" => return Ok(Some(format!("{}: {}", text("code"), text("message")))),
+        _ => {}
+    }
+    Ok(None)
+}
+
+/// Text over several lines, without what a terminal would obey.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_shown_and_errors_are_told() {
+        let mut out = Vec::new();
+        let mut see = |event: &str| show(event, &mut out).expect("written");
+        assert_eq!(see(r#"{"type":"TEXT_MESSAGE_CONTENT","delta":"a\n\u001b[31mb"}"#), None);
+        assert_eq!(see(r#"{"type":"TEXT_MESSAGE_END"}"#), None);
+        assert_eq!(see(r#"{"type":"STATE_SNAPSHOT","snapshot":{"delta":"no"}}"#), None);
+        let error = see(r#"{"type":"RUN_ERROR","code":"agent-silent","message":"gone"}"#);
+        assert_eq!(error.as_deref(), Some("agent-silent: gone"));
+        assert_eq!(out, b"a\n[31mb\n");
+    }
+}
