@@ -1,5 +1,7 @@
 //! Running an agent: what streams back is appended, batched by the pace of the disk, until the run has ended.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::{StreamExt, future::BoxFuture};
 use tokio::time::{self, Instant};
@@ -11,7 +13,7 @@ use crate::{
         Fence, NewEvents, Principal, RunId, ThreadId,
         event::BatchBuilder,
         json,
-        limits::{AGENT_BUFFER_BYTES, AGENT_RETRY, STREAM_HEARTBEAT},
+        limits::{AGENT_BUFFER_BYTES, AGENT_RETRY},
     },
     service::{Receipt, Runs, ServiceError},
     subscription::TopicRef,
@@ -41,6 +43,8 @@ pub(super) struct Drive {
     pub fence: Fence,
     /// producer_seq of the next event.
     pub next: u64,
+    /// Time between heartbeats that keeps the lease.
+    pub every: Duration,
     /// Cancelled when the node stops.
     pub leaving: CancellationToken,
 }
@@ -91,7 +95,7 @@ impl Drive {
         let mut inflight: Option<InFlight> = None;
         // Set once the agent has nothing more to say.
         let mut said: Option<End> = None;
-        let mut beat = time::interval_at(Instant::now() + STREAM_HEARTBEAT, STREAM_HEARTBEAT);
+        let mut beat = time::interval_at(Instant::now() + self.every, self.every);
         beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
         loop {
             {

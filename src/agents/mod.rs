@@ -27,7 +27,7 @@ use crate::{
     domain::{
         AgentId, EventError, Principal, RunId, ThreadId,
         agent::{Agent, AgentKind},
-        limits::{MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS},
+        limits::{MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, STREAM_HEARTBEAT},
     },
     projection::conversation::Conversation,
     service::{NewRun, Projected, Service, ServiceError, StartedRun},
@@ -204,6 +204,7 @@ impl Agents {
         let prepared = input::prepare(thread, &id, request.input, &before.conversation)?;
         let place = self.shared.places.clone().try_acquire_owned().map_err(|_| AgentError::Busy)?;
         let new = NewRun { id: Some(id), agent: Some(agent.id.clone()), lease: request.lease };
+        let every = STREAM_HEARTBEAT.min(new.lease() / 3);
         let started = service.runs.start_with(principal, thread, new, &prepared.first).await?;
         if started.created {
             let work = Work {
@@ -212,6 +213,7 @@ impl Agents {
                 thread: thread.clone(),
                 agent: agent.clone(),
                 started: started.clone(),
+                every,
                 place,
             };
             self.shared.tasks.spawn(work.run(before, prepared));
@@ -255,6 +257,7 @@ struct Work {
     thread: ThreadId,
     agent: Agent,
     started: StartedRun,
+    every: Duration,
     /// Given back with the end of the run.
     #[allow(dead_code)]
     place: OwnedSemaphorePermit,
@@ -281,6 +284,7 @@ impl Work {
                     run: run.id.clone(),
                     fence,
                     next: run.producer_seq + 1,
+                    every: self.every,
                     leaving: self.agents.shared.leaving.clone(),
                 };
                 drive.run(stream, topic).await;

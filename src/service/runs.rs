@@ -38,7 +38,8 @@ pub struct NewRun {
 }
 
 impl NewRun {
-    pub(super) fn lease(&self) -> Duration {
+    /// The lease that the run gets.
+    pub fn lease(&self) -> Duration {
         self.lease.unwrap_or(DEFAULT_LEASE).clamp(Duration::from_secs(1), MAX_LEASE)
     }
 }
