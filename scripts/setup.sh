@@ -24,21 +24,43 @@ if [ "${1:-run}" = "test" ]; then
   want jq jq
   want python3 python3
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
+  want node nodejs            # the AG-UI client
+  want npm npm
 fi
 
-[ "${#packages[@]}" -eq 0 ] && exit 0
-install="apt-get install -y --no-install-recommends ${packages[*]}"
-if ! command -v apt-get >/dev/null 2>&1; then
-  echo "Missing: ${packages[*]} (names of Debian packages). Install them and run this again." >&2
+# Installs what is missing, or says what it is and fails.
+install_packages() {
+  local install="apt-get install -y --no-install-recommends ${packages[*]}"
+  if ! command -v apt-get >/dev/null 2>&1; then
+    echo "Missing: ${packages[*]} (names of Debian packages). Install them and run this again." >&2
+    exit 1
+  fi
+  if [ "$(id -u)" -eq 0 ]; then
+    echo "Installing ${packages[*]}" >&2
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive $install >/dev/null
+  elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    echo "Installing ${packages[*]}" >&2
+    sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive $install >/dev/null
+  else
+    echo "Missing: ${packages[*]}. Run: sudo apt-get update && sudo $install" >&2
+    exit 1
+  fi
+}
+[ "${#packages[@]}" -eq 0 ] || install_packages
+[ "${1:-run}" = "test" ] || exit 0
+
+need_node=20
+have=$(node --version | sed 's/^v//')
+if [ "${have%%.*}" -lt "$need_node" ]; then
+  echo "Node $have is too old: the tests need >= $need_node (https://nodejs.org/en/download)." >&2
   exit 1
 fi
-if [ "$(id -u)" -eq 0 ]; then
-  echo "Installing ${packages[*]}" >&2
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive $install >/dev/null
-elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
-  echo "Installing ${packages[*]}" >&2
-  sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive $install >/dev/null
-else
-  echo "Missing: ${packages[*]}. Run: sudo apt-get update && sudo $install" >&2
-  exit 1
-fi
+# The packages of a folder, as its lock file has them; nothing if they are there.
+node_packages() {
+  if [ "$1/node_modules/.package-lock.json" -nt "$1/package-lock.json" ]; then return; fi
+  npm ci --prefix "$1" --no-audit --no-fund --loglevel=error >/dev/null
+  touch "$1/node_modules/.package-lock.json"
+}
+root=$(cd "$(dirname "$0")/.." && pwd)
+node_packages "$root/tests/real/node"
+"$root/scripts/example-venv.sh" >/dev/null

@@ -48,9 +48,7 @@ sed 's/^{"seq":[0-9]*,"runId":"first","at":"[^"]*","event"://; s/}$//' "$work/fo
 curl -fsS -T "$recording" -X POST -H 'Content-Type: application/x-ndjson' "$url/v1/threads/demo/runs?runId=first" >"$work/again.json"
 curl -fsS "$url/v1/threads/demo" | jq -e ".tail == $total" >/dev/null && ok "the same run sent again changes nothing"
 
-python=$root/target/example-venv/bin/python
-if [ ! -x "$python" ]; then python3 -m venv "$root/target/example-venv"; fi
-"$python" -m pip install -q --disable-pip-version-check -r "$root/examples/pydantic-ai/requirements.txt"
+python=$("$root/scripts/example-venv.sh")
 timeout 120 "$python" "$root/examples/pydantic-ai/stream_live.py" --url "$url" --thread live --delay 0 >"$work/live.out" 2>"$work/live.log"
 curl -fsS "$url/v1/threads/live/runs" | jq -e '.runs[0].status == "finished" and .runs[0].producerSeq > 100' >/dev/null && ok "a pydantic-ai agent streams live into a thread"
 timeout 60 "$python" "$root/examples/pydantic-ai/record.py" --help >/dev/null && ok "the recorder runs"

@@ -38,9 +38,7 @@ address_in() {
   return 1
 }
 
-python=$root/target/example-venv/bin/python
-[ -x "$python" ] || python3 -m venv "$root/target/example-venv"
-"$python" -m pip install -q --disable-pip-version-check -r "$here/requirements.txt"
+python=$("$root/scripts/example-venv.sh")
 "$python" "$here/serve.py" --port 0 --pace "${PACE:-20}" >"$work/agent.log" 2>&1 &
 pids+=($!)
 agent=$(address_in "$work/agent.log") || { echo "The agent did not start." >&2; exit 1; }

@@ -1,0 +1,1 @@
+//! Agents that push their runs themselves, and what a kill of the server does to them: nothing.
