@@ -169,7 +169,7 @@ pub const AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest silence that a definition can allow an agent.
 pub const MAX_AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// Bytes of an agent's events that wait for the disk; beyond it the agent's connection is read no further.
-pub const AGENT_BUFFER_BYTES: usize = 1_024 * 1_024;
+pub const AGENT_BUFFER_BYTES: usize = 256 * 1_024;
 /// Time between two tries to store an agent's events while the store is away.
 pub const AGENT_RETRY: Duration = Duration::from_millis(500);
 /// Runs of agents that one node has under way at once.

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod bad_input;
+mod chat;
 mod commands;
 mod connections;
 mod contract_documents;

@@ -18,8 +18,8 @@ use crate::{
         extract::{Caller, InThread, Params},
         problem::{Problem, ProblemDocument},
     },
-    domain::{Epoch, ThreadId},
-    projection::conversation::Message,
+    domain::{Epoch, ThreadId, limits::MAX_PAGE_BYTES},
+    projection::conversation::{Conversation, Message},
     service::Projected,
 };
 
@@ -43,7 +43,7 @@ pub struct MessagesParams {
     at: Option<u64>,
     /// The epoch that `at` belongs to; another one is answered 410.
     epoch: Option<String>,
-    /// Most messages, the newest ones. All if absent.
+    /// Most messages, the newest ones. All that fit into 4 MiB if absent.
     limit: Option<usize>,
     /// Only messages before the one with this id.
     before: Option<String>,
@@ -74,7 +74,8 @@ fn document(out: Vec<u8>) -> Response {
 
 /// Reads the messages of a thread, as AG-UI has them: the same that `@ag-ui/client` builds from the same events.
 ///
-/// `seq` says which events are in them: follow the log from there, and nothing is missing and nothing twice. With
+/// An answer holds at most 4 MiB of messages, the newest ones; `hasMore` says whether there are older ones, to be asked
+/// for by `before`. `seq` says which events are in them: follow the log from there, and nothing is missing and nothing twice. With
 /// them come the interrupts that wait for an answer, and the tool calls that have no result yet.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/messages", tag = "projections",
     params(("threadId" = String, Path), MessagesParams), responses(
@@ -103,19 +104,33 @@ pub async fn messages(
             .position(|message| message.id() == before)
             .ok_or_else(|| Problem::invalid("before is the id of no message"))?,
     };
-    let start = end - params.limit.unwrap_or(end).min(end);
+    let (start, messages) = newest(conversation, end, params.limit.unwrap_or(end));
     let mut out = begin(&thread, &projected);
     out.extend_from_slice(b",\"messages\":[");
-    for (index, message) in conversation.messages().take(end).skip(start).enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        Message::write_json(message, &mut out);
-    }
+    out.extend_from_slice(&messages);
     let _ = write!(out, "],\"hasMore\":{},\"interrupts\":", start > 0);
     out.extend_from_slice(&conversation.interrupts_json());
     let _ = write!(out, ",\"pendingToolCallIds\":{}}}", json!(conversation.pending_tool_calls()));
     Ok(document(out))
+}
+
+/// The newest messages before `end` that fit into an answer: where they begin, and their JSON with commas between. At
+/// least one, if there is any and one is wanted.
+fn newest(conversation: &Conversation, end: usize, limit: usize) -> (usize, Vec<u8>) {
+    let all: Vec<&Message> = conversation.messages().take(end).collect();
+    let (mut start, mut size, mut parts) = (end, 0, Vec::new());
+    for message in all.iter().rev().take(limit) {
+        let mut part = Vec::new();
+        message.write_json(&mut part);
+        size += part.len() + 1;
+        if size > MAX_PAGE_BYTES && start < end {
+            break;
+        }
+        start -= 1;
+        parts.push(part);
+    }
+    parts.reverse();
+    (start, parts.join(&b','))
 }
 
 /// Reads the state of a thread: STATE_SNAPSHOT and what STATE_DELTA made of it.
