@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test } from "node:test";
-import { agree, base, events, log, messagesOf, open, plain, reload, texts, user, warnings } from "./support.mjs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { agree, base, events, get, log, messagesOf, open, plain, post, put } from "./support.mjs";
+import { reload, texts, user, warnings } from "./support.mjs";
 
 const agents = process.env.AGENTS.split(",");
 const options = { timeout: 60_000 };
@@ -69,6 +71,28 @@ describe("the AG-UI client", { concurrency: true }, () => {
       await again.runAgent({ runId });
       await agree(again);
       assert.equal((await log(threadId)).length, all.length);
+    });
+
+    test(`${agent}: a run that somebody ends is told, and the same client goes on`, options, async () => {
+      const client = open(agent);
+      client.addMessage(user("Good morning"));
+      const runId = randomUUID();
+      let count = 0;
+      let failed;
+      const end = () => post(`/v1/threads/${client.threadId}/runs/${runId}/fail`, { code: "enough" });
+      const watch = {
+        onEvent: () => void (++count === 30 && end()),
+        onRunErrorEvent: ({ event }) => void (failed = event),
+      };
+      await client.runAgent({ runId }, watch).catch(() => {});
+      assert.equal(failed?.code, "enough");
+      await agree(client);
+      // Its history has an answer that broke off. (With nothing new behind that, pydantic-ai would refuse it.)
+      const asked = client.messages.length;
+      client.addMessage(user("Go on"));
+      await client.runAgent();
+      assert.ok(client.messages.length > asked + 1);
+      await agree(client);
     });
 
     test(`${agent}: a second client in a thread that is busy is told so`, options, async () => {
@@ -160,6 +184,23 @@ describe("the AG-UI client", { concurrency: true }, () => {
     client.addMessage(user("hello again"));
     await client.runAgent();
     await agree(client);
+  });
+
+  test("an agent whose runs end when their client leaves", options, async () => {
+    const name = `leaving-${randomUUID()}`;
+    await put(`/v1/agents/${name}`, { kind: "demo", onDisconnect: "stop" });
+    const client = open(name);
+    client.addMessage(user("long"));
+    let count = 0;
+    await client.runAgent({}, { onEvent: () => void (++count === 20 && client.abortRun()) });
+    const run = async () => (await get(`/v1/threads/${client.threadId}/runs`)).runs[0];
+    for (let tries = 0; (await run()).status === "running" && tries < 200; tries++) await sleep(50);
+    assert.equal((await run()).status, "stopped");
+    const reloaded = await reload(name, client.threadId);
+    assert.ok(reloaded.messages.length > 1, "what was said until then is kept");
+    reloaded.addMessage(user("Good morning"));
+    await reloaded.runAgent();
+    await agree(reloaded);
   });
 
   test("an agent that is not there", options, async () => {

@@ -27,6 +27,14 @@ export async function get(path, headers = {}) {
   return response.headers.get("content-type").startsWith("application/json") ? response.json() : response.text();
 }
 
+async function send(method, path, body) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetch(base + path, { method, headers, body: JSON.stringify(body) });
+  assert.ok(response.ok, `${path}: ${response.status} ${await response.text()}`);
+}
+export const post = (path, body) => send("POST", path, body);
+export const put = (path, body) => send("PUT", path, body);
+
 export const messagesOf = (threadId) => get(`/v1/threads/${threadId}/messages`);
 export const stateOf = async (threadId) => (await get(`/v1/threads/${threadId}/state`)).state;
 
