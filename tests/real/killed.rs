@@ -95,6 +95,9 @@ async fn a_run_that_died_with_its_server_is_closed_and_tried_again() {
     assert_eq!(state.state, fold["state"]);
     let asked: Vec<_> = messages.messages.iter().filter(|message| message["role"] == "user").collect();
     assert_eq!(asked, [&question], "the question was asked once");
+    let stored: Vec<_> = events.iter().filter(|event| event.kind() == "RUN_STARTED").map(Seen::event).collect();
+    let stored: Vec<_> = stored.iter().flat_map(|event| event["input"]["messages"].as_array()).flatten().collect();
+    assert_eq!(stored, [&question], "and stored once");
     let answer = messages.messages.last().expect("a message")["content"].as_str().expect("a text");
     assert!(answer.starts_with("Here is your Saturday"), "{answer}");
     assert_eq!(state.state["stops"][1]["status"], "booked");

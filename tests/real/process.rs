@@ -123,6 +123,10 @@ pub fn python(script: &str) -> Command {
 /// Node, with the AG-UI client.
 pub fn node() -> Command {
     made("tests/real/node/node_modules/@ag-ui/client");
+    let version = Command::new("node").arg("--version").output();
+    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+    assert!(major >= Some(20), "Node >= 20 is missing (found {version:?}): `make setup-test` installs it");
     let mut command = Command::new("node");
     command.current_dir(path("tests/real/node"));
     command
