@@ -23,30 +23,29 @@ if [ "${1:-run}" = "test" ]; then
   want strace strace          # the order of system calls, and kills at a chosen one
   want jq jq
   want python3 python3
-  python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
-  want node nodejs            # the AG-UI client
+  want node nodejs            # the real AG-UI client
   want npm npm
+  python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
 
-# Installs what is missing, or says what it is and fails.
 install_packages() {
-  local install="apt-get install -y --no-install-recommends ${packages[*]}"
+  local install="apt-get install -y --no-install-recommends $*"
   if ! command -v apt-get >/dev/null 2>&1; then
-    echo "Missing: ${packages[*]} (names of Debian packages). Install them and run this again." >&2
+    echo "Missing: $* (names of Debian packages). Install them and run this again." >&2
     exit 1
   fi
   if [ "$(id -u)" -eq 0 ]; then
-    echo "Installing ${packages[*]}" >&2
+    echo "Installing $*" >&2
     apt-get update -qq && DEBIAN_FRONTEND=noninteractive $install >/dev/null
   elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
-    echo "Installing ${packages[*]}" >&2
+    echo "Installing $*" >&2
     sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive $install >/dev/null
   else
-    echo "Missing: ${packages[*]}. Run: sudo apt-get update && sudo $install" >&2
+    echo "Missing: $*. Run: sudo apt-get update && sudo $install" >&2
     exit 1
   fi
 }
-[ "${#packages[@]}" -eq 0 ] || install_packages
+[ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
 [ "${1:-run}" = "test" ] || exit 0
 
 need_node=20
@@ -55,12 +54,15 @@ if [ "${have%%.*}" -lt "$need_node" ]; then
   echo "Node $have is too old: the tests need >= $need_node (https://nodejs.org/en/download)." >&2
   exit 1
 fi
-# The packages of a folder, as its lock file has them; nothing if they are there.
+# npm notes in node_modules what it installed; it is up to date if that is newer than what is asked for.
 node_packages() {
   if [ "$1/node_modules/.package-lock.json" -nt "$1/package-lock.json" ]; then return; fi
-  npm ci --prefix "$1" --no-audit --no-fund --loglevel=error >/dev/null
+  echo "Installing the AG-UI client for ${1#"$root"/}" >&2
+  npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund --silent
   touch "$1/node_modules/.package-lock.json"
 }
 root=$(cd "$(dirname "$0")/.." && pwd)
+node_packages "$root/tests/agui"
 node_packages "$root/tests/real/node"
+# What the examples need of Python.
 "$root/scripts/example-venv.sh" >/dev/null

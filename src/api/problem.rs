@@ -80,6 +80,9 @@ problem_types! {
     /// The id is taken.
     ThreadExists = "thread-exists", CONFLICT, "The thread id is taken", false,
         "Choose another threadId, or leave it out and get one.";
+    /// The messages and the state are beyond what is folded.
+    ConversationTooLarge = "conversation-too-large", UNPROCESSABLE_ENTITY, "The conversation is too large", false,
+        "Read its events instead, or its messages at an earlier seq (`at`), and go on in a new thread.";
     /// No such thread for this principal.
     ThreadNotFound = "thread-not-found", NOT_FOUND, "There is no such thread", false,
         "Create it with POST /v1/threads; a thread of another user looks the same as none.";
@@ -229,6 +232,7 @@ impl From<ServiceError> for Problem {
             ServiceError::ThreadNotFound => Self::new(Type::ThreadNotFound, detail),
             // Bare: it must not tell whose thread it is.
             ServiceError::ThreadExists => Self::new(Type::ThreadExists, detail),
+            ServiceError::ConversationTooLarge => Self::new(Type::ConversationTooLarge, detail),
             ServiceError::RunNotFound => Self::new(Type::RunNotFound, detail),
             ServiceError::RunActive(active) => {
                 let wait = u64::try_from(WHOLE_RUN_WAIT.as_millis()).unwrap_or(u64::MAX) / 10;

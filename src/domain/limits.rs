@@ -78,6 +78,13 @@ pub const COMMIT_MAX_REQUESTS: usize = 1_024;
 /// Most bytes merged into one commit (a single larger batch still passes).
 pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 
+/// Largest conversation (messages and state, about) that is folded from a log; no model could read it.
+pub const MAX_CONVERSATION_BYTES: usize = 64 * 1_024 * 1_024;
+/// Conversations that one node folds at once; others wait.
+pub const MAX_FOLDS: usize = 16;
+/// Bytes of events after which a conversation that is being folded is weighed.
+pub const WEIGH_BYTES: usize = 8 * 1_024 * 1_024;
+
 /// Events of a long run after which a snapshot of its thread's projections may be due.
 pub const SNAPSHOT_EVENTS: u64 = 4_096;
 /// Fewest bytes of new events that are worth a snapshot …

@@ -1,8 +1,10 @@
 //! Closing a run: what its events left open, and the events that close it.
 //!
-//! AG-UI clients refuse RUN_FINISHED while a message, tool call or step is open, so the closer ends what the
-//! producer left open, newest first, and then the run.
-//! Event names: <https://docs.ag-ui.com/concepts/events>.
+//! AG-UI clients refuse RUN_FINISHED while a message, tool call, reasoning, step or subagent is open, so the closer ends
+//! what the producer left open, newest first, and then the run. What was built from `*_CHUNK` events needs no closer:
+//! clients end it themselves.
+//! Event names: <https://docs.ag-ui.com/concepts/events>; what a closer has to say is in the verifier of
+//! `@ag-ui/client`, and `tests/agui` asks it (1.0.0 and 0.0.59).
 
 use serde_json::{Value, json};
 
@@ -33,21 +35,42 @@ struct Kind {
     id: Option<&'static str>,
 }
 
-const KINDS: [Kind; 7] = [
-    Kind { start: "TEXT_MESSAGE_START", end: "TEXT_MESSAGE_END", id: Some("messageId") },
+const STEP: Kind = Kind { start: "STEP_STARTED", end: "STEP_FINISHED", id: Some("stepName") };
+const SUBAGENT: Kind = Kind { start: "SUBAGENT_STARTED", end: "SUBAGENT_FINISHED", id: Some("subagentRunId") };
+const TEXT: Kind = Kind { start: "TEXT_MESSAGE_START", end: "TEXT_MESSAGE_END", id: Some("messageId") };
+
+const KINDS: [Kind; 8] = [
+    TEXT,
     Kind { start: "TOOL_CALL_START", end: "TOOL_CALL_END", id: Some("toolCallId") },
-    Kind { start: "STEP_STARTED", end: "STEP_FINISHED", id: Some("stepName") },
+    STEP,
+    SUBAGENT,
     Kind { start: "REASONING_START", end: "REASONING_END", id: Some("messageId") },
     Kind { start: "REASONING_MESSAGE_START", end: "REASONING_MESSAGE_END", id: Some("messageId") },
     Kind { start: "THINKING_START", end: "THINKING_END", id: None },
     Kind { start: "THINKING_TEXT_MESSAGE_START", end: "THINKING_TEXT_MESSAGE_END", id: None },
 ];
 
+/// Something that was opened and not closed.
+#[derive(Debug)]
+struct Part {
+    kind: Kind,
+    id: String,
+    /// The `subagentRunId` of the event that opened it. A step is closed under its owner and under no other; elsewhere
+    /// an owner may be left out, but must not be another one.
+    owner: Option<String>,
+}
+
+impl Part {
+    fn bytes(&self) -> usize {
+        self.id.len() + self.owner.as_ref().map_or(0, String::len)
+    }
+}
+
 /// The fold: feed it every event of a run in order, then ask for the closers.
 #[derive(Debug, Default)]
 pub struct OpenParts {
-    open: Vec<(Kind, String)>,
-    /// Bytes of the ids of what is open.
+    open: Vec<Part>,
+    /// Bytes of the ids and owners of what is open.
     bytes: usize,
     /// `(threadId, runId)` as the producer's RUN_STARTED has them: the terminal event must say the same.
     started: Option<(String, String)>,
@@ -61,30 +84,60 @@ impl OpenParts {
         let Ok(event) = std::str::from_utf8(event) else { return };
         let Some(name) = json::string_member(event, "type") else { return };
         let text = |member: &str| json::string_member(event, member).unwrap_or_default();
-        if name == "RUN_STARTED" {
-            let started = (text("threadId"), text("runId"));
-            self.started = Some(started).filter(|(thread, run)| thread.len() + run.len() <= MAX_OPEN_BYTES);
+        match &*name {
+            "RUN_STARTED" => {
+                let started = (text("threadId"), text("runId"));
+                self.started = Some(started).filter(|(thread, run)| thread.len() + run.len() <= MAX_OPEN_BYTES);
+            }
+            // These may give a message that is open to somebody else, and then its closer is nobody's.
+            "MESSAGES_SNAPSHOT" => self.disown(|part| part.kind != STEP),
+            "TOOL_CALL_RESULT" if self.open.iter().any(|part| part.kind == TEXT && part.owner.is_some()) => {
+                let id = text("messageId");
+                self.disown(|part| part.kind == TEXT && part.id == id);
+            }
+            // The other end of a subagent.
+            "SUBAGENT_ERROR" => self.close(SUBAGENT, &text("subagentRunId"), None),
+            _ => {}
         }
         for kind in KINDS {
-            let id = || kind.id.map_or_else(String::new, text);
-            if name == kind.start {
-                let id = id();
+            if name != kind.start && name != kind.end {
+                continue;
+            }
+            let id = kind.id.map_or_else(String::new, text);
+            // A subagent's own events name itself there.
+            let owner = if kind == SUBAGENT { None } else { json::string_member(event, "subagentRunId") };
+            if name == kind.end {
+                self.close(kind, &id, owner.as_deref());
+                continue;
+            }
+            // Where there are no ids, only one can be open.
+            if kind.id.is_some() || self.open.iter().all(|part| part.kind != kind) {
+                let part = Part { kind, id, owner };
                 // The terminal event must fit behind the closers, whatever the producer has opened.
-                if self.open.len() < MAX_OPEN_PARTS && self.bytes + id.len() <= MAX_OPEN_BYTES {
-                    self.bytes += id.len();
-                    self.open.push((kind, id));
-                }
-            } else if name == kind.end {
-                let id = id();
-                if let Some(at) = self.open.iter().rposition(|open| open.0 == kind && open.1 == id) {
-                    self.bytes -= self.open.remove(at).1.len();
+                if self.open.len() < MAX_OPEN_PARTS && self.bytes + part.bytes() <= MAX_OPEN_BYTES {
+                    self.bytes += part.bytes();
+                    self.open.push(part);
                 }
             }
         }
     }
 
+    fn close(&mut self, kind: Kind, id: &str, owner: Option<&str>) {
+        let is = |part: &Part| part.kind == kind && part.id == id && (kind != STEP || part.owner.as_deref() == owner);
+        if let Some(at) = self.open.iter().rposition(is) {
+            self.bytes -= self.open.remove(at).bytes();
+        }
+    }
+
+    fn disown(&mut self, which: impl Fn(&Part) -> bool) {
+        for part in self.open.iter_mut().filter(|part| which(part)) {
+            self.bytes -= part.owner.take().map_or(0, |owner| owner.len());
+        }
+    }
+
     /// The events that close what is open, and then the run. `thread` and `run` stand in where the run has no
-    /// RUN_STARTED of its own; a run without any event gets one, so that clients accept it.
+    /// RUN_STARTED of its own; a run without any event gets one, so that clients accept it. A subagent ends as its run
+    /// does.
     pub fn closers(&self, thread: &str, run: &str, ending: &Ending) -> NewEvents {
         let (thread, run) = match &self.started {
             Some((thread, run)) => (thread.as_str(), run.as_str()),
@@ -94,11 +147,20 @@ impl OpenParts {
         if !self.any {
             events.push(json!({ "type": "RUN_STARTED", "threadId": thread, "runId": run }));
         }
-        for (kind, id) in self.open.iter().rev() {
-            events.push(match kind.id {
-                Some(member) => json!({ "type": kind.end, member: id }),
-                None => json!({ "type": kind.end }),
-            });
+        for Part { kind, id, owner } in self.open.iter().rev() {
+            let mut closer = json!({ "type": kind.end });
+            if let Some(owner) = owner {
+                closer["subagentRunId"] = json!(owner);
+            }
+            if let Some(member) = kind.id {
+                closer[member] = json!(id);
+            }
+            if *kind == SUBAGENT && matches!(ending, Ending::Error { .. }) {
+                closer["type"] = json!("SUBAGENT_ERROR");
+                // Not the run's message: that one may be long, and the subagents many.
+                closer["message"] = json!("The run ended with an error.");
+            }
+            events.push(closer);
         }
         events.push(match ending {
             Ending::Finished => json!({ "type": "RUN_FINISHED", "threadId": thread, "runId": run }),
@@ -145,6 +207,38 @@ mod tests {
             json!({"type":"RUN_FINISHED","threadId":"T","runId":"R"}),
         ];
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn closers_say_whose_it_was() {
+        let events = [
+            r#"{"type":"STEP_STARTED","stepName":"s"}"#,
+            r#"{"type":"STEP_STARTED","stepName":"s","subagentRunId":"a"}"#,
+            r#"{"type":"STEP_STARTED","stepName":"s","subagentRunId":"b"}"#,
+            r#"{"type":"STEP_FINISHED","stepName":"s","subagentRunId":"b"}"#,
+            r#"{"type":"SUBAGENT_STARTED","subagentRunId":"a","name":"n"}"#,
+            r#"{"type":"SUBAGENT_STARTED","subagentRunId":"b","name":"n"}"#,
+            r#"{"type":"SUBAGENT_ERROR","subagentRunId":"b","message":"no"}"#,
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"m1","subagentRunId":"a"}"#,
+            r#"{"type":"TOOL_CALL_RESULT","messageId":"m1","toolCallId":"c","content":""}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"n","subagentRunId":"a"}"#,
+        ];
+        let got = closers(&events, &Ending::Finished);
+        let want = [
+            json!({"type":"TOOL_CALL_END","toolCallId":"c","subagentRunId":"a"}),
+            json!({"type":"TEXT_MESSAGE_END","messageId":"m1"}),
+            json!({"type":"SUBAGENT_FINISHED","subagentRunId":"a"}),
+            json!({"type":"STEP_FINISHED","stepName":"s","subagentRunId":"a"}),
+            json!({"type":"STEP_FINISHED","stepName":"s"}),
+            json!({"type":"RUN_FINISHED","threadId":"t","runId":"r"}),
+        ];
+        assert_eq!(got, want);
+        let mut events = events.to_vec();
+        events.push(r#"{"type":"MESSAGES_SNAPSHOT","messages":[]}"#);
+        let got = closers(&events, &Ending::Error { code: "x".into(), message: "no".into() });
+        assert_eq!(got[0], json!({"type":"TOOL_CALL_END","toolCallId":"c"}));
+        assert_eq!(got[2]["type"], "SUBAGENT_ERROR");
+        assert_eq!(got[3], json!({"type":"STEP_FINISHED","stepName":"s","subagentRunId":"a"}));
     }
 
     #[test]

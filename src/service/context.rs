@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -34,6 +35,8 @@ pub struct Shared {
     pub(super) feed_writer: FeedWriter,
     pub(super) sealer: Sealer,
     pub(super) snapshots: Snapshots,
+    /// Places for conversations that are being folded.
+    pub(super) folds: Semaphore,
     /// Group commits made by this node.
     pub(super) commits: AtomicU64,
     pub(super) draining: CancellationToken,

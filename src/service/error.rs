@@ -15,6 +15,9 @@ pub enum ServiceError {
     /// The id is taken by another thread, whoever owns it.
     #[error("the thread id is taken")]
     ThreadExists,
+    /// The thread's conversation is beyond [`crate::domain::limits::MAX_CONVERSATION_BYTES`].
+    #[error("the conversation is too large to be put together")]
+    ConversationTooLarge,
     /// The thread has no such run.
     #[error("the thread has no such run")]
     RunNotFound,

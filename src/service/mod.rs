@@ -25,6 +25,7 @@ mod threads;
 
 use std::sync::atomic::AtomicU64;
 
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use agents::AgentDefinitions;
@@ -37,7 +38,11 @@ pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
 pub use stream_run::StreamedRun;
 pub use threads::{CreateThread, EditThread, ListRequest, Threads};
 
-use crate::{domain::Clock, store::DynStore, subscription::Hub};
+use crate::{
+    domain::{Clock, limits::MAX_FOLDS},
+    store::DynStore,
+    subscription::Hub,
+};
 use context::{Context, Shared};
 
 /// All use cases over one store, with their background tasks.
@@ -75,6 +80,7 @@ impl Service {
             feed_writer: feed_writer::FeedWriter::default(),
             sealer,
             snapshots,
+            folds: Semaphore::new(MAX_FOLDS),
             commits: AtomicU64::new(0),
             draining: CancellationToken::new(),
             stopping: CancellationToken::new(),

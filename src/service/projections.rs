@@ -2,7 +2,10 @@
 
 use super::{ServiceError, context::Context};
 use crate::{
-    domain::{Epoch, Principal, Seq, ThreadId, ThreadKey},
+    domain::{
+        Epoch, Principal, Seq, ThreadId, ThreadKey,
+        limits::{MAX_CONVERSATION_BYTES, WEIGH_BYTES},
+    },
     projection::conversation::Conversation,
     store::{ReadFrom, StoreError},
 };
@@ -47,9 +50,13 @@ impl Projections {
             if seq > head.tail {
                 return Err(ServiceError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
             }
+            // Each one may be large.
+            let _place = self.context.folds.acquire().await;
             let (mut conversation, since) = snapshot(&self.context, thread.key, seq).await?;
-            if fold(&self.context, thread.key, &mut conversation, since, seq).await? {
-                return Ok(Projected { epoch: head.epoch, seq, conversation });
+            match fold(&self.context, thread.key, &mut conversation, since, seq).await? {
+                Folded::Done => return Ok(Projected { epoch: head.epoch, seq, conversation }),
+                Folded::TooLarge => return Err(ServiceError::ConversationTooLarge),
+                Folded::Gone => {}
             }
         }
     }
@@ -76,26 +83,47 @@ pub(super) async fn snapshot(context: &Context, key: ThreadKey, at: Seq) -> Resu
     }
 }
 
-/// Takes in the events after `since`, up to `to`. False if the thread is gone.
+/// How a fold ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folded {
+    /// All of the events are in it.
+    Done,
+    /// The thread is gone.
+    Gone,
+    /// It grew beyond [`MAX_CONVERSATION_BYTES`].
+    TooLarge,
+}
+
+/// Takes in the events after `since`, up to `to`.
 pub(super) async fn fold(
     context: &Context,
     key: ThreadKey,
     conversation: &mut Conversation,
     mut since: Seq,
     to: Seq,
-) -> Result<bool, StoreError> {
+) -> Result<Folded, StoreError> {
+    let mut unweighed = 0;
     while since < to {
-        let Some(page) = context.store.read(key, ReadFrom::After(since), usize::MAX).await? else { return Ok(false) };
+        let Some(page) = context.store.read(key, ReadFrom::After(since), usize::MAX).await? else {
+            return Ok(Folded::Gone);
+        };
         let slice = page.slice.between(since, to + 1);
-        let Some(last) = slice.last_seq() else { return Ok(false) };
+        let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
         for (_, event, _) in slice.events() {
             conversation.observe(event);
         }
         since = last;
+        unweighed += slice.bytes();
+        if unweighed > WEIGH_BYTES {
+            unweighed = 0;
+            if conversation.weight() > MAX_CONVERSATION_BYTES {
+                return Ok(Folded::TooLarge);
+            }
+        }
         // A page is some milliseconds of work; others go in between.
         tokio::task::yield_now().await;
     }
-    Ok(true)
+    Ok(Folded::Done)
 }
 
 /// Does something that takes long where it is in nobody's way.

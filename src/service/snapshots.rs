@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 
 use super::{
     context::Context,
-    projections::{self, aside},
+    projections::{self, Folded, aside},
 };
 use crate::{
     domain::{
@@ -67,7 +67,7 @@ async fn make(context: &Context, key: ThreadKey) -> Result<(), StoreError> {
     }
     let seq = lacking.since + lacking.events;
     let (mut conversation, since) = projections::snapshot(context, key, seq).await?;
-    if !projections::fold(context, key, &mut conversation, since, seq).await? {
+    if projections::fold(context, key, &mut conversation, since, seq).await? != Folded::Done {
         return Ok(());
     }
     let body = aside(move || conversation.encode()).await?.into();

@@ -72,7 +72,7 @@ impl Threads {
         if let Some(name) = &create.name {
             check_name(name)?;
         }
-        let metadata = Value::Object(create.metadata.unwrap_or_default()).to_string();
+        let metadata = canonical(Value::Object(create.metadata.unwrap_or_default()));
         check_metadata(&metadata)?;
         let created_with = fingerprint(create.agent.as_ref(), create.name.as_deref(), &metadata);
         let new = NewThread {
@@ -226,9 +226,15 @@ fn merged(metadata: &str, patch: &Map<String, Value>) -> Result<String, ServiceE
     let mut value = serde_json::from_str(metadata)
         .map_err(|error| StoreError::Corrupt(format!("metadata is not JSON: {error}")))?;
     merge(&mut value, patch);
-    let text = value.to_string();
+    let text = canonical(value);
     check_metadata(&text)?;
     Ok(text)
+}
+
+/// The text of metadata, the same in whatever order its members came: a repeated request is known by it.
+fn canonical(mut metadata: Value) -> String {
+    metadata.sort_all_objects();
+    metadata.to_string()
 }
 
 /// RFC 7396: members of the patch replace or, where null, remove; objects are merged.
@@ -240,7 +246,7 @@ fn merge(target: &mut Value, patch: &Map<String, Value>) {
     for (name, value) in patch {
         match value {
             Value::Null => {
-                target.remove(name);
+                target.shift_remove(name);
             }
             Value::Object(inner) => merge(target.entry(name.clone()).or_insert(Value::Null), inner),
             other => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, both, number, sse::Events, text};
+use crate::harness::{Client, Options, Server, both, number, run, sse::Events, text};
 
 const PATH: &str = "/v1/threads/t/events";
 
@@ -254,4 +254,26 @@ both! {
         }
         dev.get_as("/v1/feed", "application/x-ndjson").await.problem(406, "not-acceptable");
     }
+}
+
+#[tokio::test]
+async fn a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not() {
+    run(Options::memory(), async |server: &Server| {
+        let dev = server.client();
+        dev.thread("t").await;
+        dev.run("t", "r").await;
+        let large = "x".repeat(8 * 1024 * 1024 - 200);
+        for number in 1..=10 {
+            let message = json!({ "id": number.to_string(), "role": "user", "content": large });
+            let input = json!({ "messages": [message] });
+            dev.append("t", "r", number, json!([{ "type": "RUN_STARTED", "input": input }])).await.ok(200);
+        }
+        dev.get("/v1/threads/t/state").await.problem(422, "conversation-too-large");
+        let earlier = dev.get("/v1/threads/t/messages?at=2&limit=5").await.ok(200);
+        // An answer holds no more than a page, but one message at least.
+        assert_eq!(earlier["messages"].as_array().map(Vec::len), Some(1));
+        assert_eq!(earlier["hasMore"], true);
+        dev.get("/v1/threads/t/events?after=9").await.ok(200);
+    })
+    .await;
 }

@@ -215,7 +215,7 @@ both! {
         let made = dev.put(path, events.clone()).await.ok(201);
         assert_eq!((&made["run"]["status"], number(&made["run"], "lastSeq")), (&json!("finished"), 4));
         assert_eq!(dev.put(path, events.clone()).await.ok(200), made);
-        let lines = "{\"type\":\"RUN_STARTED\"}\n{\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"m\"}";
+        let lines = "{\"type\":\"RUN_STARTED\"}\n{\"messageId\":\"m\",\"type\":\"TEXT_MESSAGE_START\"}";
         let by_lines = dev.ndjson(Method::PUT, path, lines).await;
         assert_eq!(by_lines.status, 422, "other bytes: the members were written in another order");
         dev.put(path, json!([{ "type": "X" }])).await.problem(422, "producer-seq-conflict");

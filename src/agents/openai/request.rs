@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(
             body,
             concat!(
-                r#"{"model":"m","messages":[{"content":"Be brief.\n\nContext given by the application:\n"#,
-                r#"- page: /home\n- theme: dark","role":"system"},{"content":"hi","role":"user"}],"#,
+                r#"{"model":"m","messages":[{"role":"system","content":"Be brief.\n\nContext given by the application:\n"#,
+                r#"- page: /home\n- theme: dark"},{"role":"user","content":"hi"}],"#,
                 r#""stream":true,"stream_options":{"include_usage":true},"#,
                 r#""tools":[{"type":"function","function":{"name":"f","description":"does","#,
                 r#""parameters":{"type":"object","maximum":1e999}}},"#,

@@ -88,7 +88,8 @@ fn document(out: Vec<u8>) -> Response {
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread", body = ProblemDocument),
     (status = 410, description = "`at` belongs to another log", body = ProblemDocument),
-    (status = 416, description = "`at` is beyond the tail", body = ProblemDocument)))]
+    (status = 416, description = "`at` is beyond the tail", body = ProblemDocument),
+    (status = 422, description = "The conversation is too large", body = ProblemDocument)))]
 pub async fn messages(
     State(state): State<ApiState>,
     caller: Caller,
@@ -145,7 +146,8 @@ fn newest(conversation: &Conversation, end: usize, limit: usize) -> (usize, Vec<
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread", body = ProblemDocument),
     (status = 410, description = "`at` belongs to another log", body = ProblemDocument),
-    (status = 416, description = "`at` is beyond the tail", body = ProblemDocument)))]
+    (status = 416, description = "`at` is beyond the tail", body = ProblemDocument),
+    (status = 422, description = "The conversation is too large", body = ProblemDocument)))]
 pub async fn state(
     State(state): State<ApiState>,
     caller: Caller,

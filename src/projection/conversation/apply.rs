@@ -330,74 +330,6 @@ impl Conversation {
         Ok(())
     }
 
-    fn activity(&mut self, event: &Event<'_>) -> Done {
-        let (id, kind) = (required(event.message_id)?, required(event.activity_type)?.into_string());
-        let content = object(event.content)?;
-        let (owner, metadata) = (event.owner()?, event.metadata()?);
-        let replace = match event.replace {
-            None | Some("true") => true,
-            Some("false") => false,
-            Some(_) => return Err(Malformed),
-        };
-        let mut message = Message::new(&id.as_str(), "activity", Content::Json(content.into()));
-        let found = self.messages.find(&id.as_str());
-        let old = found.map(|slot| self.messages.get_mut(slot));
-        match old {
-            Some(old) if old.role() == "activity" => {
-                if replace {
-                    (old.content, message.content) = (message.content, Content::Absent);
-                    old.set("activityType", kind);
-                    match owner {
-                        Some(owner) => old.set("subagentRunId", owner),
-                        None => drop(old.rest.remove("subagentRunId")),
-                    }
-                }
-                old.merge_metadata(metadata);
-            }
-            Some(_) if !replace => {}
-            _ => {
-                message.set("activityType", kind);
-                if let Some(owner) = owner {
-                    message.set("subagentRunId", owner);
-                }
-                message.merge_metadata(metadata);
-                match found {
-                    Some(slot) => self.messages.replace(slot, message),
-                    None => drop(self.messages.push(message)),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn activity_delta(&mut self, event: &Event<'_>) -> Done {
-        let (id, kind) = (required(event.message_id)?, required(event.activity_type)?.into_string());
-        let metadata = event.metadata()?;
-        let Some(slot) = self.messages.find(&id.as_str()) else { return Ok(()) };
-        let message = self.messages.get_mut(slot);
-        if message.role() != "activity" {
-            return Ok(());
-        }
-        // Metadata does not depend on the patch.
-        message.merge_metadata(metadata);
-        let patch = event.patch.and_then(text::value);
-        let done = match (&mut message.content, patch) {
-            (Content::Json(content), Some(patch)) => {
-                let size = patch::size(content);
-                patch::apply(content, size, patch, MAX_STATE_BYTES.saturating_sub(self.copied))
-            }
-            _ => Err(patch::Refused),
-        };
-        match done {
-            Ok(applied) => {
-                self.copied += applied.copied;
-                message.set("activityType", kind);
-            }
-            Err(patch::Refused) => self.skipped += 1,
-        }
-        Ok(())
-    }
-
     /// The messages that a run was started with: those not known yet are new.
     fn history(&mut self, messages: &str) {
         for message in elements(messages).unwrap_or_default().into_iter().filter_map(Message::read) {
@@ -420,13 +352,6 @@ fn parent(event: &Event<'_>) -> Result<Option<String>, Malformed> {
     Ok(optional(event.parent_message_id.filter(|token| *token != "null"))?.map(Wtf8::into_string))
 }
 
-fn object(token: Option<&str>) -> Result<Map<String, Value>, Malformed> {
-    match token.and_then(text::value) {
-        Some(Value::Object(map)) => Ok(map),
-        _ => Err(Malformed),
-    }
-}
-
 /// The interrupts of an outcome; none if it is another one.
 fn interrupts(outcome: Option<&str>) -> Vec<Value> {
     let Some(Value::Object(mut outcome)) = outcome.and_then(text::value) else { return Vec::new() };
@@ -434,7 +359,17 @@ fn interrupts(outcome: Option<&str>) -> Vec<Value> {
         return Vec::new();
     }
     match outcome.remove("interrupts") {
-        Some(Value::Array(interrupts)) => interrupts.into_iter().filter(Value::is_object).collect(),
+        Some(Value::Array(mut interrupts)) => {
+            interrupts.retain_mut(|interrupt| match interrupt {
+                Value::Object(members) => {
+                    // As in messages, `null` reads as absent.
+                    members.retain(|name, value| name != "subagentRunId" || !value.is_null());
+                    true
+                }
+                _ => false,
+            });
+            interrupts
+        }
         _ => Vec::new(),
     }
 }

@@ -62,12 +62,13 @@ impl<'a> Event<'a> {
         Ok(optional(self.subagent_run_id)?.map(Wtf8::into_string))
     }
 
-    /// Its metadata, which must be an object if it is there.
+    /// Its metadata, which must be an object if it is there. What a Rust number cannot hold (`1e999`) makes it
+    /// unreadable as a whole; no text is to be lost for that.
     pub fn metadata(&self) -> Result<Option<Map<String, Value>>, Malformed> {
         match self.metadata.map(text::value) {
-            None => Ok(None),
+            None | Some(None) => Ok(None),
             Some(Some(Value::Object(map))) => Ok(Some(map)),
-            Some(_) => Err(Malformed),
+            Some(Some(_)) => Err(Malformed),
         }
     }
 

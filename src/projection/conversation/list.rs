@@ -4,7 +4,7 @@
 //! cost more in a long conversation than in a short one. Ids are meant to be unique but need not be; the client takes
 //! the first message of an id in order, so places carry numbers that tell which of two comes first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use super::message::{Message, ToolCall};
 
@@ -31,8 +31,8 @@ pub(super) struct List {
     last: Option<Slot>,
     by_id: HashMap<Box<str>, Slot>,
     calls: HashMap<Box<str>, (Slot, usize)>,
-    /// Some tool call's id was met twice.
-    calls_twice: bool,
+    /// Later calls of an id that is there twice, in order; those whose message was replaced may still be among them.
+    more_calls: HashMap<Box<str>, VecDeque<(Slot, usize)>>,
     /// Counts what may end a row of tool messages.
     generation: u64,
     /// Found last: deltas come in rows.
@@ -89,14 +89,11 @@ impl List {
 
     /// The first message with the tool call, and which of its calls it is.
     pub fn find_call(&mut self, id: &str) -> Option<(Slot, usize)> {
-        let is = |list: &Self, (slot, at): (Slot, usize)| {
-            list.places[slot].message.tool_calls.as_ref().and_then(|calls| calls.get(at)).is_some_and(|c| *c.id == *id)
-        };
-        if let Some(called) = self.called.filter(|called| is(self, *called)) {
+        if let Some(called) = self.called.filter(|called| is_call(&self.places, *called, id)) {
             return Some(called);
         }
         self.called = self.calls.get(id).copied().or(self.called);
-        self.called.filter(|called| is(self, *called))
+        self.called.filter(|called| is_call(&self.places, *called, id))
     }
 
     pub fn call_mut(&mut self, (slot, at): (Slot, usize)) -> Option<&mut ToolCall> {
@@ -154,14 +151,20 @@ impl List {
     /// Puts another message of the same id into the place of one.
     pub fn replace(&mut self, slot: Slot, message: Message) {
         let old = std::mem::replace(&mut self.places[slot].message, message);
-        self.generation += 1;
+        self.generation += u64::from(&*old.role == "tool");
         self.called = None;
-        if self.calls_twice {
-            *self = Self::of(self.take());
-            return;
-        }
         for call in old.tool_calls.into_iter().flatten() {
+            if self.calls.get(&call.id).is_none_or(|(first, _)| *first != slot) {
+                continue;
+            }
             self.calls.remove(&call.id);
+            let later = self.more_calls.get_mut(&call.id);
+            let next = later.and_then(|later| {
+                std::iter::from_fn(|| later.pop_front()).find(|next| is_call(&self.places, *next, &call.id))
+            });
+            if let Some(next) = next {
+                self.calls.insert(call.id, next);
+            }
         }
     }
 
@@ -202,9 +205,15 @@ impl List {
 
     fn index_call(&mut self, id: Box<str>, called: (Slot, usize)) {
         // Messages with calls come at the end, so the first one met is the first in order.
-        let known = *self.calls.entry(id).or_insert(called);
-        self.calls_twice |= known != called;
+        if *self.calls.entry(id.clone()).or_insert(called) != called {
+            self.more_calls.entry(id).or_default().push_back(called);
+        }
     }
+}
+
+fn is_call(places: &[Place], (slot, at): (Slot, usize), id: &str) -> bool {
+    let calls = places[slot].message.tool_calls.as_deref().unwrap_or_default();
+    calls.get(at).is_some_and(|call| *call.id == *id)
 }
 
 /// Messages in order.

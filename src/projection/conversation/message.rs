@@ -5,6 +5,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     event::{elements, members},
+    patch,
     text::{self, Text, Wtf8, write_string},
 };
 
@@ -26,8 +27,8 @@ pub(super) enum Content {
     Absent,
     /// A text, which deltas append to.
     Text(Text),
-    /// Parts, or an activity's object.
-    Json(Value),
+    /// Parts, or an activity's object, and its size (see `patch::size`).
+    Json(Value, usize),
 }
 
 /// A call that an assistant message made.
@@ -43,6 +44,23 @@ pub(super) struct ToolCall {
 }
 
 impl Message {
+    /// About the bytes that it holds.
+    pub(super) fn weight(&self) -> usize {
+        const OWN: usize = 128;
+        let members = |map: &Map<String, Value>| map.iter().map(|(name, value)| name.len() + patch::size(value)).sum();
+        let rest: usize = members(&self.rest);
+        let content = match &self.content {
+            Content::Absent => 0,
+            Content::Text(text) => text.len(),
+            Content::Json(_, size) => *size,
+        };
+        let calls = self.tool_calls.iter().flatten().map(|call| {
+            let own: usize = members(&call.rest);
+            OWN + call.id.len() + call.name.len() + call.arguments.len() + own
+        });
+        OWN + self.id.len() + content + rest + calls.sum::<usize>()
+    }
+
     /// Its id. Meant to be unique in a conversation; where it is not, events that name it mean the first.
     pub fn id(&self) -> &str {
         &self.id
@@ -65,7 +83,7 @@ impl Message {
                 out.extend_from_slice(b",\"content\":");
                 text.write_json(out);
             }
-            Content::Json(value) => {
+            Content::Json(value, _) => {
                 out.extend_from_slice(b",\"content\":");
                 write_value(value, out);
             }
@@ -121,7 +139,7 @@ impl Message {
         Some(message)
     }
 
-    /// Folds an event's metadata in, key by key; the last write wins. Says whether there was any.
+    /// Folds an event's metadata in, key by key; the last write wins.
     pub(super) fn merge_metadata(&mut self, metadata: Option<Map<String, Value>>) {
         merge_metadata(&mut self.rest, metadata);
     }
@@ -155,11 +173,16 @@ impl Serialize for Message {
 }
 
 impl Content {
+    pub fn of(value: Value) -> Self {
+        let size = patch::size(&value);
+        Self::Json(value, size)
+    }
+
     pub fn read(token: &str) -> Option<Self> {
         Some(match Wtf8::of(token) {
             Some(text) => Self::Text(text.into()),
             None if token == "null" => Self::Absent,
-            None => Self::Json(text::value(token)?),
+            None => Self::of(text::value(token)?),
         })
     }
 }

@@ -13,6 +13,7 @@
 //! - Texts may be cut inside a surrogate pair, see `text.rs`. In ids, names, state and metadata, and in everything
 //!   else that is not content or arguments, a lone half becomes U+FFFD.
 
+mod activity;
 mod apply;
 mod chunks;
 mod event;
@@ -139,6 +140,11 @@ impl Conversation {
             .collect();
         let calls = self.messages().flat_map(|message| message.tool_calls.as_deref().unwrap_or_default());
         calls.filter(|call| !answered.contains(&*call.id)).map(|call| call.id.to_string()).collect()
+    }
+
+    /// About the bytes that it holds. Walks over all messages.
+    pub fn weight(&self) -> usize {
+        self.state_size + self.messages().map(Message::weight).sum::<usize>()
     }
 
     /// For storage: everything, also what a run in progress has open. [`Conversation::decode`] reads it.

@@ -12,6 +12,14 @@ use crate::domain::limits::{MAX_JSON_DEPTH, MAX_STATE_BYTES};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refused;
 
+/// Beyond this many members a removed one leaves the others in another order, so that a patch stays linear.
+const ORDERED_MEMBERS: usize = 256;
+
+/// Takes a member out, as JavaScript does: the others stay in their order.
+fn take(members: &mut Map<String, Value>, name: &str) -> Option<Value> {
+    if members.len() <= ORDERED_MEMBERS { members.shift_remove(name) } else { members.swap_remove(name) }
+}
+
 /// About the bytes of the JSON text of a value.
 pub(super) fn size(value: &Value) -> usize {
     match value {
@@ -104,8 +112,11 @@ impl Patcher<'_> {
         match &*op {
             "add" => self.add_new(path, operation.remove("value").ok_or(Refused)?, false),
             "remove" => {
-                let value = if path.is_empty() { std::mem::take(self.document) } else { self.take(&path)? };
-                self.undo.push(if path.is_empty() { Undo::Put(path, value) } else { Undo::Return(path, value) });
+                if path.is_empty() {
+                    return self.add_new(path, Value::Null, false);
+                }
+                let value = self.take(&path)?;
+                self.undo.push(Undo::Return(path, value));
                 Ok(())
             }
             "replace" => {
@@ -202,7 +213,7 @@ impl Patcher<'_> {
         let (last, parent) = path.split_last().ok_or(Refused)?;
         match find(self.document, parent).ok_or(Refused)? {
             Value::Object(members) => {
-                let value = members.remove(last).ok_or(Refused)?;
+                let value = take(members, last).ok_or(Refused)?;
                 self.removed += last.len() + 3;
                 Ok(value)
             }
@@ -315,5 +326,95 @@ fn equal(one: &Value, other: &Value) -> bool {
                 && one.iter().all(|(name, one)| other.get(name).is_some_and(|other| equal(one, other)))
         }
         _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Chance that can be repeated.
+    struct Chance(u64);
+
+    impl Chance {
+        fn below(&mut self, limit: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % limit
+        }
+
+        fn value(&mut self) -> Value {
+            let values = [json!(1), json!("text"), json!(null), json!([1, 2]), json!({"a": {"b": []}}), json!([[{}]])];
+            values[self.below(values.len())].clone()
+        }
+
+        fn operation(&mut self) -> Value {
+            const PATHS: [&str; 14] =
+                ["", "/a", "/b", "/a/a", "/a/b", "/b/0", "/b/1", "/b/-", "/a/b/0", "/a/b/-", "/0", "/b/0/a", "/", "/-"];
+            let op = ["add", "remove", "replace", "move", "copy", "add", "test"][self.below(7)];
+            let (from, path) = (PATHS[self.below(14)], PATHS[self.below(14)]);
+            json!({"op": op, "from": from, "path": path, "value": self.value()})
+        }
+    }
+
+    #[test]
+    fn a_patch_applies_whole_or_not_at_all_and_the_size_is_known() {
+        let mut chance = Chance(7);
+        let (mut applied, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let mut document = json!({"a": {"a": 1, "b": [1, 2]}, "b": [chance.value(), chance.value()]});
+            let mut known = size(&document);
+            for _ in 0..4 {
+                let patch: Value = (0..chance.below(5)).map(|_| chance.operation()).collect();
+                let before = document.clone();
+                match apply(&mut document, known, patch.clone(), usize::MAX) {
+                    Ok(done) => {
+                        applied += 1;
+                        known = done.size;
+                    }
+                    Err(Refused) => {
+                        refused += 1;
+                        assert_eq!(document, before, "{patch}");
+                    }
+                }
+                assert_eq!(known, size(&document), "{before} {patch}");
+            }
+        }
+        assert!(applied > 10_000 && refused > 10_000, "{applied} {refused}");
+    }
+
+    #[test]
+    fn copies_cannot_grow_a_document_without_bound() {
+        let mut document = json!({"a": "x".repeat(1_024)});
+        let mut known = size(&document);
+        let double = json!([{"op": "copy", "from": "", "path": "/b"}, {"op": "move", "from": "/b", "path": "/a/x"}]);
+        let list = json!([{"op": "add", "path": "", "value": {"l": ["xxxxxxxxxxxxxxxx"]}}]);
+        known = apply(&mut document, known, list, 0).expect("applies").size;
+        let twice = json!([{"op": "copy", "from": "/l", "path": "/m"}, {"op": "move", "from": "/m", "path": "/l/-"}]);
+        let mut done = 0;
+        while let Ok(applied) = apply(&mut document, known, twice.clone(), MAX_STATE_BYTES) {
+            (known, done) = (applied.size, done + 1);
+            assert!(done < 128, "neither depth nor size ended it");
+        }
+        assert!(known <= MAX_STATE_BYTES && done > 10);
+        let many: Value = std::iter::repeat_n(json!({"op": "copy", "from": "/l", "path": "/m"}), 10).collect();
+        assert_eq!(apply(&mut document, known, many, known), Err(Refused));
+        assert_eq!(apply(&mut document, known, double, usize::MAX), Err(Refused));
+    }
+
+    #[test]
+    fn a_document_cannot_become_deeper_than_an_event() {
+        let mut document = json!({});
+        let mut known = size(&document);
+        for _ in 0..1_000 {
+            let deeper = json!([{"op": "copy", "from": "", "path": "/a"}, {"op": "test", "path": "/b", "value": 1}]);
+            assert_eq!(apply(&mut document, known, deeper, usize::MAX), Err(Refused));
+            let deeper = json!([{"op": "copy", "from": "", "path": "/a"}]);
+            known = apply(&mut document, known, deeper, usize::MAX).map_or(known, |applied| applied.size);
+        }
+        assert_eq!(depth(&document), MAX_JSON_DEPTH - 1);
+        let long = json!([{"op": "add", "path": "/a".repeat(1_000_000), "value": 1}]);
+        assert_eq!(apply(&mut document, known, long, usize::MAX), Err(Refused));
     }
 }

@@ -48,3 +48,145 @@ fn a_turn_with_a_tool() {
     assert!(conversation.contains("tr") && !conversation.contains("x"));
     assert!(conversation.pending_tool_calls().is_empty());
 }
+
+/// The schemas of the client strip what they do not describe. Who reads from us may know more.
+#[test]
+fn unknown_properties_of_whole_messages_are_kept() {
+    let whole = json!([
+        {"id":"a","role":"assistant","content":"x","x":{"y":[1]},"toolCalls":[
+            {"id":"c","type":"function","function":{"name":"f","arguments":"{}","z":1},"z":2}]},
+        {"id":"b","role":"of-tomorrow","content":{"any":"thing"},"toolCalls":"odd"},
+        {"id":"u","role":"user","content":[{"type":"binary","mimeType":"image/png","id":"f","x":null}]},
+    ]);
+    for event in [
+        json!({"type":"MESSAGES_SNAPSHOT","messages":whole}),
+        json!({"type":"RUN_STARTED","threadId":"t","runId":"r","input":{"messages":whole}}),
+    ] {
+        let conversation = fold(&[&event.to_string()]);
+        assert_eq!(messages(&conversation), whole);
+        assert_eq!(messages(&Conversation::decode(&conversation.encode()).expect("stored")), whole);
+    }
+}
+
+#[test]
+fn whole_messages_that_are_none_are_passed_over() {
+    let conversation = fold(&[
+        r#"{"type":"MESSAGES_SNAPSHOT","messages":[7,{"id":"x"},{"role":"user"},{"id":1,"role":"user"},null,
+            {"id":"a","role":"assistant","content":null,"toolCalls":null,"subagentRunId":null},
+            {"id":"b","role":"assistant","toolCalls":[{"id":"c"},{"id":"d","function":{"name":"f","arguments":""}}]}]}"#,
+    ]);
+    assert_eq!(
+        messages(&conversation),
+        json!([{"id":"a","role":"assistant"},
+            {"id":"b","role":"assistant","toolCalls":[{"id":"d","function":{"name":"f","arguments":""}}]}])
+    );
+    assert_eq!(conversation.pending_tool_calls(), ["d"]);
+}
+
+#[test]
+fn halves_of_characters_meet_across_deltas_and_storage() {
+    let mut conversation = fold(&[
+        r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"\ud800","role":"user","content":"x\ud83d","name":"\udc00"}]}"#,
+        r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f\ud800","parentMessageId":"p"}"#,
+        r#"{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"\"\ud83d"}"#,
+    ]);
+    let text = String::from_utf8(conversation.messages_json()).expect("UTF-8");
+    assert!(text.contains(r#""content":"x\ud83d""#) && text.contains(r#""arguments":"\"\ud83d""#), "{text}");
+    assert_eq!(conversation.encode(), Conversation::decode(&conversation.encode()).expect("stored").encode());
+    conversation = Conversation::decode(&conversation.encode()).expect("stored");
+    for event in [
+        r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"\udbff","delta":"\ude00"}"#,
+        r#"{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"\ude00\"","metadata":{"\ud800":"\udfff"}}"#,
+        r#"{"\ud800":1,"type":"STATE_SNAPSHOT","snapshot":["\ud800"]}"#,
+    ] {
+        conversation.observe(event.as_bytes());
+    }
+    assert_eq!(
+        messages(&conversation),
+        json!([{"id":"\u{fffd}","role":"user","content":"x😀","name":"\u{fffd}"},
+            {"id":"p","role":"assistant","toolCalls":[{"id":"c","type":"function",
+                "function":{"name":"f\u{fffd}","arguments":"\"😀\""},"metadata":{"\u{fffd}":"\u{fffd}"}}]}])
+    );
+    assert_eq!(state(&conversation), json!(["\u{fffd}"]));
+}
+
+#[test]
+fn interrupts_wait_until_a_run_finishes_without_any() {
+    let waiting = |conversation: &Conversation| String::from_utf8(conversation.interrupts_json()).expect("UTF-8");
+    let mut conversation = fold(&[r#"{"type":"RUN_FINISHED","threadId":"t","runId":"1","outcome":{"type":"interrupt",
+            "interrupts":[{"id":"i","reason":"r","subagentRunId":null},7]}}"#]);
+    assert_eq!(waiting(&conversation), r#"[{"id":"i","reason":"r"}]"#);
+    for event in [r#"{"type":"RUN_STARTED","threadId":"t","runId":"2"}"#, r#"{"type":"RUN_ERROR","message":"no"}"#] {
+        conversation.observe(event.as_bytes());
+        assert_eq!(waiting(&conversation), r#"[{"id":"i","reason":"r"}]"#);
+    }
+    conversation.observe(br#"{"type":"RUN_FINISHED","threadId":"t","runId":"3"}"#);
+    assert_eq!(waiting(&conversation), "[]");
+}
+
+#[test]
+fn malformed_events_change_nothing() {
+    let good = [
+        r#"{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","role":"user","delta":"x","metadata":{"a":1}}"#,
+        r#"{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"f","delta":"\ud83d\ude00"}"#,
+        r#"{"type":"TOOL_CALL_RESULT","messageId":"r","toolCallId":"c","content":[{"type":"text","text":"x"}]}"#,
+        r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"a","activityType":"t","content":{"k":[1]},"replace":false}"#,
+        r#"{"type":"ACTIVITY_DELTA","messageId":"a","activityType":"t","patch":[{"op":"remove","path":"/k/0"}]}"#,
+        r#"{"type":"REASONING_ENCRYPTED_VALUE","subtype":"message","entityId":"m","encryptedValue":"e"}"#,
+        r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"user","content":"\ud83d"}]}"#,
+    ];
+    for event in good {
+        for at in 0..event.len() {
+            let empty = Conversation::default().encode();
+            assert_eq!(fold(&[&event[..at]]).encode(), empty, "cut: {}", &event[..at]);
+            for byte in [b'"', b'\\', b'{', b'[', b'9', b'x', b' ', 0xff] {
+                // Whatever it becomes, it must not panic.
+                let mut other = event.as_bytes().to_vec();
+                other[at] = byte;
+                let mut conversation = fold(&good);
+                conversation.observe(&other);
+                assert!(Conversation::decode(&conversation.encode()).is_some());
+            }
+        }
+    }
+    for event in [
+        r#"{"type":"TEXT_MESSAGE_START","messageId":7}"#,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"tool"}"#,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"m","subagentRunId":null}"#,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"m","metadata":[]}"#,
+        r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x"}"#,
+        r#"{"type":"TEXT_MESSAGE_CHUNK","delta":"x"}"#,
+        r#"{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":{}}"#,
+        r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"t","content":[]}"#,
+        r#"{"type":"STATE_SNAPSHOT"}"#,
+        r#"{"type":"OF_TOMORROW","messageId":"m"}"#,
+        r#"["type"]"#,
+    ] {
+        assert_eq!(fold(&[event]).encode(), Conversation::default().encode(), "{event}");
+    }
+}
+
+#[test]
+fn what_nobody_wrote_is_not_decoded() {
+    assert!(Conversation::decode(b"").is_none() && Conversation::decode(b"{}").is_none());
+    let stored = String::from_utf8(Conversation::default().encode()).expect("UTF-8");
+    let other = stored.replace("\"version\":1", "\"version\":2");
+    assert_ne!(stored, other);
+    assert!(Conversation::decode(other.as_bytes()).is_none());
+    assert!(Conversation::decode(stored.as_bytes()).is_some());
+}
+
+/// As deep as an event may be, on the way in, stored and out again.
+#[test]
+fn deep_values_survive_storage() {
+    let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
+    let object = format!("{{\"k\":{}{}}}", "[".repeat(126), "]".repeat(126));
+    let conversation = fold(&[
+        &format!(r#"{{"type":"STATE_SNAPSHOT","snapshot":{deep}}}"#),
+        &format!(r#"{{"type":"ACTIVITY_SNAPSHOT","messageId":"a","activityType":"t","content":{object}}}"#),
+    ]);
+    assert_eq!(conversation.state_json(), deep.as_bytes());
+    let stored = Conversation::decode(&conversation.encode()).expect("stored");
+    assert_eq!(stored.encode(), conversation.encode());
+    assert!(String::from_utf8(stored.messages_json()).expect("UTF-8").contains(&object));
+}

@@ -64,6 +64,11 @@ impl<'de> Deserialize<'de> for Wtf8<'de> {
 }
 
 impl Text {
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Appends, and joins two halves that meet.
     pub fn push(&mut self, more: &Wtf8<'_>) {
         let more = &more.0[..];

@@ -1,0 +1,12 @@
+//! The projection of a conversation and the closing of runs against the real AG-UI client: what `@ag-ui/client` builds
+//! from a stream of events, and what it accepts.
+
+mod cases;
+mod closing;
+mod compare;
+mod generate;
+mod node;
+#[allow(dead_code)]
+#[path = "../faults/rng.rs"]
+mod rng;
+mod stored;
