@@ -70,7 +70,7 @@ fn push_a_run(pace: &str) -> Command {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_pushed_with_the_standard_library_survives_the_server() {
-    let (events, said) = killed_while("push_a_run.py", push_a_run("20")).await;
+    let (events, said) = killed_while("push_a_run.py", push_a_run("40")).await;
     assert!(said.contains("going on behind them"), "{said}");
     let sentences: String = (1..=20).map(|n| format!("This is sentence {n} of 20. ")).collect();
     assert_eq!(text(&events, "TEXT_MESSAGE_CONTENT"), format!("You said: Hello there\n\n{}", sentences.trim_end()));
