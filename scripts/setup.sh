@@ -23,7 +23,7 @@ if [ "${1:-run}" = "test" ]; then
   want strace strace          # the order of system calls, and kills at a chosen one
   want jq jq
   want python3 python3
-  want node nodejs            # the real AG-UI client, which the projection is compared with
+  want node nodejs            # the real AG-UI client
   want npm npm
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
@@ -46,13 +46,23 @@ install_packages() {
   fi
 }
 [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
+[ "${1:-run}" = "test" ] || exit 0
 
-# npm notes in node_modules what it installed; it is up to date if that is newer than what is asked for.
-if [ "${1:-run}" = "test" ]; then
-  agui="$(dirname "$0")/../tests/agui"
-  if [ ! "$agui/node_modules/.package-lock.json" -nt "$agui/package-lock.json" ]; then
-    echo "Installing the AG-UI client for tests/agui" >&2
-    npm ci --prefix "$agui" --ignore-scripts --no-audit --no-fund --silent
-    touch "$agui/node_modules/.package-lock.json"
-  fi
+need_node=20
+have=$(node --version | sed 's/^v//')
+if [ "${have%%.*}" -lt "$need_node" ]; then
+  echo "Node $have is too old: the tests need >= $need_node (https://nodejs.org/en/download)." >&2
+  exit 1
 fi
+# npm notes in node_modules what it installed; it is up to date if that is newer than what is asked for.
+node_packages() {
+  if [ "$1/node_modules/.package-lock.json" -nt "$1/package-lock.json" ]; then return; fi
+  echo "Installing the AG-UI client for ${1#"$root"/}" >&2
+  npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund --silent
+  touch "$1/node_modules/.package-lock.json"
+}
+root=$(cd "$(dirname "$0")/.." && pwd)
+node_packages "$root/tests/agui"
+node_packages "$root/tests/real/node"
+# What the examples need of Python.
+"$root/scripts/example-venv.sh" >/dev/null

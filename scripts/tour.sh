@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The README's tour, carried out as a newcomer would: the program on its own, curl, two readers of which one is away for
-# half of the run, a real recorded run, and a real agent that streams live. Prints one line a check; fails at the first
-# that does not hold.
+# The README's tour, carried out as a newcomer would: the program on its own, curl, a chat with the demo agent, two
+# readers of which one is away for half of the run, a real recorded run, a real agent that streams live, and one that
+# Threadline runs. Prints one line a check; fails at the first that does not hold.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=${1:?usage: tour.sh PATH-TO-THREADLINE}
@@ -9,6 +9,8 @@ work=$(mktemp -d)
 server=""
 passed=0
 trap 'status=$?; [ -n "$server" ] && kill "$server" 2>/dev/null; wait 2>/dev/null; [ $status -eq 0 ] || cat "$work"/*.log >&2; rm -rf "$work"; exit $status' EXIT
+trap 'echo "not ok - line $LINENO: $BASH_COMMAND" >&2' ERR
+# Said after what it names; a check that does not hold has ended the tour before.
 ok() { passed=$((passed + 1)); echo "ok $passed - $1"; }
 fail() { echo "not ok - $1" >&2; exit 1; }
 
@@ -20,10 +22,27 @@ for _ in $(seq 100); do
   [ -n "$url" ] && curl -fsS "$url/healthz" >/dev/null 2>&1 && break
   sleep 0.1
 done
-curl -fsS "$url/healthz" | grep -q ok && ok "the server answers on $url"
+curl -fsS "$url/healthz" | grep ok >/dev/null; ok "the server answers on $url"
 export THREADLINE_URL=$url
 
-curl -fsS "$url/v1/threads" -d '{"threadId":"demo","name":"My first thread"}' >/dev/null && ok "a thread is made"
+# Chat at once.
+curl -fsS "$url/v1/threads" -d '{"threadId":"chat"}' >/dev/null
+say() { curl -fsS "$url/v1/threads/chat/runs" -d '{"agentId":"demo","runId":"'"$1"'","input":{"messages":[{"role":"user","content":"'"$2"'"}]}}' >/dev/null; }
+for words in Hello Again; do
+  say $words $words
+  timeout 60 "$program" tail chat --run $words --raw >"$work/$words.ndjson" 2>"$work/$words.log"
+  tail -n1 "$work/$words.ndjson" | jq -e '.type == "RUN_FINISHED"' >/dev/null; ok "the demo agent answers to $words"
+done
+curl -fsS "$url/v1/threads/chat/messages" >"$work/messages.json"
+jq -e '[.messages[] | select(.role == "user").content] == ["Hello", "Again"]' "$work/messages.json" >/dev/null; ok "what was said is there"
+jq -e '[.messages[] | select(.role == "assistant")] | length >= 2' "$work/messages.json" >/dev/null; ok "and what was answered"
+curl -fsS "$url/v1/threads/chat/state" | jq -e '.state.plan.runs == 2' >/dev/null; ok "the state has gone on from run to run"
+timeout 60 "$program" run chat "Hello again" 2>/dev/null | grep . >/dev/null; ok "threadline run shows an answer"
+curl -fsS "$url/agui/demo" -d '{"threadId":"chat","messages":[{"role":"user","content":"Over AG-UI"}]}' | tail -n 2 | grep RUN_FINISHED >/dev/null; ok "an AG-UI client gets the run's events"
+curl -fsS -X PUT "$url/v1/agents/mine" -d '{"url":"http://127.0.0.1:8000/"}' | jq -e '.origin == "api"' >/dev/null; ok "an agent is added over the API"
+
+# Five minutes with curl.
+curl -fsS "$url/v1/threads" -d '{"threadId":"demo","name":"My first thread"}' >/dev/null; ok "a thread is made"
 
 # One reader follows all the way; the other one leaves after 300 events and comes back later.
 timeout 60 "$program" tail demo --json >"$work/follower.ndjson" 2>"$work/follower.log" &
@@ -35,27 +54,28 @@ half | curl -fsS -T - -X POST -H 'Content-Type: application/x-ndjson' "$url/v1/t
 upload=$!
 (timeout 60 "$program" tail demo --json 2>"$work/away.log" || true) | head -n 250 >"$work/away.ndjson"
 wait $upload || fail "the run was not taken: $(cat "$work/run.json")"
-jq -e '.run.status == "finished"' "$work/run.json" >/dev/null && ok "a recorded run of $total events is streamed in"
+jq -e '.run.status == "finished"' "$work/run.json" >/dev/null; ok "a recorded run of $total events is streamed in"
 after=$(tail -n1 "$work/away.ndjson" | jq .seq)
 timeout 60 "$program" tail demo --json --after "$after" --until-caught-up >>"$work/away.ndjson" 2>>"$work/away.log"
 for _ in $(seq 100); do [ "$(wc -l <"$work/follower.ndjson")" -ge "$total" ] && break; sleep 0.1; done
 kill $follower 2>/dev/null || true
-cmp "$work/follower.ndjson" "$work/away.ndjson" && ok "who was away for half of it has seen the same"
-curl -fsS -H 'Accept: application/x-ndjson' "$url/v1/threads/demo/events" | cmp - "$work/follower.ndjson" && ok "and so says the log"
-jq -e -s 'map(.seq) == [range(1; length + 1)]' "$work/follower.ndjson" >/dev/null && ok "seqs are dense"
-sed 's/^{"seq":[0-9]*,"runId":"first","at":"[^"]*","event"://; s/}$//' "$work/follower.ndjson" | cmp - "$recording" && ok "payloads are kept byte for byte"
+cmp "$work/follower.ndjson" "$work/away.ndjson"; ok "who was away for half of it has seen the same"
+curl -fsS -H 'Accept: application/x-ndjson' "$url/v1/threads/demo/events" | cmp - "$work/follower.ndjson"; ok "and so says the log"
+jq -e -s 'map(.seq) == [range(1; length + 1)]' "$work/follower.ndjson" >/dev/null; ok "seqs are dense"
+sed 's/^{"seq":[0-9]*,"runId":"first","at":"[^"]*","event"://; s/}$//' "$work/follower.ndjson" | cmp - "$recording"; ok "payloads are kept byte for byte"
 
 curl -fsS -T "$recording" -X POST -H 'Content-Type: application/x-ndjson' "$url/v1/threads/demo/runs?runId=first" >"$work/again.json"
-curl -fsS "$url/v1/threads/demo" | jq -e ".tail == $total" >/dev/null && ok "the same run sent again changes nothing"
+curl -fsS "$url/v1/threads/demo" | jq -e ".tail == $total" >/dev/null; ok "the same run sent again changes nothing"
 
-python=$root/target/example-venv/bin/python
-if [ ! -x "$python" ]; then python3 -m venv "$root/target/example-venv"; fi
-"$python" -m pip install -q --disable-pip-version-check -r "$root/examples/pydantic-ai/requirements.txt"
+python=$("$root/scripts/example-venv.sh")
 timeout 120 "$python" "$root/examples/pydantic-ai/stream_live.py" --url "$url" --thread live --delay 0 >"$work/live.out" 2>"$work/live.log"
-curl -fsS "$url/v1/threads/live/runs" | jq -e '.runs[0].status == "finished" and .runs[0].producerSeq > 100' >/dev/null && ok "a pydantic-ai agent streams live into a thread"
-timeout 60 "$python" "$root/examples/pydantic-ai/record.py" --help >/dev/null && ok "the recorder runs"
+curl -fsS "$url/v1/threads/live/runs" | jq -e '.runs[0].status == "finished" and .runs[0].producerSeq > 100' >/dev/null; ok "a pydantic-ai agent streams live into a thread"
+timeout 60 "$python" "$root/examples/pydantic-ai/record.py" --help >/dev/null; ok "the recorder runs"
+PACE=0 timeout 120 "$root/examples/pydantic-ai/run.sh" --once >"$work/run.out" 2>"$work/run.log"
+grep -q 'RUN_FINISHED' "$work/run.out"; ok "an agent under uvicorn is run by Threadline"
+timeout 60 python3 "$root/examples/push_a_run.py" "Hello from Python" --thread pushed --pace 0 | grep 'is finished' >/dev/null; ok "a run is pushed with Python's standard library"
 
-"$program" threads | grep -q 'My first thread' && ok "threads are listed"
-kill -INT $server && wait $server && ok "Ctrl-C ends the server with exit code 0"
+"$program" threads | grep 'My first thread' >/dev/null; ok "threads are listed"
+kill -INT $server; wait $server; ok "Ctrl-C ends the server with exit code 0"
 server=""
 echo "test result: ok. $passed passed; 0 failed"

@@ -90,6 +90,7 @@ impl App {
     /// Other time-outs than the usual ones.
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.state.heartbeat = patience.heartbeat;
+        self.state.agents = self.state.agents.clone().with_patience(patience.agents);
         self.state.body_silence = patience.body;
         Self { patience, ..self }
     }

@@ -18,8 +18,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::limits::{
-        BODY_IDLE_TIMEOUT, DRAIN_TIMEOUT, HEADER_TIMEOUT, HEARTBEAT_INTERVAL, MAX_CONNECTIONS, MAX_HEADERS,
-        WRITE_TIMEOUT,
+        AGENT_PATIENCE, BODY_IDLE_TIMEOUT, DRAIN_TIMEOUT, HEADER_TIMEOUT, HEARTBEAT_INTERVAL, MAX_CONNECTIONS,
+        MAX_HEADERS, WRITE_TIMEOUT,
     },
     lingering::Lingering,
     timed_io::TimedWrites,
@@ -42,6 +42,8 @@ pub struct Patience {
     pub body: Duration,
     /// Time between the heartbeats of sockets and event streams.
     pub heartbeat: Duration,
+    /// How long an agent's events may wait for the store.
+    pub agents: Duration,
 }
 
 impl Default for Patience {
@@ -52,6 +54,7 @@ impl Default for Patience {
             drain: DRAIN_TIMEOUT,
             body: BODY_IDLE_TIMEOUT,
             heartbeat: HEARTBEAT_INTERVAL,
+            agents: AGENT_PATIENCE,
         }
     }
 }

@@ -5,6 +5,7 @@ the example runs offline and always says the same. To use a language model inste
 `Agent` another model.
 """
 
+import asyncio
 import json
 import re
 import uuid
@@ -30,8 +31,12 @@ from pydantic_ai.ui.ag_ui import AGUIAdapter
 
 DEFAULT_PROMPT = "Plan a rainy Saturday in Ghent for two: one museum and a good lunch, please."
 
+# How long the scripted model takes for a token. Not at all, unless somebody wants to watch.
+seconds_per_token = 0.0
 
-# What the scripted model does, one list for each of its responses.
+
+# What the scripted model does, one list for each of its responses: to the first thing that it is asked, and to
+# everything after that.
 
 
 @dataclass
@@ -107,6 +112,20 @@ RESPONSES: list[list[Think | Say | Call]] = [
     ],
 ]
 
+FOLLOW_UPS: list[list[Think | Say | Call]] = [
+    [
+        Think('Now the request is: "{prompt}" The evening decides whether a walk home is an option.'),
+        Call("get_forecast", {"city": "Ghent", "day": "Saturday"}),
+    ],
+    [
+        Say(
+            'You asked: "{prompt}"\n\n'
+            "The evening is all but dry, so you can walk. If you would rather ride: tram 1 leaves from the park "
+            "every ten minutes and is at the station in six. The plan for the day stays as it is."
+        ),
+    ],
+]
+
 
 def split_into_tokens(text: str) -> list[str]:
     """Cut a text into pieces of a few characters, as a language model would stream it."""
@@ -116,25 +135,33 @@ def split_into_tokens(text: str) -> list[str]:
 async def scripted_model(
     messages: list[ModelMessage], _info: AgentInfo
 ) -> AsyncIterator[str | DeltaThinkingCalls | DeltaToolCalls]:
-    turn = sum(isinstance(message, ModelResponse) for message in messages)
-    for part, step in enumerate(RESPONSES[turn]):
+    prompts = [index for index, message in enumerate(messages) if user_prompt(message)]
+    said_since = messages[prompts[-1] :] if prompts else messages
+    turn = sum(isinstance(message, ModelResponse) for message in said_since)
+    responses = FOLLOW_UPS if len(prompts) > 1 else RESPONSES
+    prompt = user_prompt(messages[prompts[-1]]) if prompts else ""
+    # Who comes back to an answer that broke off gets the end of it.
+    for part, step in enumerate(responses[min(turn, len(responses) - 1)]):
         match step:
             case Think(text):
-                for token in split_into_tokens(text.replace("{prompt}", user_prompt(messages))):
+                for token in split_into_tokens(text.replace("{prompt}", prompt)):
                     yield {part: DeltaThinkingPart(content=token)}
+                    await asyncio.sleep(seconds_per_token)
                 yield {part: DeltaThinkingPart(signature=f"signature-of-thought-{turn}")}
             case Say(text):
-                for token in split_into_tokens(text):
+                for token in split_into_tokens(text.replace("{prompt}", prompt)):
                     yield token
+                    await asyncio.sleep(seconds_per_token)
             case Call(tool, args):
                 yield {part: DeltaToolCall(name=tool)}
                 for token in split_into_tokens(json.dumps(args, ensure_ascii=False)):
                     yield {part: DeltaToolCall(json_args=token)}
+                    await asyncio.sleep(seconds_per_token)
 
 
-def user_prompt(messages: list[ModelMessage]) -> str:
-    parts = (part for message in messages for part in message.parts)
-    return next((str(part.content) for part in parts if isinstance(part, UserPromptPart)), "")
+def user_prompt(message: ModelMessage) -> str:
+    """What a user says in a message; nothing if it is not a user's."""
+    return next((str(part.content) for part in message.parts if isinstance(part, UserPromptPart)), "")
 
 
 # The agent. `Trip` is its shared state: user interfaces see it through state events.

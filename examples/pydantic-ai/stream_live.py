@@ -2,7 +2,8 @@
 
 The whole run is one request: POST /v1/threads/{threadId}/runs?runId=… with an NDJSON body
 that grows while the agent works. Threadline starts the run, stores every event, keeps the
-lease and finishes the run.
+lease and finishes the run. If the connection breaks, another one goes on behind the last
+event that is stored.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -34,6 +36,10 @@ environment:
 """
 
 
+# A lost connection is made again for this many seconds: so long the server keeps a silent run.
+PATIENCE = 20
+
+
 class Failure(Exception):
     """The run could not be streamed. The message says why, and what to do."""
 
@@ -43,25 +49,41 @@ async def stream(url: str, thread: str, prompt: str, delay: float) -> None:
     thread_path = f"/v1/threads/{quote(thread, safe='')}"
     run_path = f"{thread_path}/runs/{run_id}"
 
-    async def paced(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
-        async for line in lines:
-            yield line.encode()
-            await asyncio.sleep(delay)
+    said: list[bytes] = []  # kept, to be sent again as it was
 
-    async with httpx.AsyncClient(base_url=url, headers=identity(), timeout=30) as client:
+    async with (
+        httpx.AsyncClient(base_url=url, headers=identity(), timeout=30) as client,
+        aclosing(run_as_ndjson(prompt, thread, run_id)) as agent,
+    ):
+
+        async def lines(first: int) -> AsyncIterator[bytes]:
+            for line in said[first - 1 :]:
+                yield line
+            async for line in agent:
+                said.append(line.encode())
+                yield said[-1]
+                await asyncio.sleep(delay)
+
         await create_thread(client, thread, thread_path)
         say(f"Streaming run {run_id} into thread {thread}. To stop it:\n  curl -X POST {url}{run_path}/stop")
-        async with aclosing(run_as_ndjson(prompt, thread, run_id)) as lines:
+        answer, first = None, 1
+        while answer is None:
             try:
                 response = await client.post(
                     f"{thread_path}/runs",
-                    params={"runId": run_id},
+                    params={"runId": run_id, "producerSeq": first},
                     headers={"Content-Type": "application/x-ndjson"},
-                    content=paced(lines),
+                    content=lines(first),
                 )
                 answer = accept(response)
             except httpx.TransportError as error:
-                answer = {"run": await find_out(client, thread_path, run_path, error)}
+                run = await find_out(client, thread_path, run_path, error)
+                if run and run["status"] != "running":
+                    answer = {"run": run}
+                else:
+                    first = run["producerSeq"] + 1 if run else 1
+                    say(f"The connection broke ({error!r}). Going on with event {first}.")
+                    await asyncio.sleep(0.5)
 
     print(json.dumps(answer, indent=2))
     run = answer["run"]
@@ -82,26 +104,28 @@ async def create_thread(client: httpx.AsyncClient, thread: str, thread_path: str
 
 async def find_out(
     client: httpx.AsyncClient, thread_path: str, run_path: str, error: httpx.TransportError
-) -> dict[str, Any]:
-    """Learn what became of a run whose request broke.
+) -> dict[str, Any] | None:
+    """Learn what became of a run whose request broke; None if it has not begun.
 
     A server that stops or refuses a run answers before the body has ended, and closes. httpx
-    is still writing then, and may lose that answer; so ask for it.
+    is still writing then, and may lose that answer; so ask for it. A server that was killed
+    needs a moment.
     """
-    response = await client.get(run_path)
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            response = await client.get(run_path)
+            break
+        except httpx.TransportError:
+            if time.monotonic() > until:
+                raise Failure(f"The connection broke during the run ({error!r}), and the server is gone.") from None
+            await asyncio.sleep(0.5)
     if response.status_code != 404:
-        run = accept(response)
-        if run["status"] != "running":
-            return run
-        raise Failure(
-            f"The connection broke during the run ({error!r}).\n"
-            f"{run['producerSeq']} events are stored. The server closes the run when its lease "
-            f"ends, at {run['leaseUntil']}; then run this again."
-        )
+        return accept(response)
     holder = accept(await client.get(thread_path))["activeRun"]
     if holder:
         raise Failure(describe_holder(holder))
-    raise Failure(f"The connection broke before the run began ({error!r}). Run this again.")
+    return None
 
 
 def accept(response: httpx.Response) -> dict[str, Any]:

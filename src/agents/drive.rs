@@ -13,7 +13,7 @@ use crate::{
         Fence, NewEvents, Principal, RunId, ThreadId,
         event::BatchBuilder,
         json,
-        limits::{AGENT_BUFFER_BYTES, AGENT_PATIENCE, AGENT_RETRY},
+        limits::{AGENT_BUFFER_BYTES, AGENT_RETRY},
     },
     service::{Receipt, Runs, ServiceError},
     subscription::TopicRef,
@@ -49,6 +49,8 @@ pub(super) struct Drive {
     pub next: u64,
     /// Time between signs of life.
     pub beat: Duration,
+    /// How long events may wait for the store.
+    pub patience: Duration,
     /// Cancelled when the node stops.
     pub leaving: CancellationToken,
 }
@@ -157,7 +159,7 @@ impl Drive {
                         // The effect is unknown; the same numbers with the same bytes may be sent again.
                         Err(ServiceError::Store(error)) => {
                             tracing::warn!(%error, thread = %self.thread, run = %self.run, "an agent's events wait");
-                            if refused.get_or_insert_with(Instant::now).elapsed() > AGENT_PATIENCE {
+                            if refused.get_or_insert_with(Instant::now).elapsed() >= self.patience {
                                 return End::Refused;
                             }
                             time::sleep(AGENT_RETRY).await;

@@ -27,7 +27,7 @@ use crate::{
     domain::{
         AgentId, EventError, Principal, RunId, ThreadId,
         agent::{Agent, AgentKind},
-        limits::{MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS},
+        limits::{AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS},
     },
     projection::conversation::Conversation,
     service::{NewRun, Projected, Service, ServiceError, StartedRun},
@@ -98,6 +98,8 @@ pub struct AgentRun {
 #[derive(Clone)]
 pub struct Agents {
     shared: Arc<Shared>,
+    /// How long an agent's events may wait for the store.
+    patience: Duration,
 }
 
 struct Shared {
@@ -121,7 +123,12 @@ impl Agents {
             tasks: TaskTracker::new(),
             leaving: CancellationToken::new(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), patience: AGENT_PATIENCE })
+    }
+
+    /// Another time than [`AGENT_PATIENCE`] that an agent's events may wait for the store.
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// All agents that this principal can use, by name.
@@ -301,6 +308,7 @@ impl Work {
                     fence,
                     next: run.producer_seq + 1,
                     beat: self.beat,
+                    patience: self.agents.patience,
                     leaving: self.agents.shared.leaving.clone(),
                 };
                 drive.run(stream, topic).await;

@@ -19,7 +19,7 @@ fn args(thread: &str, message: &str) -> RunArgs {
 #[tokio::test]
 async fn a_message_is_answered_on_stdout() {
     run(Options::memory(), async |server: &Server| {
-        let client = Client::new(ClientConfig::new(&format!("http://{}", server.addr))).expect("a client");
+        let client = Client::new(ClientConfig::new(format!("http://{}", server.addr))).expect("a client");
         let mut out = Vec::new();
         say(&client, &args("t", "Hello there"), &mut out, pending()).await.expect("answered");
         let out = String::from_utf8(out).expect("text");

@@ -150,3 +150,22 @@ both! {
         assert_eq!(dev.get("/v1/threads/t/runs/r").await.ok(200)["status"], "stopped");
     }
 }
+
+both! {
+    async fn a_run_whose_events_find_no_place_is_given_up(
+        server: |options| options.with_glass().with_patience(|patience| patience.agents = Duration::from_millis(100))
+    ) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
+        let mut call = agent.call().await;
+        // Two tries, half a second apart; then the end, which is taken.
+        server.glass().fail(&[Failing::Before, Failing::Before]);
+        call.say(&said("a", "one")).await;
+        let run = ended(&dev, "r").await;
+        assert_eq!((&run["status"], &run["errorCode"]), (&json!("error"), &json!("store-unavailable")));
+        call.hung_up().await;
+        assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "RUN_ERROR"]);
+    }
+}

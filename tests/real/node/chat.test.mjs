@@ -1,0 +1,215 @@
+// The AG-UI client against the agents that Threadline runs. AGENTS names them; all of them can do the first part.
+
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { agree, base, events, get, log, messagesOf, open, plain, post, put } from "./support.mjs";
+import { reload, texts, user, warnings } from "./support.mjs";
+
+const agents = process.env.AGENTS.split(",");
+const options = { timeout: 60_000 };
+
+describe("the AG-UI client", { concurrency: true }, () => {
+  for (const agent of agents) {
+    test(`${agent}: a new chat, and a follow-up of the same client`, options, async () => {
+      const client = open(agent);
+      client.addMessage(user("Good morning"));
+      const { newMessages } = await client.runAgent();
+      assert.ok(newMessages.length > 2, "reasoning, tools and an answer");
+      await agree(client);
+      assert.notDeepEqual(plain(client.state), {}, "both agents share a state");
+      const before = client.messages.length;
+      client.addMessage(user("And then?"));
+      await client.runAgent();
+      assert.ok(client.messages.length > before + 1);
+      await agree(client);
+      assert.deepEqual(texts(client.messages, "user"), ["Good morning", "And then?"]);
+      // The whole history was sent, and is in the log once.
+      const stored = (await log(client.threadId)).flatMap(({ event }) => event.input?.messages ?? []);
+      assert.deepEqual(stored, client.messages.filter((message) => message.role === "user"));
+    });
+
+    test(`${agent}: a client that knows only the thread's id asks on, and the agent knows what was said`, options, async () => {
+      const first = open(agent);
+      first.addMessage(user("Good morning"));
+      await first.runAgent();
+      const second = open(agent, first.threadId);
+      second.addMessage(user("What did I say?"));
+      await second.runAgent();
+      const { messages } = await messagesOf(first.threadId);
+      assert.deepEqual(messages.slice(0, first.messages.length), plain(first.messages));
+      assert.deepEqual(messages.slice(first.messages.length), plain(second.messages));
+      if (agent === "trips") {
+        // It answers a follow-up only if it was given the message before it, and the trip as it stands.
+        assert.match(texts(second.messages).at(-1), /You asked: "What did I say\?"/);
+      }
+      // And whoever opens the chat now has all of it.
+      await agree(await reload(agent, first.threadId));
+    });
+
+    test(`${agent}: left in the middle, the rest is fetched by the same request`, options, async () => {
+      const client = open(agent);
+      client.addMessage(user("Good morning"));
+      const [threadId, runId] = [client.threadId, randomUUID()];
+      let sent;
+      client.fetch = (url, init) => fetch(url, { ...init, body: (sent = init.body) });
+      let count = 0;
+      await client.runAgent({ runId }, { onEvent: () => void (++count === 20 && client.abortRun()) });
+      assert.ok(count >= 20);
+      const request = { method: "POST", headers: { "Content-Type": "application/json" }, body: sent };
+      const response = await fetch(client.url, { ...request, headers: { ...request.headers, "Last-Event-ID": "20" } });
+      assert.equal(response.status, 200);
+      assert.equal(response.headers.get("threadline-run-id"), runId);
+      const rest = events(await response.text());
+      const all = await log(threadId);
+      assert.deepEqual(rest, all.slice(20).map(({ seq, event }) => [seq, event]));
+      assert.equal(rest.at(-1)[1].type, "RUN_FINISHED");
+      assert.deepEqual(new Set(all.map((envelope) => envelope.runId)), new Set([runId]));
+      // The same client, the same run, from its beginning: the chat is whole again.
+      const again = open(agent, threadId, { initialMessages: [JSON.parse(sent).messages[0]] });
+      await again.runAgent({ runId });
+      await agree(again);
+      assert.equal((await log(threadId)).length, all.length);
+    });
+
+    test(`${agent}: a run that somebody ends is told, and the same client goes on`, options, async () => {
+      const client = open(agent);
+      client.addMessage(user("Good morning"));
+      const runId = randomUUID();
+      let count = 0;
+      let failed;
+      const end = () => post(`/v1/threads/${client.threadId}/runs/${runId}/fail`, { code: "enough" });
+      const watch = {
+        onEvent: () => void (++count === 30 && end()),
+        onRunErrorEvent: ({ event }) => void (failed = event),
+      };
+      await client.runAgent({ runId }, watch).catch(() => {});
+      assert.equal(failed?.code, "enough");
+      await agree(client);
+      // Its history has an answer that broke off. (With nothing new behind that, pydantic-ai would refuse it.)
+      const asked = client.messages.length;
+      client.addMessage(user("Go on"));
+      await client.runAgent();
+      assert.ok(client.messages.length > asked + 1);
+      await agree(client);
+    });
+
+    test(`${agent}: a second client in a thread that is busy is told so`, options, async () => {
+      const first = open(agent);
+      first.addMessage(user("Good morning"));
+      const runId = randomUUID();
+      let started;
+      const underWay = new Promise((resolve) => (started = resolve));
+      const run = first.runAgent({ runId }, { onRunStartedEvent: () => void started() });
+      await underWay;
+      const second = open(agent, first.threadId);
+      second.addMessage(user("me too"));
+      const error = await second.runAgent().then(() => assert.fail("it was let in"), (error) => error);
+      assert.equal(error.status, 409);
+      const problem = typeof error.payload === "string" ? JSON.parse(error.payload) : error.payload;
+      assert.match(problem.type, /\/problems\/run-active$/);
+      assert.equal(problem.run.runId, runId);
+      assert.ok(problem.title && problem.detail && problem.help);
+      // It may follow what goes on instead, and try again then.
+      await run;
+      await agree(first);
+      await second.runAgent();
+      const { messages } = await messagesOf(first.threadId);
+      assert.equal(texts(messages, "user").join(), "Good morning,me too");
+    });
+  }
+
+  const tool = {
+    name: "show_map",
+    description: "Shows a place on the map",
+    parameters: { type: "object", properties: { place: { type: "string" } }, required: ["place"] },
+  };
+
+  test("demo: a tool of the front end, answered after a reload", options, async () => {
+    const client = open("demo");
+    client.addMessage(user("show_map please"));
+    await client.runAgent({ tools: [tool] });
+    await agree(client);
+    const { pendingToolCallIds } = await messagesOf(client.threadId);
+    assert.equal(pendingToolCallIds.length, 1);
+    const reloaded = await reload("demo", client.threadId);
+    const call = reloaded.messages.flatMap((message) => message.toolCalls ?? []).find(({ id }) => id === pendingToolCallIds[0]);
+    assert.equal(call.function.name, "show_map");
+    assert.equal(typeof JSON.parse(call.function.arguments).place, "string");
+    reloaded.addMessage({ id: randomUUID(), role: "tool", toolCallId: call.id, content: "a map of Ghent" });
+    await reloaded.runAgent({ tools: [tool] });
+    await agree(reloaded);
+    assert.match(texts(reloaded.messages).at(-1), /a map of Ghent/);
+    assert.deepEqual((await messagesOf(client.threadId)).pendingToolCallIds, []);
+  });
+
+  test("demo: only the result of a tool is sent, and the server knows the call", options, async () => {
+    const client = open("demo");
+    client.addMessage(user("show_map please"));
+    await client.runAgent({ tools: [tool] });
+    const { pendingToolCallIds } = await messagesOf(client.threadId);
+    const fresh = open("demo", client.threadId);
+    fresh.addMessage({ id: randomUUID(), role: "tool", toolCallId: pendingToolCallIds[0], content: "a map of Bruges" });
+    await fresh.runAgent({ tools: [tool] });
+    assert.match(texts(fresh.messages).at(-1), /`show_map` has answered.*a map of Bruges/s);
+    await agree(await reload("demo", client.threadId));
+  });
+
+  for (const [approved, answer] of [[true, /published/], [false, /not/]]) {
+    test(`demo: an interrupt, answered with ${approved} after a reload`, options, async () => {
+      const client = open("demo");
+      client.addMessage(user("approve this"));
+      await client.runAgent();
+      assert.equal(client.pendingInterrupts.length, 1);
+      await agree(client);
+      const reloaded = await reload("demo", client.threadId);
+      assert.deepEqual(plain(reloaded.pendingInterrupts), plain(client.pendingInterrupts));
+      await assert.rejects(reloaded.runAgent(), /pending interrupt/);
+      const [{ id }] = reloaded.pendingInterrupts;
+      await reloaded.runAgent({ resume: [{ interruptId: id, status: "resolved", payload: { approved } }] });
+      assert.deepEqual(reloaded.pendingInterrupts, []);
+      assert.match(texts(reloaded.messages).at(-1), answer);
+      await agree(reloaded);
+    });
+  }
+
+  test("demo: a run that fails is told, and the chat goes on", options, async () => {
+    const client = open("demo");
+    client.addMessage(user("error"));
+    let failed;
+    await client.runAgent({}, { onRunErrorEvent: ({ event }) => void (failed = event) }).catch(() => {});
+    assert.equal(failed?.type, "RUN_ERROR");
+    await agree(client);
+    client.addMessage(user("hello again"));
+    await client.runAgent();
+    await agree(client);
+  });
+
+  test("an agent whose runs end when their client leaves", options, async () => {
+    const name = `leaving-${randomUUID()}`;
+    await put(`/v1/agents/${name}`, { kind: "demo", onDisconnect: "stop" });
+    const client = open(name);
+    client.addMessage(user("long"));
+    let count = 0;
+    await client.runAgent({}, { onEvent: () => void (++count === 20 && client.abortRun()) });
+    const run = async () => (await get(`/v1/threads/${client.threadId}/runs`)).runs[0];
+    for (let tries = 0; (await run()).status === "running" && tries < 200; tries++) await sleep(50);
+    assert.equal((await run()).status, "stopped");
+    const reloaded = await reload(name, client.threadId);
+    assert.ok(reloaded.messages.length > 1, "what was said until then is kept");
+    reloaded.addMessage(user("Good morning"));
+    await reloaded.runAgent();
+    await agree(reloaded);
+  });
+
+  test("an agent that is not there", options, async () => {
+    const client = open("nobody");
+    client.addMessage(user("hello"));
+    const error = await client.runAgent().then(() => assert.fail("it was let in"), (error) => error);
+    assert.equal(error.status, 404);
+    assert.match(JSON.parse(error.payload).type, /\/problems\/agent-not-found$/);
+    assert.equal((await fetch(`${base}/v1/threads/${client.threadId}`)).status, 404);
+    assert.deepEqual(warnings, []);
+  });
+});
