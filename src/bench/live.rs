@@ -32,13 +32,13 @@ const SENT: &[u8] = b"\"sentNs\":";
 
 /// Measures.
 pub async fn measure(plan: &Plan, saturation: Option<Saturation>, report: &mut Report) -> Result<(), BenchError> {
-    let saturation = match saturation {
-        Some(saturation) => saturation,
-        None => append::saturation(plan, report).await?,
+    let rate = match (plan.rate, saturation) {
+        (Some(rate), _) => rate,
+        (None, Some(saturation)) => saturation.events_per_s / 2.0,
+        (None, None) => append::saturation(plan, report).await?.events_per_s / 2.0,
     };
     let data = TempDir::new(&plan.dir)?;
     let server = Process::start("serve", Some(data.path()))?;
-    let rate = saturation.events_per_s / 2.0;
     let (mut p50, mut p99, mut rates, mut events) = (vec![], vec![], vec![], 0);
     for round in 0..plan.pairs {
         report.progress(&format!("live at half of the saturation, round {} of {}", round + 1, plan.pairs));

@@ -79,6 +79,9 @@ pub struct BenchArgs {
     /// Print one JSON object of numbers instead of the table
     #[arg(long)]
     pub json: bool,
+    /// Events a second at which `live` is measured, instead of half of the saturation: to compare two builds
+    #[arg(long, value_name = "EVENTS")]
+    pub rate: Option<f64>,
     /// Where the data of the measurement goes; choose a directory on the disk that is to be measured. Everything is
     /// removed at the end
     #[arg(long, value_name = "DIR")]
@@ -155,6 +158,8 @@ struct Plan {
     followers: usize,
     /// Subscribers that only wait.
     idle: usize,
+    /// Events a second that `live` is measured at; half of the saturation if not given.
+    rate: Option<f64>,
     /// Where data goes.
     dir: PathBuf,
 }
@@ -169,6 +174,7 @@ impl Plan {
             messages: 5_000,
             followers: 1_000,
             idle: 5_000,
+            rate: args.rate,
             dir,
         };
         let quick = |full: Self| Self { pairs: 3, span: Duration::from_millis(700), trips: 300, ..full };
