@@ -151,7 +151,8 @@ impl Drop for Requester {
     }
 }
 
-/// The events of one run, and nothing else: AG-UI clients take every `data:` for an event.
+/// The events of one run, and nothing else: AG-UI clients take every `data:` for an event, and a stream that ends
+/// cleanly for a run that succeeded. So a run that has not ended is cut off.
 struct Run {
     subscription: Subscription,
     requester: Requester,

@@ -215,8 +215,9 @@ async fn a_server_that_drains_stops_nothing_by_itself() {
     let found = server.store.thread(&project.expect("an id"), &id.expect("an id")).await.expect("a store");
     let key = found.expect("a thread").key;
     server.drain();
-    let text = soon(response.text()).await.expect("a whole answer");
-    assert!(!text.contains("RUN_FINISHED") && !text.contains("closing"), "AG-UI clients take all for events: {text}");
+    // AG-UI clients take a clean end for success, and all `data:` for events.
+    let answer = soon(response.text()).await;
+    assert!(answer.is_err(), "cut off, since the run goes on: {answer:?}");
     call.say(&said("b", "two")).await;
     call.finish(&[finished("r")]).await;
     eventually("the run ends", async || {
