@@ -36,7 +36,7 @@ use crate::{
 /// The thread of the run, which the server may have made up.
 pub const THREAD_HEADER: &str = "threadline-thread-id";
 /// The run, which the server may have made up.
-pub const RUN_HEADER: &str = "threadline-run-id";
+pub const RUN_HEADER: &str = crate::agents::agui::RUN_HEADER;
 
 /// A stop on behalf of a client that has left is tried this often.
 const STOP_TRIES: usize = 20;
@@ -69,8 +69,9 @@ pub async fn run(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let seen = last_event_id(request.headers())?;
-    if Content::of(request.headers())? != Content::Json {
+    let headers = request.headers().clone();
+    let seen = last_event_id(&headers)?;
+    if Content::of(&headers)? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
     let bytes = body::read(request.into_body(), MAX_BATCH_BYTES, state.body_silence).await?;
@@ -81,6 +82,9 @@ pub async fn run(
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
     let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
+    if headers.contains_key(RUN_HEADER) && !started.created {
+        return Err(Problem::invalid("this run is what asks: its agent's address leads back to the run itself"));
+    }
     // Nothing of a run that has just begun was seen before.
     let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.max(started.cursor));
     let events = &state.service.events;
