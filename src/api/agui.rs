@@ -4,6 +4,8 @@
 //! that lost its connection sends the same request (the same `runId`) again, with `Last-Event-ID` if it wants only what
 //! it has not seen. Protocol: <https://docs.ag-ui.com/sdk/js/client/http-agent>.
 
+use std::time::Duration;
+
 use axum::{
     body::Bytes,
     extract::{Request, State},
@@ -26,7 +28,7 @@ use crate::{
     domain::{
         Principal, RunId, ThreadId,
         agent::{Agent, OnDisconnect},
-        limits::{AGENT_RETRY, MAX_BATCH_BYTES},
+        limits::{AGENT_RETRY, MAX_BATCH_BYTES, RUN_END_TIMEOUT},
     },
     service::{Service, ServiceError, StartedRun},
     store::StoreError,
@@ -191,6 +193,11 @@ impl Followed for Run {
     fn failed(&mut self, _: StoreError) -> Option<Bytes> {
         self.requester.done();
         None
+    }
+
+    /// The server ends the runs of its agents when it shuts down, and clients are to be told how theirs ended.
+    fn grace(&self) -> Duration {
+        RUN_END_TIMEOUT
     }
 
     fn goodbye(&mut self) -> Option<Bytes> {

@@ -29,6 +29,11 @@ pub trait Followed: Send + 'static {
         Some(failure(error))
     }
 
+    /// How long a server that shuts down goes on with it, in case its end is near.
+    fn grace(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// The last words of a server that shuts down; the same without.
     fn goodbye(&mut self) -> Option<Bytes> {
         Some(farewell())
@@ -86,6 +91,7 @@ fn body<F: Followed>(
         if state.ended {
             return None;
         }
+        let grace = state.followed.grace();
         let piece = tokio::select! {
             piece = state.followed.next() => match piece {
                 Ok(Some(piece)) => Ok(piece),
@@ -99,7 +105,7 @@ fn body<F: Followed>(
                 state.beat = Instant::now() + state.every;
                 Ok(format!(": tail {}\n\n", state.followed.tail()).into())
             }
-            () = state.draining.cancelled() => {
+            () = async { state.draining.cancelled().await; time::sleep(grace).await } => {
                 state.ended = true;
                 state.followed.goodbye().ok_or_else(cut)
             }

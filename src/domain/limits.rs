@@ -149,6 +149,8 @@ pub const MAX_HEADERS: usize = 64;
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for requests under way to end when the server shuts down.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the end of a run to reach who follows it through the door of AG-UI; at most [`DRAIN_TIMEOUT`].
+pub const RUN_END_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a draining server tells its readers to wait before they reconnect.
 pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
