@@ -64,6 +64,7 @@ pub fn register(doors: Doors) -> Doors {
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 416, description = "Last-Event-ID is beyond the end", body = ProblemDocument),
+    (status = 422, description = "The messages or the state cannot be stored, or the conversation is too large", body = ProblemDocument),
     (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
 pub async fn run(
     State(state): State<ApiState>,
