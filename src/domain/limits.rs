@@ -208,3 +208,8 @@ pub const AGENT_REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Size of a conversation's state, in bytes of JSON (about), that no STATE_DELTA lets it pass; the same for one
 /// activity's content, and for all that `copy` operations of ACTIVITY_DELTAs put into a conversation.
 pub const MAX_STATE_BYTES: usize = 16 * 1_024 * 1_024;
+/// Work that the patches of a conversation may cost beyond their own length: array elements moved aside, bytes of what
+/// is copied or moved deeper. This much at the beginning …
+pub const PATCH_WORK: i64 = 16 * 1_024 * 1_024;
+/// … and this much for each byte of its events of state and activities; so a front insertion into a list of some thousands is always possible.
+pub const PATCH_WORK_PER_BYTE: i64 = 32;

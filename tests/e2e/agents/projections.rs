@@ -236,7 +236,7 @@ async fn a_conversation_that_takes_long_to_fold_keeps_nobody_waiting() {
     let order = std::cell::RefCell::new(Vec::new());
     let fold = async {
         let state = dev.get("/v1/threads/t/state").await.ok(200);
-        assert_eq!(state["state"].as_array().map(Vec::len), Some(201_000));
+        assert_eq!(number(&state, "skippedDeltas"), 1, "more work than its purse allows");
         order.borrow_mut().push("fold");
     };
     let others = async {
