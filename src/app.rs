@@ -126,9 +126,10 @@ impl App {
             }
             tracing::info!("shutting down: no new requests, readers are told to go");
             service.drain();
+            // Runs of agents could go on for long: they are ended, and say so in the log and to who follows them.
+            agents.leave();
         };
         tokio::join!(serving, ending);
-        // What is still running could go on for long: it is ended, and says so in its log.
         agents.stop().await;
         service.stop().await;
         if let Some(store) = store {

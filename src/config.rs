@@ -28,15 +28,20 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the configuration {path}: {1}", path = .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// The file is not what is expected; the parser says where.
-    #[error("the configuration {path} is not what is expected:\n{1}", path = .0.display())]
-    Parse(PathBuf, Box<toml::de::Error>),
+    /// The file is not what is expected in this line, which is not shown: it may hold a key.
+    #[error("the configuration {path}, line {1}, is not what is expected: {2}", path = .0.display())]
+    Parse(PathBuf, usize, String),
     /// An agent's name cannot be one.
     #[error("{0:?} cannot be the name of an agent: {1}")]
     Name(String, #[source] IdError),
     /// An agent is not complete or contradicts itself.
     #[error("the agent {0}: {1}")]
     Agent(AgentId, String),
+}
+
+fn line(text: &str, error: &toml::de::Error) -> usize {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    1 + before.matches('\n').count()
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -51,8 +56,8 @@ pub fn agents(file: Option<&PathBuf>, named: &[(String, String)]) -> Result<Vec<
     let mut found = BTreeMap::new();
     if let Some(path) = file {
         let text = fs::read_to_string(path).map_err(|error| ConfigError::Read(path.clone(), error))?;
-        let parsed: ConfigFile =
-            toml::from_str(&text).map_err(|error| ConfigError::Parse(path.clone(), Box::new(error)))?;
+        let parsed: ConfigFile = toml::from_str(&text)
+            .map_err(|error| ConfigError::Parse(path.clone(), line(&text, &error), error.message().to_owned()))?;
         found = parsed.agents;
     }
     found.extend(named.iter().map(|(name, url)| (name.clone(), Definition::ag_ui(url))));
@@ -103,6 +108,9 @@ mod tests {
             let error = written(text).expect_err(text);
             assert!(error.contains(what), "{text}: {error}");
         }
+        let error =
+            written("[agents.a]\nurl = \"http://x\"\nheaders = { A = \"s3cret\", B = 5 }\n").expect_err("not a text");
+        assert!(error.contains("line 3") && !error.contains("s3cret"), "{error}");
         let missing = PathBuf::from("/nowhere/threadline.toml");
         assert!(agents(Some(&missing), &[]).is_err_and(|error| error.to_string().contains("/nowhere")));
     }

@@ -13,6 +13,10 @@ use super::{
 };
 use crate::domain::agent::Secret;
 
+/// Sent with a run, once, so that a Threadline that the agent's address leads back to knows its own run: following it
+/// would feed the run with itself, for ever.
+pub const RUN_HEADER: &str = "threadline-run-id";
+
 /// Runs an agent: `POST` of the input, answered by an event stream.
 ///
 /// Nothing is sent before the stream is polled, and nothing is read ahead of the polling but what a connection holds.
@@ -26,6 +30,10 @@ pub fn run(http: &Client, url: &str, headers: &[(String, Secret)], input: &RunIn
             tracing::warn!("an agent's header fields cannot be sent: check their names and values");
             return http::unreachable();
         }
+    };
+    let request = match HeaderValue::from_bytes(input.run_id.as_str().as_bytes()) {
+        Ok(run) => request.header(RUN_HEADER, run),
+        Err(_) => request,
     };
     Call { request, secrets, idle }.events()
 }

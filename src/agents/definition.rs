@@ -107,7 +107,8 @@ impl Definition {
                     (Some(_), Some(_)) => return Err("give apiKey or apiKeyEnv, not both".into()),
                     (Some(key), None) => Some(key),
                     (None, Some(name)) => {
-                        Some(environment(&name).ok_or_else(|| format!("the environment has no variable {name}"))?)
+                        let key = environment(&name).filter(|key| !key.is_empty());
+                        Some(key.ok_or_else(|| format!("the environment has no variable {name}, or it is empty"))?)
                     }
                     (None, None) => None,
                 };

@@ -244,9 +244,14 @@ impl Agents {
         Ok(started)
     }
 
-    /// Ends what is under way: runs of agents cannot be handed to another node.
-    pub async fn stop(&self) {
+    /// Begins to end what is under way: runs of agents cannot be handed to another node.
+    pub fn leave(&self) {
         self.shared.leaving.cancel();
+    }
+
+    /// Ends what is under way.
+    pub async fn stop(&self) {
+        self.leave();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
     }

@@ -4,6 +4,8 @@
 //! that lost its connection sends the same request (the same `runId`) again, with `Last-Event-ID` if it wants only what
 //! it has not seen. Protocol: <https://docs.ag-ui.com/sdk/js/client/http-agent>.
 
+use std::time::Duration;
+
 use axum::{
     body::Bytes,
     extract::{Request, State},
@@ -26,7 +28,7 @@ use crate::{
     domain::{
         Principal, RunId, ThreadId,
         agent::{Agent, OnDisconnect},
-        limits::{AGENT_RETRY, MAX_BATCH_BYTES},
+        limits::{AGENT_RETRY, MAX_BATCH_BYTES, RUN_END_TIMEOUT},
     },
     service::{Service, ServiceError, StartedRun},
     store::StoreError,
@@ -36,7 +38,7 @@ use crate::{
 /// The thread of the run, which the server may have made up.
 pub const THREAD_HEADER: &str = "threadline-thread-id";
 /// The run, which the server may have made up.
-pub const RUN_HEADER: &str = "threadline-run-id";
+pub const RUN_HEADER: &str = crate::agents::agui::RUN_HEADER;
 
 /// A stop on behalf of a client that has left is tried this often.
 const STOP_TRIES: usize = 20;
@@ -62,6 +64,7 @@ pub fn register(doors: Doors) -> Doors {
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 416, description = "Last-Event-ID is beyond the end", body = ProblemDocument),
+    (status = 422, description = "The messages or the state cannot be stored, or the conversation is too large", body = ProblemDocument),
     (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
 pub async fn run(
     State(state): State<ApiState>,
@@ -69,8 +72,9 @@ pub async fn run(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let seen = last_event_id(request.headers())?;
-    if Content::of(request.headers())? != Content::Json {
+    let headers = request.headers().clone();
+    let seen = last_event_id(&headers)?;
+    if Content::of(&headers)? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
     let bytes = body::read(request.into_body(), MAX_BATCH_BYTES, state.body_silence).await?;
@@ -81,6 +85,9 @@ pub async fn run(
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
     let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
+    if headers.contains_key(RUN_HEADER) && !started.created {
+        return Err(Problem::invalid("this run is what asks: its agent's address leads back to the run itself"));
+    }
     // Nothing of a run that has just begun was seen before.
     let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.max(started.cursor));
     let events = &state.service.events;
@@ -151,7 +158,8 @@ impl Drop for Requester {
     }
 }
 
-/// The events of one run, and nothing else: AG-UI clients take every `data:` for an event.
+/// The events of one run, and nothing else: AG-UI clients take every `data:` for an event, and a stream that ends
+/// cleanly for a run that succeeded. So a run that has not ended is cut off.
 struct Run {
     subscription: Subscription,
     requester: Requester,
@@ -186,6 +194,11 @@ impl Followed for Run {
     fn failed(&mut self, _: StoreError) -> Option<Bytes> {
         self.requester.done();
         None
+    }
+
+    /// The server ends the runs of its agents when it shuts down, and clients are to be told how theirs ended.
+    fn grace(&self) -> Duration {
+        RUN_END_TIMEOUT
     }
 
     fn goodbye(&mut self) -> Option<Bytes> {

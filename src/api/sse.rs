@@ -1,6 +1,6 @@
 //! Server-sent events (WHATWG HTML, section 9.2): what is followed, as a response that does not end.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
@@ -23,12 +23,18 @@ pub trait Followed: Send + 'static {
     /// What a heartbeat says: where the end is now.
     fn tail(&self) -> u64;
 
-    /// The last words when the store cannot be read. Readers come again from their cursor.
+    /// The last words when the store cannot be read. Readers come again from their cursor. Without last words the
+    /// connection is cut: a client that knows no others would take a clean end for the end of what it follows.
     fn failed(&mut self, error: StoreError) -> Option<Bytes> {
         Some(failure(error))
     }
 
-    /// The last words of a server that shuts down.
+    /// How long a server that shuts down goes on with it, in case its end is near.
+    fn grace(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// The last words of a server that shuts down; the same without.
     fn goodbye(&mut self) -> Option<Bytes> {
         Some(farewell())
     }
@@ -75,7 +81,7 @@ fn body<F: Followed>(
     followed: F,
     hello: Option<String>,
     api: &ApiState,
-) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> + use<F> {
+) -> impl Stream<Item = Result<Bytes, io::Error>> + use<F> {
     let (every, draining) = (api.heartbeat, api.draining.clone());
     let state = State { followed, first: hello, beat: Instant::now() + every, every, draining, ended: false };
     stream::unfold(state, async |mut state| {
@@ -85,24 +91,29 @@ fn body<F: Followed>(
         if state.ended {
             return None;
         }
+        let grace = state.followed.grace();
         let piece = tokio::select! {
             piece = state.followed.next() => match piece {
-                Ok(Some(piece)) => piece,
+                Ok(Some(piece)) => Ok(piece),
                 Ok(None) => return None,
                 Err(error) => {
                     state.ended = true;
-                    state.followed.failed(error)?
+                    state.followed.failed(error).ok_or_else(cut)
                 }
             },
             () = time::sleep_until(state.beat) => {
                 state.beat = Instant::now() + state.every;
-                format!(": tail {}\n\n", state.followed.tail()).into()
+                Ok(format!(": tail {}\n\n", state.followed.tail()).into())
             }
-            () = state.draining.cancelled() => {
+            () = async { state.draining.cancelled().await; time::sleep(grace).await } => {
                 state.ended = true;
-                state.followed.goodbye()?
+                state.followed.goodbye().ok_or_else(cut)
             }
         };
-        Some((Ok(piece), state))
+        Some((piece, state))
     })
+}
+
+fn cut() -> io::Error {
+    io::ErrorKind::ConnectionAborted.into()
 }

@@ -149,6 +149,8 @@ pub const MAX_HEADERS: usize = 64;
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for requests under way to end when the server shuts down.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the end of a run to reach who follows it through the door of AG-UI; at most [`DRAIN_TIMEOUT`].
+pub const RUN_END_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a draining server tells its readers to wait before they reconnect.
 pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
@@ -206,3 +208,8 @@ pub const AGENT_REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Size of a conversation's state, in bytes of JSON (about), that no STATE_DELTA lets it pass; the same for one
 /// activity's content, and for all that `copy` operations of ACTIVITY_DELTAs put into a conversation.
 pub const MAX_STATE_BYTES: usize = 16 * 1_024 * 1_024;
+/// Work that the patches of a conversation may cost beyond their own length: array elements moved aside, bytes of what
+/// is copied or moved deeper. This much at the beginning …
+pub const PATCH_WORK: i64 = 16 * 1_024 * 1_024;
+/// … and this much for each byte of its events of state and activities; so a front insertion into a list of some thousands is always possible.
+pub const PATCH_WORK_PER_BYTE: i64 = 32;

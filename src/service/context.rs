@@ -36,7 +36,7 @@ pub struct Shared {
     pub(super) sealer: Sealer,
     pub(super) snapshots: Snapshots,
     /// Places for conversations that are being folded.
-    pub(super) folds: Semaphore,
+    pub(super) folds: Arc<Semaphore>,
     /// Group commits made by this node.
     pub(super) commits: AtomicU64,
     pub(super) draining: CancellationToken,

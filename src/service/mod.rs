@@ -24,7 +24,7 @@ mod stream_run;
 mod submit;
 mod threads;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -82,7 +82,7 @@ impl Service {
             feed_writer: feed_writer::FeedWriter::default(),
             sealer,
             snapshots,
-            folds: Semaphore::new(MAX_FOLDS),
+            folds: Arc::new(Semaphore::new(MAX_FOLDS)),
             commits: AtomicU64::new(0),
             draining: CancellationToken::new(),
             stopping: CancellationToken::new(),

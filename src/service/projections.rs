@@ -1,5 +1,9 @@
 //! What a thread's events amount to: messages and state, at any seq.
 
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::{ServiceError, context::Context};
 use crate::{
     domain::{
@@ -51,9 +55,9 @@ impl Projections {
                 return Err(ServiceError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
             }
             // Each one may be large.
-            let _place = self.context.folds.acquire().await;
+            let place = self.context.folds.clone().acquire_owned().await.ok().map(Arc::new);
             let (mut conversation, since) = snapshot(&self.context, thread.key, seq).await?;
-            match fold(&self.context, thread.key, &mut conversation, since, seq).await? {
+            match fold(&self.context, thread.key, &mut conversation, since, seq, &place).await? {
                 Folded::Done => return Ok(Projected { epoch: head.epoch, seq, conversation }),
                 Folded::TooLarge => return Err(ServiceError::ConversationTooLarge),
                 Folded::Gone => {}
@@ -94,13 +98,15 @@ pub(super) enum Folded {
     TooLarge,
 }
 
-/// Takes in the events after `since`, up to `to`.
+/// Takes in the events after `since`, up to `to`. A page of patches may be much work, so pages are folded aside; who
+/// leaves meanwhile cannot take that back, so the work holds on to its `place`.
 pub(super) async fn fold(
     context: &Context,
     key: ThreadKey,
     conversation: &mut Conversation,
     mut since: Seq,
     to: Seq,
+    place: &Option<Arc<OwnedSemaphorePermit>>,
 ) -> Result<Folded, StoreError> {
     let mut unweighed = 0;
     while since < to {
@@ -109,19 +115,23 @@ pub(super) async fn fold(
         };
         let slice = page.slice.between(since, to + 1);
         let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
-        for (_, event, _) in slice.events() {
-            conversation.observe(event);
-        }
         since = last;
         unweighed += slice.bytes();
+        let (mut folded, place) = (std::mem::take(conversation), place.clone());
+        *conversation = aside(move || {
+            let _place = place;
+            for (_, event, _) in slice.events() {
+                folded.observe(event);
+            }
+            folded
+        })
+        .await?;
         if unweighed > WEIGH_BYTES {
             unweighed = 0;
             if conversation.weight() > MAX_CONVERSATION_BYTES {
                 return Ok(Folded::TooLarge);
             }
         }
-        // A page is some milliseconds of work; others go in between.
-        tokio::task::yield_now().await;
     }
     Ok(Folded::Done)
 }

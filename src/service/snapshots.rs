@@ -67,7 +67,7 @@ async fn make(context: &Context, key: ThreadKey) -> Result<(), StoreError> {
     }
     let seq = lacking.since + lacking.events;
     let (mut conversation, since) = projections::snapshot(context, key, seq).await?;
-    if projections::fold(context, key, &mut conversation, since, seq).await? != Folded::Done {
+    if projections::fold(context, key, &mut conversation, since, seq, &None).await? != Folded::Done {
         return Ok(());
     }
     let body = aside(move || conversation.encode()).await?.into();

@@ -66,7 +66,8 @@ impl Conversation {
         let patch = event.patch.and_then(text::value);
         let done = match (&mut message.content, patch) {
             (Content::Json(content, size), Some(patch)) => {
-                let applied = patch::apply(content, *size, patch, MAX_STATE_BYTES.saturating_sub(self.copied));
+                let copy = MAX_STATE_BYTES.saturating_sub(self.copied);
+                let applied = patch::apply(content, *size, patch, copy, &mut self.purse);
                 applied.inspect(|applied| *size = applied.size)
             }
             _ => Err(patch::Refused),

@@ -86,8 +86,9 @@ impl Conversation {
             }
             "STATE_DELTA" => {
                 let done = event.delta.and_then(text::value).ok_or(patch::Refused);
-                let done =
-                    done.and_then(|delta| patch::apply(&mut self.state, self.state_size, delta, MAX_STATE_BYTES));
+                let done = done.and_then(|delta| {
+                    patch::apply(&mut self.state, self.state_size, delta, MAX_STATE_BYTES, &mut self.purse)
+                });
                 match done {
                     Ok(applied) => self.state_size = applied.size,
                     Err(patch::Refused) => self.skipped += 1,

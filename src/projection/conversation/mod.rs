@@ -9,7 +9,8 @@
 //! - Properties that the schemas do not describe are kept in messages that arrive whole; the client strips them.
 //!   Content parts of older protocols stay as they came, too.
 //! - THINKING_* events become reasoning, as in the client; it makes up random ids, here they are counted.
-//! - RFC 6902 is bounded in size and depth, see [`crate::domain::limits::MAX_STATE_BYTES`].
+//! - RFC 6902 is bounded in size and depth, see [`crate::domain::limits::MAX_STATE_BYTES`], and in work, see
+//!   [`crate::domain::limits::PATCH_WORK`].
 //! - Texts may be cut inside a surrogate pair, see `text.rs`. In ids, names, state and metadata, and in everything
 //!   else that is not content or arguments, a lone half becomes U+FFFD.
 
@@ -31,6 +32,7 @@ use serde_json::{Map, Value};
 
 pub use self::message::Message;
 use self::{chunks::Lanes, event::Event, list::List};
+use crate::domain::limits::{PATCH_WORK, PATCH_WORK_PER_BYTE};
 
 /// What the events of a thread have said so far.
 ///
@@ -44,6 +46,8 @@ pub struct Conversation {
     state_size: usize,
     /// Bytes that ACTIVITY_DELTAs have copied.
     copied: usize,
+    /// Work that patches may cost, see `patch::apply`: each event of these kinds brings some, so that a fold is linear in the log.
+    purse: i64,
     skipped: u64,
     interrupts: Vec<Value>,
     lanes: Lanes,
@@ -60,6 +64,7 @@ impl Default for Conversation {
             state_size: patch::size(&state),
             state,
             copied: 0,
+            purse: PATCH_WORK,
             skipped: 0,
             interrupts: Vec::new(),
             lanes: Lanes::default(),
@@ -71,13 +76,17 @@ impl Default for Conversation {
 
 impl Conversation {
     /// Version of the fold; a stored snapshot of another version is not used.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// Takes in the next event, as JSON text. Never panics; unknown types and malformed events are passed over.
     pub fn observe(&mut self, event: &[u8]) {
-        if let Some(event) = std::str::from_utf8(event).ok().and_then(Event::read) {
+        if let Some(read) = std::str::from_utf8(event).ok().and_then(Event::read) {
             // A malformed event changes nothing but what it closed.
-            let _ = self.apply(&event);
+            let brings = read.kind.is_some_and(|kind| kind.starts_with("\"STATE_") || kind.starts_with("\"ACTIVITY_"));
+            if self.apply(&read).is_ok() && brings {
+                let bytes = i64::try_from(event.len()).unwrap_or(i64::MAX);
+                self.purse = self.purse.saturating_add(bytes.saturating_mul(PATCH_WORK_PER_BYTE));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Written here instead of taken from a crate, because patches come from strangers: `json-patch` 5.0.0 panics when it
 //! has to undo a move to the root, loses what a failed `move` had taken out, and takes 1 and 1.0 for different. Work
-//! is linear in the patch (and in what `copy` copies), and size and depth of the document are bounded.
+//! is bounded, see [`apply`], and so are size and depth of the document.
 
 use serde_json::{Map, Value};
 
@@ -64,13 +64,26 @@ pub(super) struct Applied {
 /// Applies all operations to a document of this [`size`], or none. Operations of a kind that RFC 6902 does not know
 /// are left out, as the client does. At most `copy` bytes are copied, and no patch makes the document grow beyond
 /// [`MAX_STATE_BYTES`].
-pub(super) fn apply(document: &mut Value, size: usize, patch: Value, copy: usize) -> Result<Applied, Refused> {
+///
+/// What may be much more work than a patch is long (making room in a large array, copying, moving deeper) is paid from
+/// the purse, whether the patch applies or not; with nothing in it such an operation is refused. It may be overdrawn by
+/// one operation, and so by one document.
+pub(super) fn apply(
+    document: &mut Value,
+    size: usize,
+    patch: Value,
+    copy: usize,
+    purse: &mut i64,
+) -> Result<Applied, Refused> {
     let Value::Array(operations) = patch else { return Err(Refused) };
-    let mut patcher = Patcher { document, before: size, added: 0, removed: 0, copied: 0, undo: Vec::new(), hand: None };
+    let (undo, hand) = (Vec::new(), None);
+    let mut patcher =
+        Patcher { document, purse, before: size, added: 0, removed: 0, copied: 0, undo, hand, undoing: false };
     let done = operations.into_iter().try_for_each(|operation| patcher.operation(operation, copy));
     match done.and_then(|()| patcher.size_now()) {
         Ok(size) => Ok(Applied { size, copied: patcher.copied }),
         Err(refused) => {
+            patcher.undoing = true;
             while let Some(undo) = patcher.undo.pop() {
                 patcher.revert(undo);
             }
@@ -81,6 +94,7 @@ pub(super) fn apply(document: &mut Value, size: usize, patch: Value, copy: usize
 
 struct Patcher<'a> {
     document: &'a mut Value,
+    purse: &'a mut i64,
     before: usize,
     /// Sizes of values and names that were put in, and of names that were taken out. Values that were taken out are
     /// measured at the end, when they are known to be gone: so each is measured once.
@@ -90,6 +104,7 @@ struct Patcher<'a> {
     undo: Vec<Undo>,
     /// A moved value on its way, also on its way back.
     hand: Option<Value>,
+    undoing: bool,
 }
 
 impl Patcher<'_> {
@@ -136,7 +151,12 @@ impl Patcher<'_> {
                 let value = self.take(&from)?;
                 let deeper = path.len() > from.len();
                 self.undo.push(Undo::Restore(from));
-                if deeper && within_depth(path.len(), &value).is_err() {
+                let mut allowed = Ok(());
+                if deeper {
+                    allowed = solvent(self.purse).and_then(|()| within_depth(path.len(), &value));
+                    pay(self.purse, size(&value));
+                }
+                if allowed.is_err() {
                     self.hand = Some(value);
                     return Err(Refused);
                 }
@@ -144,8 +164,10 @@ impl Patcher<'_> {
             }
             "copy" => {
                 let from = pointer(&operation, "from")?;
+                solvent(self.purse)?;
                 let source = find(self.document, &from).ok_or(Refused)?;
                 let bytes = size(source);
+                pay(self.purse, bytes);
                 self.copied += bytes;
                 if self.copied > copy || self.before + self.added + bytes > 2 * MAX_STATE_BYTES {
                     return Err(Refused);
@@ -193,10 +215,12 @@ impl Patcher<'_> {
                     "" => Some(0),
                     digits => number(digits).map(|at| if lax { at.min(values.len()) } else { at }),
                 };
-                let Some(at) = at.filter(|at| *at <= values.len()) else {
+                let at = at.filter(|at| *at == values.len() || *at < values.len() && *self.purse > 0);
+                let Some(at) = at else {
                     self.hand = Some(value);
                     return Err(Refused);
                 };
+                pay(self.purse, values.len() - at);
                 values.insert(at, value);
                 self.undo.push(Undo::Cut(path, at));
             }
@@ -219,6 +243,12 @@ impl Patcher<'_> {
             }
             Value::Array(values) => {
                 let at = index(last).filter(|at| *at < values.len()).ok_or(Refused)?;
+                let shifted = values.len() - at - 1;
+                // Undoing has been paid for by doing.
+                if shifted > 0 && !self.undoing {
+                    solvent(self.purse)?;
+                    pay(self.purse, shifted);
+                }
                 Ok(values.remove(at))
             }
             _ => Err(Refused),
@@ -254,6 +284,15 @@ impl Patcher<'_> {
             _ => {}
         }
     }
+}
+
+/// Whether there is something in the purse.
+fn solvent(purse: &i64) -> Result<(), Refused> {
+    if *purse > 0 { Ok(()) } else { Err(Refused) }
+}
+
+fn pay(purse: &mut i64, work: usize) {
+    *purse = purse.saturating_sub(i64::try_from(work).unwrap_or(i64::MAX));
 }
 
 /// A document may be as deep as fits into an event and into what is stored.
@@ -368,7 +407,7 @@ mod tests {
             for _ in 0..4 {
                 let patch: Value = (0..chance.below(5)).map(|_| chance.operation()).collect();
                 let before = document.clone();
-                match apply(&mut document, known, patch.clone(), usize::MAX) {
+                match apply(&mut document, known, patch.clone(), usize::MAX, &mut i64::MAX.clone()) {
                     Ok(done) => {
                         applied += 1;
                         known = done.size;
@@ -390,17 +429,17 @@ mod tests {
         let mut known = size(&document);
         let double = json!([{"op": "copy", "from": "", "path": "/b"}, {"op": "move", "from": "/b", "path": "/a/x"}]);
         let list = json!([{"op": "add", "path": "", "value": {"l": ["xxxxxxxxxxxxxxxx"]}}]);
-        known = apply(&mut document, known, list, 0).expect("applies").size;
+        known = apply(&mut document, known, list, 0, &mut i64::MAX.clone()).expect("applies").size;
         let twice = json!([{"op": "copy", "from": "/l", "path": "/m"}, {"op": "move", "from": "/m", "path": "/l/-"}]);
         let mut done = 0;
-        while let Ok(applied) = apply(&mut document, known, twice.clone(), MAX_STATE_BYTES) {
+        while let Ok(applied) = apply(&mut document, known, twice.clone(), MAX_STATE_BYTES, &mut i64::MAX.clone()) {
             (known, done) = (applied.size, done + 1);
             assert!(done < 128, "neither depth nor size ended it");
         }
         assert!(known <= MAX_STATE_BYTES && done > 10);
         let many: Value = std::iter::repeat_n(json!({"op": "copy", "from": "/l", "path": "/m"}), 10).collect();
-        assert_eq!(apply(&mut document, known, many, known), Err(Refused));
-        assert_eq!(apply(&mut document, known, double, usize::MAX), Err(Refused));
+        assert_eq!(apply(&mut document, known, many, known, &mut i64::MAX.clone()), Err(Refused));
+        assert_eq!(apply(&mut document, known, double, usize::MAX, &mut i64::MAX.clone()), Err(Refused));
     }
 
     #[test]
@@ -409,12 +448,38 @@ mod tests {
         let mut known = size(&document);
         for _ in 0..1_000 {
             let deeper = json!([{"op": "copy", "from": "", "path": "/a"}, {"op": "test", "path": "/b", "value": 1}]);
-            assert_eq!(apply(&mut document, known, deeper, usize::MAX), Err(Refused));
+            assert_eq!(apply(&mut document, known, deeper, usize::MAX, &mut i64::MAX.clone()), Err(Refused));
             let deeper = json!([{"op": "copy", "from": "", "path": "/a"}]);
-            known = apply(&mut document, known, deeper, usize::MAX).map_or(known, |applied| applied.size);
+            known = apply(&mut document, known, deeper, usize::MAX, &mut i64::MAX.clone())
+                .map_or(known, |applied| applied.size);
         }
         assert_eq!(depth(&document), MAX_JSON_DEPTH - 1);
         let long = json!([{"op": "add", "path": "/a".repeat(1_000_000), "value": 1}]);
-        assert_eq!(apply(&mut document, known, long, usize::MAX), Err(Refused));
+        assert_eq!(apply(&mut document, known, long, usize::MAX, &mut i64::MAX.clone()), Err(Refused));
+    }
+
+    #[test]
+    fn an_empty_purse_refuses_what_is_much_work_and_nothing_else() {
+        let mut document = json!({"l": vec![0; 1_000], "a": {"b": {}}});
+        let (known, before) = (size(&document), document.clone());
+        let mut purse = 10_000;
+        let front: Value = std::iter::repeat_n(json!({"op": "add", "path": "/l/0", "value": 1}), 20).collect();
+        assert_eq!(apply(&mut document, known, front, 0, &mut purse), Err(Refused));
+        assert!(document == before && (-2_000..=0).contains(&purse), "{purse}");
+        for much in [
+            json!([{"op": "remove", "path": "/l/0"}]),
+            json!([{"op": "move", "from": "/l/0", "path": "/x"}]),
+            json!([{"op": "move", "from": "/l", "path": "/a/l"}]),
+            json!([{"op": "copy", "from": "/l", "path": "/m"}]),
+        ] {
+            assert_eq!(apply(&mut document, known, much.clone(), usize::MAX, &mut 0), Err(Refused), "{much}");
+            assert_eq!(document, before, "{much}");
+            assert!(apply(&mut document.clone(), known, much, usize::MAX, &mut 1).is_ok());
+        }
+        let cheap = json!([
+            {"op": "add", "path": "/l/-", "value": 1}, {"op": "remove", "path": "/l/1000"},
+            {"op": "replace", "path": "/l/0", "value": 1}, {"op": "move", "from": "/l", "path": "/m"},
+        ]);
+        assert!(apply(&mut document, known, cheap, 0, &mut 0).is_ok());
     }
 }

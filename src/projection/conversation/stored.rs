@@ -17,6 +17,7 @@ struct Written<'a> {
     messages: Vec<&'a Message>,
     state: Box<RawValue>,
     copied: usize,
+    purse: i64,
     skipped: u64,
     interrupts: &'a [Value],
     lanes: Vec<(&'a Option<String>, &'a Stream)>,
@@ -32,6 +33,7 @@ struct Read<'a> {
     #[serde(borrow)]
     state: &'a RawValue,
     copied: usize,
+    purse: i64,
     skipped: u64,
     #[serde(borrow)]
     interrupts: Vec<&'a RawValue>,
@@ -52,6 +54,7 @@ pub(super) fn encode(conversation: &Conversation) -> Vec<u8> {
         messages: conversation.messages().collect(),
         state: state.unwrap_or_else(|| RawValue::NULL.to_owned()),
         copied: conversation.copied,
+        purse: conversation.purse,
         skipped: conversation.skipped,
         interrupts: &conversation.interrupts,
         lanes,
@@ -79,6 +82,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Conversation> {
         state_size: patch::size(&state),
         state,
         copied: read.copied,
+        purse: read.purse,
         skipped: read.skipped,
         interrupts: read.interrupts.iter().map(|value| text::value(value.get())).collect::<Option<_>>()?,
         lanes,

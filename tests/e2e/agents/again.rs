@@ -1,5 +1,6 @@
 //! The same request again, and another one while a run is active.
 
+use reqwest::Method;
 use serde_json::json;
 
 use super::{agent, agui, ask, ended, events_of, finished, said, types_of, user};
@@ -62,6 +63,18 @@ both! {
         dev.put("/v1/threads/t/runs/w", json!([{ "type": "A" }])).await.ok(201);
         same(dev.post("/v1/threads/t/runs", body).await);
         assert_eq!((types_of(&dev, "r").await.len(), agent.requests()), (5, 1));
+    }
+}
+
+both! {
+    async fn a_run_does_not_feed_itself(server) {
+        let dev = server.client();
+        let door = format!("http://{}/agui/loop", server.addr);
+        dev.put("/v1/agents/loop", json!({ "url": door })).await.ok(200);
+        let body = json!({ "threadId": "t", "runId": "r", "state": { "a": 1 }, "messages": [user("u", "hi")] });
+        let text = soon(send(dev.request(Method::POST, "/agui/loop").json(&body))).await.text().to_owned();
+        assert!(text.contains("agent-refused"), "{text}");
+        assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "STATE_SNAPSHOT", "RUN_ERROR"]);
     }
 }
 

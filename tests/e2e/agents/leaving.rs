@@ -198,7 +198,7 @@ both! {
 }
 
 #[tokio::test]
-async fn a_server_that_drains_stops_nothing_by_itself() {
+async fn a_server_that_drains_says_how_the_runs_of_its_agents_ended() {
     let mut server = Server::start(Options::memory()).await;
     let dev = server.client();
     dev.thread("t").await;
@@ -215,15 +215,29 @@ async fn a_server_that_drains_stops_nothing_by_itself() {
     let found = server.store.thread(&project.expect("an id"), &id.expect("an id")).await.expect("a store");
     let key = found.expect("a thread").key;
     server.drain();
+    // AG-UI clients take a clean end for success, and all `data:` for events.
     let text = soon(response.text()).await.expect("a whole answer");
-    assert!(!text.contains("RUN_FINISHED") && !text.contains("closing"), "AG-UI clients take all for events: {text}");
-    call.say(&said("b", "two")).await;
-    call.finish(&[finished("r")]).await;
+    assert!(text.contains("RUN_ERROR") && text.contains("server-stopped") && !text.contains("closing"), "{text}");
+    call.hung_up().await;
     eventually("the run ends", async || {
         let run = server.store.run(key, &run).await.expect("a store").expect("a run");
-        run.ended_at.map(|_| assert_eq!(run.status, RunStatus::Finished))
+        run.ended_at.map(|_| assert_eq!(run.status, RunStatus::Error))
     })
     .await;
     drop(held);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_outlasts_the_server_is_cut_off_from_its_followers() {
+    let mut server = Server::start(Options::memory()).await;
+    let dev = server.client();
+    dev.thread("t").await;
+    let _agent = agent_that(&dev, json!({})).await;
+    // Pushed by somebody else, who may go on after a restart.
+    dev.run("t", "r").await;
+    let response = open(agui(&dev, "r", json!([user("u", "hi")]))).await;
+    server.drain();
+    assert!(soon(response.text()).await.is_err(), "AG-UI clients take a clean end for success");
     server.stop().await;
 }

@@ -10,7 +10,7 @@ use threadline::{
 };
 
 use super::{agent, ask, ended, finished, messages, said, user};
-use crate::harness::{Client, Server, both, eventually, http::send, number, text};
+use crate::harness::{Client, Options, Server, both, eventually, http::send, number, text};
 
 /// A run with something of everything, in which nothing is open for long.
 fn rich(number: usize, size: usize) -> Vec<Value> {
@@ -219,4 +219,33 @@ both! {
         call.finish(&[finished("r")]).await;
         ended(&dev, "r").await;
     }
+}
+
+#[tokio::test]
+async fn a_conversation_that_takes_long_to_fold_keeps_nobody_waiting() {
+    // One thread serves everything here: a fold on it would be all that is done.
+    let server = Server::start(Options::memory()).await;
+    let dev = server.client();
+    dev.thread("t").await;
+    let shift = json!({ "op": "add", "path": "/0", "value": 0 });
+    let events = [
+        json!({ "type": "STATE_SNAPSHOT", "snapshot": vec![0; 200_000] }),
+        json!({ "type": "STATE_DELTA", "delta": vec![shift; 1_000] }),
+    ];
+    put(&dev, "r", &events).await;
+    let order = std::cell::RefCell::new(Vec::new());
+    let fold = async {
+        let state = dev.get("/v1/threads/t/state").await.ok(200);
+        assert_eq!(number(&state, "skippedDeltas"), 1, "more work than its purse allows");
+        order.borrow_mut().push("fold");
+    };
+    let others = async {
+        for _ in 0..5 {
+            dev.get("/v1/threads/t").await.ok(200);
+        }
+        order.borrow_mut().push("others");
+    };
+    tokio::join!(fold, others);
+    assert_eq!(*order.borrow(), ["others", "fold"]);
+    server.stop().await;
 }
