@@ -34,6 +34,9 @@ pub enum ConfigError {
     /// An agent's name cannot be one.
     #[error("{0:?} cannot be the name of an agent: {1}")]
     Name(String, #[source] IdError),
+    /// An agent is named by two flags.
+    #[error("--agent names {0:?} twice")]
+    Twice(String),
     /// An agent is not complete or contradicts itself.
     #[error("the agent {0}: {1}")]
     Agent(AgentId, String),
@@ -60,7 +63,13 @@ pub fn agents(file: Option<&PathBuf>, named: &[(String, String)]) -> Result<Vec<
             .map_err(|error| ConfigError::Parse(path.clone(), line(&text, &error), error.message().to_owned()))?;
         found = parsed.agents;
     }
-    found.extend(named.iter().map(|(name, url)| (name.clone(), Definition::ag_ui(url))));
+    let mut flags = BTreeMap::new();
+    for (name, url) in named {
+        if flags.insert(name.clone(), Definition::ag_ui(url)).is_some() {
+            return Err(ConfigError::Twice(name.clone()));
+        }
+    }
+    found.extend(flags);
     let mut agents = Vec::with_capacity(found.len());
     for (name, definition) in found {
         let id = AgentId::new(&name).map_err(|error| ConfigError::Name(name, error))?;
@@ -111,6 +120,8 @@ mod tests {
         let error =
             written("[agents.a]\nurl = \"http://x\"\nheaders = { A = \"s3cret\", B = 5 }\n").expect_err("not a text");
         assert!(error.contains("line 3") && !error.contains("s3cret"), "{error}");
+        let twice = [("a".to_owned(), "http://x".to_owned()), ("a".to_owned(), "http://y".to_owned())];
+        assert!(agents(None, &twice).is_err_and(|error| error.to_string().contains("twice")));
         let missing = PathBuf::from("/nowhere/threadline.toml");
         assert!(agents(Some(&missing), &[]).is_err_and(|error| error.to_string().contains("/nowhere")));
     }

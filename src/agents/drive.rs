@@ -207,8 +207,11 @@ async fn pending(inflight: &mut Option<InFlight>) -> (u64, NewEvents, Result<Rec
 /// Adds an event; true if it ends the run. The run has its RUN_STARTED already, with the messages that it was given,
 /// and clients refuse a second one.
 fn take(batch: &mut BatchBuilder, event: &Bytes) -> Result<bool, AgentFailure> {
-    let started = std::str::from_utf8(event).is_ok_and(|text| {
-        text.contains("RUN_STARTED") && json::string_member(text, "type").as_deref() == Some("RUN_STARTED")
+    let kind = std::str::from_utf8(event).ok().and_then(|text| json::member(text, "type"));
+    // Decoded only where the name is not written plainly.
+    let started = kind.is_some_and(|kind| match kind.contains('\\') {
+        true => json::string(kind).as_deref() == Some("RUN_STARTED"),
+        false => kind == "\"RUN_STARTED\"",
     });
     if !started {
         batch.push_line(event).map_err(|error| AgentFailure::InvalidEvent(error.kind.to_string()))?;

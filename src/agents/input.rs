@@ -81,9 +81,7 @@ pub(super) fn prepare(
         if !text.starts_with('{') {
             return Err(invalid(format!("message {index} is not an object")));
         }
-        if json::string_member(text, "role").is_none_or(|role| role.is_empty()) {
-            return Err(invalid(format!("message {index} has no role")));
-        }
+        check(text).map_err(|wrong| invalid(format!("message {index} {wrong}")))?;
         let (id, text) = match json::member(text, "id") {
             None => with_new_id(text),
             Some(_) => match json::string_member(text, "id").filter(|id| !id.is_empty()) {
@@ -155,6 +153,28 @@ impl Prepared {
             resume: client.resume.map(|resume| resume.get().to_owned()),
             rest: client.rest,
         }
+    }
+}
+
+/// Whether a message is one that AG-UI clients accept back: they refuse a whole conversation for one that is not.
+/// Members beside these are the sender's own business.
+fn check(message: &str) -> Result<(), String> {
+    let member = |name| json::member(message, name).unwrap_or("null");
+    let role = json::string_member(message, "role").unwrap_or_default();
+    let begins = |name, with: &[char]| member(name).starts_with(with);
+    let wants = |name: &str, what: &str| Err(format!("of role {role} needs a member {name}: {what}"));
+    match role.as_str() {
+        "user" if !begins("content", &['"', '[']) => wants("content", "a text or a list of parts"),
+        "system" | "developer" | "reasoning" if !begins("content", &['"']) => wants("content", "a text"),
+        "assistant" if !begins("content", &['"', 'n']) => wants("content", "a text, or none"),
+        "assistant" if !begins("toolCalls", &['[', 'n']) => wants("toolCalls", "a list, or none"),
+        "tool" if !begins("content", &['"', '[']) => wants("content", "a text or a list of parts"),
+        "tool" if !begins("toolCallId", &['"']) => wants("toolCallId", "a text"),
+        "activity" if !begins("content", &['{']) => wants("content", "an object"),
+        "activity" if !begins("activityType", &['"']) => wants("activityType", "a text"),
+        "user" | "system" | "developer" | "reasoning" | "assistant" | "tool" | "activity" => Ok(()),
+        "" => Err("has no role".into()),
+        _ => Err("has a role that AG-UI does not know".into()),
     }
 }
 
@@ -292,9 +312,15 @@ mod tests {
         for bad in [
             json!({"messages":[1]}),
             json!({"messages":[{"id":"a"}]}),
-            json!({"messages":[{"id":7,"role":"user"}]}),
-            json!({"messages":[{"id":"","role":"user"}]}),
-            json!({"messages":[{"id":"a","role":"user"},{"id":"a","role":"user"}]}),
+            json!({"messages":[{"id":7,"role":"user","content":"x"}]}),
+            json!({"messages":[{"id":"","role":"user","content":"x"}]}),
+            json!({"messages":[{"id":"a","role":"user","content":"x"},{"id":"a","role":"user","content":"x"}]}),
+            json!({"messages":[{"id":"a","role":"user"}]}),
+            json!({"messages":[{"id":"a","role":"user","content":{"x":1}}]}),
+            json!({"messages":[{"id":"a","role":"banana","content":"x"}]}),
+            json!({"messages":[{"id":"a","role":"tool","content":"x"}]}),
+            json!({"messages":[{"id":"a","role":"assistant","toolCalls":{}}]}),
+            json!({"messages":[{"id":"a","role":"activity","activityType":"P","content":"x"}]}),
             json!({"tools":{}}),
             json!({"resume":"yes"}),
         ] {

@@ -25,9 +25,9 @@ pub use input::ClientInput;
 
 use crate::{
     domain::{
-        AgentId, EventError, Principal, RunId, ThreadId,
+        AgentId, EventError, EventErrorKind, Principal, RunId, ThreadId,
         agent::{Agent, AgentKind},
-        limits::{AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS},
+        limits::{AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_EVENT_BYTES},
     },
     projection::conversation::Conversation,
     service::{NewRun, Projected, Service, ServiceError, StartedRun},
@@ -50,6 +50,12 @@ pub enum AgentError {
     /// What the client sent for the agent makes no sense.
     #[error("the input: {0}")]
     InvalidInput(String),
+    /// What the client sent for the agent does not fit into an event.
+    #[error("the new messages and the state have at most {MAX_EVENT_BYTES} bytes each")]
+    TooLarge,
+    /// The thread has a run of this id that is another agent's.
+    #[error("the run {0} is not of this agent")]
+    RunTaken(RunId),
     /// What was written down is no agent.
     #[error("the agent: {0}")]
     InvalidAgent(String),
@@ -66,7 +72,10 @@ pub enum AgentError {
 
 impl From<EventError> for AgentError {
     fn from(error: EventError) -> Self {
-        Self::Service(error.into())
+        match error.kind {
+            EventErrorKind::EventTooLarge | EventErrorKind::BatchTooLarge => Self::TooLarge,
+            kind => Self::InvalidInput(kind.to_string()),
+        }
     }
 }
 
@@ -186,11 +195,11 @@ impl Agents {
         Ok((agent, Origin::Api))
     }
 
-    /// Forgets an agent. Its runs under way go on.
+    /// Forgets an agent, if there is one: a lost answer may be asked for again. Its runs under way go on.
     pub async fn delete(&self, principal: &Principal, id: &AgentId) -> Result<(), AgentError> {
         self.refuse_fixed(id)?;
-        let there = self.shared.service.agents.delete(principal, id).await?;
-        if there { Ok(()) } else { Err(AgentError::NotFound(id.clone())) }
+        self.shared.service.agents.delete(principal, id).await?;
+        Ok(())
     }
 
     fn refuse_fixed(&self, id: &AgentId) -> Result<(), AgentError> {
@@ -217,7 +226,11 @@ impl Agents {
         let nothing = Conversation::default();
         let conversation = before.as_ref().map_or(&nothing, |before| &before.conversation);
         let prepared = input::prepare(thread, &id, request.input, conversation)?;
-        let place = self.shared.places.clone().try_acquire_owned().map_err(|_| AgentError::Busy)?;
+        let place = self.shared.places.clone().try_acquire_owned().ok();
+        // What is there already needs no place.
+        if place.is_none() && service.runs.get(principal, thread, &id).await.is_err() {
+            return Err(AgentError::Busy);
+        }
         let before = match before {
             Some(before) => before,
             // Only now, so that what is refused leaves no thread behind.
@@ -229,6 +242,9 @@ impl Agents {
         let new = NewRun { id: Some(id), agent: Some(agent.id.clone()), lease: request.lease };
         let beat = new.beat();
         let started = service.runs.start_with(principal, thread, new, &prepared.first).await?;
+        if started.run.agent.as_ref().is_some_and(|other| *other != agent.id) {
+            return Err(AgentError::RunTaken(started.run.id));
+        }
         if started.created {
             let work = Work {
                 agents: self.clone(),
@@ -288,7 +304,7 @@ struct Work {
     beat: Duration,
     /// Given back with the end of the run.
     #[allow(dead_code)]
-    place: OwnedSemaphorePermit,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Work {

@@ -71,6 +71,9 @@ problem_types! {
     /// No such run.
     RunNotFound = "run-not-found", NOT_FOUND, "There is no such run", false,
         "Start the run first, or look at GET /v1/threads/{threadId}/runs.";
+    /// The id of the run is taken.
+    RunExists = "run-exists", CONFLICT, "The run id is taken", false,
+        "The thread has a run of this id, of another agent. Choose another runId, or leave it out and get one.";
     /// Events are missing before these.
     ProducerSeqGap = "producer-seq-gap", CONFLICT, "Events are missing before these", false,
         "Send the events from producerSeq `expected` on.";
@@ -298,6 +301,8 @@ impl From<AgentError> for Problem {
         match error {
             AgentError::NotFound(_) => Self::new(Type::AgentNotFound, detail),
             AgentError::InvalidInput(_) => Self::invalid(detail),
+            AgentError::TooLarge => Self::new(Type::TooLarge, detail),
+            AgentError::RunTaken(_) => Self::new(Type::RunExists, detail),
             AgentError::InvalidAgent(_) => Self::new(Type::InvalidAgent, detail),
             AgentError::Configured(_) => Self::new(Type::AgentConfigured, detail),
             AgentError::Busy => Self::new(Type::RateLimited, detail).retry_after(1_000),

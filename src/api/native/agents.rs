@@ -140,10 +140,9 @@ pub async fn put(
 
 /// Forgets an agent; its runs under way go on. For the project, not for end users.
 #[utoipa::path(delete, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)), responses(
-    (status = 204, description = "Forgotten"),
+    (status = 204, description = "Forgotten, or was not there"),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 403, description = "For the project only", body = ProblemDocument),
-    (status = 404, description = "No such agent", body = ProblemDocument),
     (status = 409, description = "The agent stands in the configuration", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,

@@ -77,7 +77,13 @@ pub struct StartBody {
     lease_seconds: Option<u64>,
     /// AG-UI's RunAgentInput, all of it or only `messages` that are new: then Threadline has the agent do the run.
     #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
+    #[serde(deserialize_with = "present")]
     input: Option<ClientInput>,
+}
+
+/// Not null: that would start a run which nobody does.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<ClientInput>, D::Error> {
+    ClientInput::deserialize(deserializer).map(Some)
 }
 
 /// The same for a streamed run, whose body is its events.
@@ -181,7 +187,11 @@ async fn hand_over(
     if input.thread_id.take().is_some_and(|named| named != thread) {
         return Err(Problem::invalid("input.threadId names another thread than the path"));
     }
-    let id = start.run_id.or(params.run_id).or(input.run_id.take()).unwrap_or_else(RunId::generate);
+    let named = start.run_id.or(params.run_id);
+    if named.is_some() && input.run_id.is_some() && named != input.run_id {
+        return Err(Problem::invalid("input.runId is another than runId"));
+    }
+    let id = named.or(input.run_id.take()).unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
     let lease = start.lease_seconds.or(params.lease_seconds).map(Duration::from_secs);
     let run = AgentRun { id: Some(id.clone()), lease, input, makes_thread: false };

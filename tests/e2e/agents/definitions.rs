@@ -15,7 +15,7 @@ both! {
         let dev = server.client();
         assert_eq!(ids(&dev.get("/v1/agents").await.ok(200)), ["demo"]);
         dev.get("/v1/agents/b").await.problem(404, "agent-not-found");
-        dev.delete("/v1/agents/b").await.problem(404, "agent-not-found");
+        assert_eq!(dev.delete("/v1/agents/b").await.status, 204);
         let made = dev.put("/v1/agents/b", json!({ "url": "http://127.0.0.1:1/x" })).await.ok(200);
         assert_eq!(made, json!({
             "agentId": "b", "kind": "ag-ui", "onDisconnect": "continue", "idleTimeoutSeconds": 120, "origin": "api",
@@ -32,7 +32,7 @@ both! {
         dev.put("/v1/agents/%C3%A9%20a", json!({ "kind": "demo" })).await.ok(200);
         assert_eq!(ids(&dev.get("/v1/agents").await.ok(200)), ["b", "demo", "é a"]);
         assert_eq!(dev.delete("/v1/agents/b").await.status, 204);
-        dev.delete("/v1/agents/b").await.problem(404, "agent-not-found");
+        assert_eq!(dev.delete("/v1/agents/b").await.status, 204);
         assert_eq!(ids(&dev.get("/v1/agents").await.ok(200)), ["demo", "é a"]);
         dev.put("/v1/agents/demo", json!({ "url": "http://x" })).await.problem(409, "agent-configured");
         dev.delete("/v1/agents/demo").await.problem(409, "agent-configured");

@@ -1,9 +1,9 @@
 //! What an agent is given, and what of it is stored.
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{agent, agent_that, ask, ended, events_of, finished, messages, said, start, user, whole};
+use super::{agent, agent_that, ask, ended, events_of, finished, messages, said, start, types_of, user, whole};
 use crate::harness::{Backend, Options, Server, both, http::send, run, sse::Events};
 use threadline::{agents::Definition, domain::AgentId};
 
@@ -169,4 +169,45 @@ async fn agents_of_the_configuration_are_there_for_all_on_memory() {
 #[tokio::test]
 async fn agents_of_the_configuration_are_there_for_all_on_sqlite() {
     configured(Backend::Sqlite).await;
+}
+
+both! {
+    async fn what_clients_could_not_read_back_is_refused_and_leaves_nothing(server) {
+        let dev = server.client();
+        for message in [
+            json!({ "id": "b", "role": "banana", "content": "x" }),
+            json!({ "id": "b", "role": "user", "content": { "x": 1 } }),
+            json!({ "id": "b", "role": "tool", "content": "x" }),
+        ] {
+            let input = json!({ "threadId": "t", "messages": [message] });
+            dev.post("/agui/demo", input).await.problem(400, "invalid-request");
+        }
+        dev.get("/v1/threads/t").await.problem(404, "thread-not-found");
+        dev.thread("t").await;
+        let start = |body: Value| dev.post("/v1/threads/t/runs", body);
+        start(json!({ "agentId": "demo", "input": null })).await.problem(400, "invalid-request");
+        let two = json!({ "agentId": "demo", "runId": "a", "input": { "runId": "b" } });
+        start(two).await.problem(400, "invalid-request");
+        let large = json!([user("u", &"x".repeat(9 * 1024 * 1024))]);
+        start(json!({ "agentId": "demo", "input": { "messages": large } })).await.problem(413, "too-large");
+        assert_eq!(dev.types("t").await, [""; 0]);
+    }
+}
+
+both! {
+    async fn a_run_is_of_one_agent(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
+        let other = json!({ "agentId": "demo", "runId": "r", "input": {} });
+        dev.post("/v1/threads/t/runs", other).await.problem(409, "run-exists");
+        dev.post("/agui/demo", json!({ "threadId": "t", "runId": "r" })).await.problem(409, "run-exists");
+        // Its own RUN_STARTED is dropped, however it is written.
+        let mut call = agent.call().await;
+        call.send("data: {\"type\":\"RUN_\\u0053TARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n").await;
+        call.finish(&[finished("r")]).await;
+        ended(&dev, "r").await;
+        assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "RUN_FINISHED"]);
+    }
 }
