@@ -109,6 +109,24 @@ async fn hot_statements_never_scan() {
 }
 
 #[tokio::test]
+async fn a_read_that_nobody_waits_for_blocks_no_other() {
+    let (store, _dir) = open().await;
+    let (key, fence) = started(&store, "t").await;
+    store.append(&[append(key, fence, "{\"type\":\"X\"}")]).await.expect("appends");
+    // As in an answer that is not asked for its next piece while its client reads nothing: begun, and left alone.
+    let mut begun: Vec<_> = (0..20).map(|_| store.read(key, ReadFrom::After(0), 10)).collect();
+    for read in &mut begun {
+        let _ = futures_util::poll!(read.as_mut());
+    }
+    for _ in 0..20 {
+        tokio::time::timeout(std::time::Duration::from_secs(5), store.heads(&[key])).await.expect("soon").expect("heads");
+    }
+    for read in begun {
+        assert!(read.await.expect("reads").is_some());
+    }
+}
+
+#[tokio::test]
 async fn a_full_disk_refuses_and_recovers() {
     let (store, _dir) = open().await;
     let (key, fence) = started(&store, "t").await;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
-use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{ConnectOptions, Connection, Execute, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{
@@ -113,7 +113,15 @@ impl SqliteStore {
     }
 
     /// The rows of one statement, on a reading connection that is free again when this returns.
-    pub(super) async fn read_rows(&self, statement: fetch::Statement<'_>) -> Work<Vec<sqlx::sqlite::SqliteRow>> {
-        Ok(statement.fetch_all(&self.inner.readers).await?)
+    ///
+    /// A task of its own carries it out: whoever waits may not be asked for its next piece for long (the body of an
+    /// answer whose client reads nothing is not polled), and must not hold a connection meanwhile, nor a place in the
+    /// queue for one.
+    pub(super) async fn read_rows(&self, mut statement: fetch::Statement<'_>) -> Work<Vec<sqlx::sqlite::SqliteRow>> {
+        let arguments = statement.take_arguments().map_err(sqlx::Error::Encode)?.unwrap_or_default();
+        let (text, readers) = (statement.sql(), self.inner.readers.clone());
+        let read = tokio::spawn(async move { sqlx::query_with(text, arguments).fetch_all(&readers).await });
+        let rows = read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?;
+        Ok(rows?)
     }
 }
