@@ -65,6 +65,14 @@ impl<K: Eq + Hash + Clone, V> Registry<K, V> {
     }
 }
 
+impl<K: Eq + Hash + Clone, V> Clone for Held<K, V> {
+    fn clone(&self) -> Self {
+        // This hold keeps the count above zero meanwhile.
+        self.entry.holders.fetch_add(1, Ordering::Relaxed);
+        Self { key: self.key.clone(), entry: self.entry.clone(), entries: self.entries.clone() }
+    }
+}
+
 impl<K: Eq + Hash + Clone, V> Deref for Held<K, V> {
     type Target = V;
     fn deref(&self) -> &V {

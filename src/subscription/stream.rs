@@ -179,7 +179,7 @@ impl Subscription {
                     self.live = false;
                     return Ok(Some(Delivery::FellBehind(self.cursor)));
                 }
-                let Some(page) = self.topic.page(self.store.0.as_ref(), self.cursor).await? else {
+                let Some(page) = self.page().await? else {
                     return Ok(self.end(EndReason::ThreadDeleted));
                 };
                 if let Some(needed) = LargePages::needed(&page).filter(|_| self.room.is_none()) {
@@ -204,6 +204,17 @@ impl Subscription {
                 return Ok(self.end(EndReason::ThreadDeleted));
             }
         }
+    }
+
+    /// The next page. What is not in memory is read by a task of its own: one follower may read for all, and its
+    /// answer may not be polled for long, because its client reads nothing.
+    async fn page(&self) -> Result<Option<LogSlice>, StoreError> {
+        if let Some(slice) = self.topic.in_memory(self.cursor) {
+            return Ok(Some(slice));
+        }
+        let (topic, store, cursor) = (self.topic.clone(), self.store.0.clone(), self.cursor);
+        let read = tokio::spawn(async move { topic.page(store.as_ref(), cursor).await });
+        read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
     }
 
     /// Moves the cursor over a page; `None` if nothing of it is for this reader.

@@ -67,11 +67,16 @@ impl Topic {
         self.ring().has_moved_past(cursor)
     }
 
+    /// The page after a cursor, if it is among the newest events in memory.
+    pub(super) fn in_memory(&self, cursor: Seq) -> Option<LogSlice> {
+        self.ring().after(cursor)
+    }
+
     /// The next page after a cursor that is known to be below the tail; `None` if the thread is gone.
     ///
     /// Near the tail one follower reads for all of them; history is read by each for itself and not kept.
     pub(super) async fn page(&self, log: &dyn LogStore, cursor: Seq) -> StoreResult<Option<LogSlice>> {
-        if let Some(slice) = self.ring().after(cursor) {
+        if let Some(slice) = self.in_memory(cursor) {
             return Ok(Some(slice));
         }
         let near = self.state().tail.saturating_sub(cursor) <= DEFAULT_EVENT_PAGE as u64;

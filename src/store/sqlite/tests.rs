@@ -119,7 +119,10 @@ async fn a_read_that_nobody_waits_for_blocks_no_other() {
         let _ = futures_util::poll!(read.as_mut());
     }
     for _ in 0..20 {
-        tokio::time::timeout(std::time::Duration::from_secs(5), store.heads(&[key])).await.expect("soon").expect("heads");
+        tokio::time::timeout(std::time::Duration::from_secs(5), store.heads(&[key]))
+            .await
+            .expect("soon")
+            .expect("heads");
     }
     for read in begun {
         assert!(read.await.expect("reads").is_some());
