@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 an error (told on stderr, with what to do about it), 2 the command line is wrong.
 
+mod following;
 mod output;
 mod render;
 pub mod run;

@@ -7,10 +7,13 @@ use std::{
 };
 
 use clap::Args;
-use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
-use super::{CliError, ConnectArgs, output::note};
+use super::{
+    CliError, ConnectArgs,
+    following::{Next, ctrl_c, next},
+    output::note,
+};
 use crate::{
     client::{Client, CreateThread, StartRun, TailItem, TailOptions},
     domain::{RunId, json as peek},
@@ -41,13 +44,7 @@ pub struct RunArgs {
 /// Says it, and shows the answer on stdout until the run has ended.
 pub async fn run(connect: &ConnectArgs, args: &RunArgs) -> Result<(), CliError> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let interrupted = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            // No signal can be caught here; the default, which ends the process, stays in force.
-            std::future::pending::<()>().await;
-        }
-    };
-    say(&connect.client()?, args, &mut out, interrupted).await
+    say(&connect.client()?, args, &mut out, ctrl_c()).await
 }
 
 /// [`run`] with everything that a test wants to hold in its own hands.
@@ -77,29 +74,20 @@ pub async fn say(
     let mut interrupted = pin!(interrupted);
     let mut failed = None;
     loop {
-        let item = match tail.next().now_or_never() {
-            Some(item) => item,
-            None => {
-                out.flush()?;
-                tokio::select! {
-                    item = tail.next() => item,
-                    () = &mut interrupted => {
-                        note("the run goes on; `threadline tail` shows it");
-                        break;
-                    }
-                }
+        match next(&mut tail, out, interrupted.as_mut()).await? {
+            Next::Interrupted => {
+                note("the run goes on; `threadline tail` shows it");
+                break;
             }
-        };
-        match item {
-            None | Some(Ok(TailItem::Ended { .. })) => break,
-            Some(Ok(TailItem::Event { event, .. })) => {
+            Next::End | Next::Item(Ok(TailItem::Ended { .. })) => break,
+            Next::Item(Ok(TailItem::Event { event, .. })) => {
                 if let Some(error) = show(event.get(), out)? {
                     failed = Some(error);
                 }
             }
-            Some(Ok(TailItem::Reconnecting { error, .. })) => note(&format!("{error}. Reconnecting")),
-            Some(Ok(_)) => {}
-            Some(Err(error)) => return Err(error.into()),
+            Next::Item(Ok(TailItem::Reconnecting { error, .. })) => note(&format!("{error}. Reconnecting")),
+            Next::Item(Ok(_)) => {}
+            Next::Item(Err(error)) => return Err(error.into()),
         }
     }
     out.flush()?;

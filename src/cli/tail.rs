@@ -7,9 +7,13 @@ use std::{
 };
 
 use clap::Args;
-use futures_util::{FutureExt, StreamExt};
 
-use super::{CliError, ConnectArgs, output::note, render};
+use super::{
+    CliError, ConnectArgs,
+    following::{Next, ctrl_c, next},
+    output::note,
+    render,
+};
 use crate::{
     client::{Client, ClientError, EndReason, Envelope, TailItem, TailOptions},
     domain::Seq,
@@ -53,13 +57,7 @@ pub struct TailArgs {
 /// Follows the thread on stdout until it ends, or Ctrl-C.
 pub async fn run(connect: &ConnectArgs, args: &TailArgs) -> Result<(), CliError> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let interrupted = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            // No signal can be caught here; the default, which ends the process, stays in force.
-            std::future::pending::<()>().await;
-        }
-    };
-    follow(&connect.client()?, args, &mut out, interrupted).await
+    follow(&connect.client()?, args, &mut out, ctrl_c()).await
 }
 
 /// [`run`] with everything that a test wants to hold in its own hands.
@@ -74,22 +72,7 @@ pub async fn follow(
     let mut interrupted = pin!(interrupted);
     let mut screen = Screen { args, connected: false, trouble: false, date: String::new() };
     loop {
-        // While events are at hand they are gathered; before waiting, all that was written is shown.
-        let item = match tail.next().now_or_never() {
-            Some(item) => item,
-            None => {
-                out.flush()?;
-                tokio::select! {
-                    item = tail.next() => item,
-                    () = &mut interrupted => break,
-                }
-            }
-        };
-        // Also while events keep coming and nothing ever waits.
-        if interrupted.as_mut().now_or_never().is_some() {
-            break;
-        }
-        let Some(item) = item else { break };
+        let Next::Item(item) = next(&mut tail, out, interrupted.as_mut()).await? else { break };
         if screen.show(item?, out)? {
             break;
         }
