@@ -84,6 +84,36 @@ pub struct NewThread {
     pub created_with: String,
 }
 
+impl NewThread {
+    /// Who gave the name, if there is one.
+    pub fn name_source(&self) -> Option<NameSource> {
+        self.name.as_ref().map(|_| NameSource::Person)
+    }
+
+    /// The thread that is made of it, with the key and the epoch that its store gives it.
+    pub fn made(self, key: ThreadKey, epoch: Epoch, now: Timestamp) -> Thread {
+        Thread {
+            key,
+            epoch,
+            name_source: self.name_source(),
+            project: self.project,
+            id: self.id,
+            user: self.user,
+            agent: self.agent,
+            name: self.name,
+            archived: false,
+            metadata: self.metadata,
+            created_at: now,
+            updated_at: now,
+            last_run_at: None,
+            version: 1,
+            created_with: self.created_with,
+            tail: 0,
+            active_run: None,
+        }
+    }
+}
+
 /// New values for some of a thread's fields; `None` leaves a field alone.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadPatch {

@@ -17,8 +17,8 @@ use super::{
     segment::{self, LogRow},
 };
 use crate::domain::{
-    AgentId, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NameSource, NewEvents, NewThread, ProjectId, Run,
-    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId, limits::PAGE_BYTES,
+    AgentId, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NewEvents, NewThread, ProjectId, Run, RunId,
+    RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId, limits::PAGE_BYTES,
 };
 
 /// A store in memory. Nothing survives the process.
@@ -174,25 +174,7 @@ impl ThreadStore for MemoryStore {
         }
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
-        let thread = Thread {
-            key,
-            project: new.project,
-            id: new.id,
-            epoch: Epoch::generate(),
-            user: new.user,
-            agent: new.agent,
-            name_source: new.name.as_ref().map(|_| NameSource::Person),
-            name: new.name,
-            archived: false,
-            metadata: new.metadata,
-            created_at: now,
-            updated_at: now,
-            last_run_at: None,
-            version: 1,
-            created_with: new.created_with,
-            tail: 0,
-            active_run: None,
-        };
+        let thread = new.made(key, Epoch::generate(), now);
         let row = Row {
             thread: thread.clone(),
             fed_version: 0,

@@ -9,10 +9,7 @@ use super::{
     rows::{self, Columns, head_columns, run_columns, thread_columns},
 };
 use crate::{
-    domain::{
-        Epoch, NameSource, NewThread, ProjectId, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp,
-        limits::PURGE_ROWS,
-    },
+    domain::{Epoch, NewThread, ProjectId, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, limits::PURGE_ROWS},
     store::{ListOrder, ListPosition, ListThreads, StoreResult, ThreadPage, ThreadStore},
 };
 
@@ -88,14 +85,13 @@ impl ThreadStore for SqliteStore {
                     return Ok((thread, false));
                 }
                 let (now, epoch) = (clock.now(), Epoch::generate());
-                let name_source = new.name.as_ref().map(|_| NameSource::Person);
                 let insert = query(CREATE)
                     .bind(new.project.as_str())
                     .bind(new.id.as_str())
                     .bind(new.user.as_str())
                     .bind(new.agent.as_ref().map(|agent| agent.as_str()))
                     .bind(&new.name)
-                    .bind(name_source.map(|source| source as i64))
+                    .bind(new.name_source().map(|source| source as i64))
                     .bind(&new.metadata)
                     .bind(now.0)
                     .bind(now.0)
@@ -103,26 +99,7 @@ impl ThreadStore for SqliteStore {
                     .bind(&new.created_with)
                     .bind(epoch.to_i64());
                 let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a new head without a key"))?;
-                let thread = Thread {
-                    key: ThreadKey(Columns::new(&row).int()?),
-                    project: new.project,
-                    id: new.id,
-                    epoch,
-                    user: new.user,
-                    agent: new.agent,
-                    name: new.name,
-                    name_source,
-                    archived: false,
-                    metadata: new.metadata,
-                    created_at: now,
-                    updated_at: now,
-                    last_run_at: None,
-                    version: 1,
-                    created_with: new.created_with,
-                    tail: 0,
-                    active_run: None,
-                };
-                Ok((thread, true))
+                Ok((new.made(ThreadKey(Columns::new(&row).int()?), epoch, now), true))
             })
         })
         .await
