@@ -218,8 +218,7 @@ impl Agents {
     ) -> Result<StartedRun, AgentError> {
         let service = &self.shared.service;
         let id = request.id.unwrap_or_else(RunId::generate);
-        let projected = async || service.projections.at(principal, thread, None, None).await;
-        let before = match projected().await {
+        let before = match service.projections.at(principal, thread, None, None).await {
             Err(ServiceError::ThreadNotFound) if request.makes_thread => None,
             before => Some(before?),
         };
@@ -235,8 +234,8 @@ impl Agents {
             Some(before) => before,
             // Only now, so that what is refused leaves no thread behind.
             None => {
-                service.threads.ensure(principal, thread, Some(&agent.id)).await?;
-                projected().await?
+                let epoch = service.threads.ensure(principal, thread, Some(&agent.id)).await?.epoch;
+                Projected { epoch, seq: 0, conversation: nothing }
             }
         };
         let new = NewRun { id: Some(id), agent: Some(agent.id.clone()), lease: request.lease };

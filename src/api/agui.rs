@@ -72,9 +72,9 @@ pub async fn run(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let headers = request.headers().clone();
-    let seen = last_event_id(&headers)?;
-    if Content::of(&headers)? != Content::Json {
+    let seen = last_event_id(request.headers())?;
+    let from_an_agent = request.headers().contains_key(RUN_HEADER);
+    if Content::of(request.headers())? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
     let bytes = body::read(request.into_body(), MAX_BATCH_BYTES, state.body_silence).await?;
@@ -85,7 +85,7 @@ pub async fn run(
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
     let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
-    if headers.contains_key(RUN_HEADER) && !started.created {
+    if from_an_agent && !started.created {
         return Err(Problem::invalid("this run is what asks: its agent's address leads back to the run itself"));
     }
     // Nothing of a run that has just begun was seen before.
