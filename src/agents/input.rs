@@ -207,11 +207,10 @@ fn first_events(
     fresh: &[String],
     state: Option<&str>,
 ) -> Result<NewEvents, AgentError> {
-    let text = |value: &str| serde_json::Value::from(value).to_string();
-    let ids = format!("\"threadId\":{},\"runId\":{}", text(thread.as_str()), text(run.as_str()));
+    let ids = format!("\"threadId\":{},\"runId\":{}", json::quoted(thread.as_str()), json::quoted(run.as_str()));
     let mut started = format!("{{\"type\":\"RUN_STARTED\",{ids}");
     if let Some(parent) = &client.parent_run_id {
-        let _ = write!(started, ",\"parentRunId\":{}", text(parent));
+        let _ = write!(started, ",\"parentRunId\":{}", json::quoted(parent));
     }
     let _ = write!(
         started,

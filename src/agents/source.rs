@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
-use crate::domain::{RunId, ThreadId};
+use crate::domain::{RunId, ThreadId, json::quoted};
 
 /// The events of one run of an agent, each one JSON text (not checked yet), in order. Dropping it ends the request.
 pub type EventStream = BoxStream<'static, Result<Bytes, AgentFailure>>;
@@ -39,9 +39,8 @@ pub struct RunInput {
 impl RunInput {
     /// As JSON text.
     pub fn to_json(&self) -> String {
-        let text = |value: &str| serde_json::Value::from(value).to_string();
         let mut json =
-            format!("{{\"threadId\":{},\"runId\":{}", text(self.thread_id.as_str()), text(self.run_id.as_str()));
+            format!("{{\"threadId\":{},\"runId\":{}", quoted(self.thread_id.as_str()), quoted(self.run_id.as_str()));
         let mut member = |name: &str, value: &str| {
             json.push_str(",\"");
             json.push_str(name);
@@ -49,7 +48,7 @@ impl RunInput {
             json.push_str(value);
         };
         if let Some(parent) = &self.parent_run_id {
-            member("parentRunId", &text(parent));
+            member("parentRunId", &quoted(parent));
         }
         member("state", &self.state);
         member("messages", &self.messages);
@@ -60,7 +59,7 @@ impl RunInput {
             member("resume", resume);
         }
         for (name, value) in &self.rest {
-            json.push_str(&format!(",{}:{value}", text(name)));
+            json.push_str(&format!(",{}:{value}", quoted(name)));
         }
         json.push('}');
         json

@@ -218,8 +218,13 @@ impl Epoch {
         Self(number)
     }
 
+    /// The epoch that a client names. A text that is no epoch of ours is the epoch of some other log, and equals none.
+    pub fn named(text: &str) -> Self {
+        Self::parse(text).unwrap_or(Self(-1))
+    }
+
     /// Reads the form that [`fmt::Display`] writes. Any other text is simply no epoch of ours.
-    pub fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         (text.len() == 16).then(|| i64::from_str_radix(text, 16).ok().map(Self))?
     }
 }
@@ -247,6 +252,8 @@ mod tests {
     fn an_epoch_survives_its_text_form() {
         let epoch = Epoch::generate();
         assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
+        assert_eq!(Epoch::named(&epoch.to_string()), epoch);
+        assert_ne!(Epoch::named("short"), Epoch::generate());
         assert_eq!(Epoch::parse("short"), None);
         assert_eq!(Epoch::parse("zzzzzzzzzzzzzzzz"), None);
     }

@@ -16,6 +16,18 @@ fn where_is(word: u64, byte: u8) -> u64 {
     zero_there.wrapping_sub(eight(1)) & !zero_there & eight(0x80)
 }
 
+/// A text as a JSON string.
+pub fn quoted(text: &str) -> String {
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        return serde_json::Value::from(text).to_string();
+    }
+    let mut token = String::with_capacity(text.len() + 2);
+    token.push('"');
+    token.push_str(text);
+    token.push('"');
+    token
+}
+
 /// Index just behind the string token that starts at `start` (which holds its opening quote).
 fn string_end(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;

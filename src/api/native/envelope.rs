@@ -7,7 +7,7 @@ use std::io::Write;
 use bytes::Bytes;
 
 use crate::{
-    domain::{Batch, LogSlice, ThreadId},
+    domain::{Batch, LogSlice, ThreadId, json::quoted},
     service::EventsPage,
 };
 
@@ -16,25 +16,13 @@ pub const EPOCH_HEADER: &str = "threadline-epoch";
 /// The tail at the time of an NDJSON answer.
 pub const TAIL_HEADER: &str = "threadline-tail";
 
-/// A text as a JSON string.
-pub fn json_string(text: &str) -> String {
-    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
-        return serde_json::Value::from(text).to_string();
-    }
-    let mut token = String::with_capacity(text.len() + 2);
-    token.push('"');
-    token.push_str(text);
-    token.push('"');
-    token
-}
-
 /// The part of an envelope that a whole batch shares.
 pub struct BatchHead(String);
 
 impl BatchHead {
     /// Of this batch.
     pub fn new(batch: &Batch) -> Self {
-        Self(format!("\"runId\":{},\"at\":\"{}\"", json_string(batch.run.as_str()), batch.at))
+        Self(format!("\"runId\":{},\"at\":\"{}\"", quoted(batch.run.as_str()), batch.at))
     }
 
     /// Writes the envelope of one event.
@@ -65,7 +53,7 @@ pub fn page(thread: &ThreadId, page: &EventsPage) -> Bytes {
     let _ = write!(
         out,
         "{{\"threadId\":{},\"epoch\":\"{}\",\"tail\":{},\"cursor\":{},\"hasMore\":{},\"events\":[",
-        json_string(thread.as_str()),
+        quoted(thread.as_str()),
         page.epoch,
         page.tail,
         page.cursor,

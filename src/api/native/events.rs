@@ -136,8 +136,7 @@ pub async fn read(
         (after, None) => ReadFrom::After(after.unwrap_or(0)),
         (None, Some(before)) => ReadFrom::Before(before),
     };
-    // A text that is no epoch of ours is the epoch of some other log.
-    let epoch = params.epoch.as_deref().map(|text| Epoch::parse(text).unwrap_or(Epoch::from_i64(-1)));
+    let epoch = params.epoch.as_deref().map(Epoch::named);
     if form == Form::Json {
         let wait = wait_time(params.wait)?;
         let limit = params.limit.unwrap_or(DEFAULT_EVENT_PAGE);

@@ -11,14 +11,13 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::envelope::json_string;
 use crate::{
     api::{
         ApiState,
         extract::{Caller, InThread, Params},
         problem::{Problem, ProblemDocument},
     },
-    domain::{Epoch, ThreadId, limits::MAX_PAGE_BYTES},
+    domain::{Epoch, ThreadId, json::quoted, limits::MAX_PAGE_BYTES},
     projection::conversation::{Conversation, Message},
     service::Projected,
 };
@@ -56,13 +55,12 @@ async fn projected(
     at: Option<u64>,
     epoch: Option<&str>,
 ) -> Result<Projected, Problem> {
-    let epoch = epoch.map(|text| Epoch::parse(text).unwrap_or(Epoch::from_i64(-1)));
-    Ok(state.service.projections.at(&caller.0, thread, at, epoch).await?)
+    Ok(state.service.projections.at(&caller.0, thread, at, epoch.map(Epoch::named)).await?)
 }
 
 fn begin(thread: &ThreadId, projected: &Projected) -> Vec<u8> {
     let mut out = Vec::new();
-    let thread = json_string(thread.as_str());
+    let thread = quoted(thread.as_str());
     // Writing to a vector cannot fail.
     let _ = write!(out, "{{\"threadId\":{thread},\"epoch\":\"{}\",\"seq\":{}", projected.epoch, projected.seq);
     out
@@ -75,8 +73,8 @@ fn document(out: Vec<u8>) -> Response {
 /// Reads the messages of a thread, as AG-UI has them: the same that `@ag-ui/client` builds from the same events.
 ///
 /// An answer holds at most 4 MiB of messages, the newest ones; `hasMore` says whether there are older ones, to be asked
-/// for by `before`. `seq` says which events are in them: follow the log from there, and nothing is missing and nothing twice. With
-/// them come the interrupts that wait for an answer, and the tool calls that have no result yet.
+/// for by `before`. `seq` says which events are in them: follow the log from there, and nothing is missing and nothing
+/// twice. With them come the interrupts that wait for an answer, and the tool calls that have no result yet.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/messages", tag = "projections",
     params(("threadId" = String, Path), MessagesParams), responses(
     (status = 200, description = "The messages", body = serde_json::Value, example = json!({

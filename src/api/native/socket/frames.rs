@@ -14,8 +14,11 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
 
 use crate::{
-    api::native::envelope::json_string,
-    domain::{Batch, Epoch, IdText, RunId, ThreadId, UserId, json, limits::MAX_JSON_DEPTH},
+    domain::{
+        Batch, Epoch, IdText, RunId, ThreadId, UserId,
+        json::{self, quoted},
+        limits::MAX_JSON_DEPTH,
+    },
     service::Receipt,
 };
 
@@ -220,14 +223,14 @@ fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 pub fn frame(id: Option<&str>, name: &str, body: &impl Serialize) -> String {
     let body = serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned());
     match id {
-        Some(id) => format!("{{\"id\":{},\"{name}\":{body}}}", json_string(id)),
+        Some(id) => format!("{{\"id\":{},\"{name}\":{body}}}", quoted(id)),
         None => format!("{{\"{name}\":{body}}}"),
     }
 }
 
 /// What the answers to a run's appends begin with, behind the id.
 pub fn appended_start(thread: &ThreadId, run: &RunId) -> String {
-    let (thread, run) = (json_string(thread.as_str()), json_string(run.as_str()));
+    let (thread, run) = (quoted(thread.as_str()), quoted(run.as_str()));
     format!("\"appended\":{{\"threadId\":{thread},\"runId\":{run},\"firstSeq\":")
 }
 
@@ -239,7 +242,7 @@ pub fn appended(id: Option<&str>, start: &str, receipt: &Receipt) -> String {
     out.push('{');
     // Writing to a text cannot fail.
     if let Some(id) = id {
-        let _ = write!(out, "\"id\":{},", json_string(id));
+        let _ = write!(out, "\"id\":{},", quoted(id));
     }
     out.push_str(start);
     push_number(&mut out, *first_seq);
@@ -285,7 +288,7 @@ impl Tag {
     /// Of this log.
     pub fn new(thread: ThreadId, epoch: Epoch) -> Self {
         let start =
-            format!("{{\"events\":{{\"threadId\":{},\"epoch\":\"{epoch}\",\"batches\":[", json_string(thread.as_str()));
+            format!("{{\"events\":{{\"threadId\":{},\"epoch\":\"{epoch}\",\"batches\":[", quoted(thread.as_str()));
         Self { thread, epoch, start }
     }
 
@@ -308,7 +311,7 @@ impl Tag {
             let comma = if index > 0 { "," } else { "" };
             let run = match same_run.take() {
                 Some(same) if *same.0 == batch.run => same,
-                _ => (&batch.run, json_string(batch.run.as_str())),
+                _ => (&batch.run, quoted(batch.run.as_str())),
             };
             let run = &same_run.insert(run).1;
             // Writing to a buffer cannot fail.

@@ -307,8 +307,7 @@ impl Session {
             let reason = format!("a socket has at most {MAX_SUBSCRIPTIONS} subscriptions; open another one");
             return self.refuse(id, Problem::invalid(reason));
         }
-        // A text that is no epoch of ours is the epoch of some other log.
-        let epoch = epoch.map(|text| Epoch::parse(&text).unwrap_or(Epoch::from_i64(-1)));
+        let epoch = epoch.as_deref().map(Epoch::named);
         let events = &self.state.service.events;
         let subscription = match events.subscribe(&self.principal, &thread_id, after, epoch, run_id.as_ref()).await {
             Ok(subscription) => subscription,
