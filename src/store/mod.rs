@@ -356,6 +356,11 @@ pub trait LogStore: Send + Sync {
     /// is asked alone: an entry that got `None` is to be asked again by itself before it is called stale.
     async fn append(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>>;
 
+    /// How many group commits may usefully be under way at once. Each thread belongs to one of them.
+    fn pipelines(&self) -> usize {
+        1
+    }
+
     /// Reads a page; `None` if there is no such thread (any more).
     async fn read(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>>;
 
@@ -382,6 +387,9 @@ pub trait FeedStore: Send + Sync {
     /// Whether the newest that this user's feed has, or is to get, of a thread id is its deletion: so that a delete sent
     /// again gets its answer again.
     async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool>;
+
+    /// The newest position of each of these feeds, in order; 0 of one that has none.
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>>;
 
     /// Users with changes that have no feed position yet.
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>>;

@@ -79,7 +79,8 @@ contract! {
         a_feed_resumes_from_any_cursor
         deletions_are_fed
         a_thread_made_again_by_another_user_leaves_the_deletion_alone
-        dirty_feeds_are_found;
+        dirty_feeds_are_found
+        the_heads_of_feeds_are_read_in_one_go;
     projections:
         a_snapshot_is_found_by_seq_and_version
         snapshots_are_replaced_and_dropped

@@ -531,6 +531,11 @@ impl FeedStore for MemoryStore {
                 || fed.is_some_and(|(_, key)| key.is_none())))
     }
 
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>> {
+        let state = self.state();
+        Ok(feeds.iter().map(|feed| state.feeds.get(feed).map_or(0, |feed| feed.head)).collect())
+    }
+
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
         let state = self.state();
         let mut users: Vec<_> = state

@@ -31,6 +31,9 @@ const FED: &str = "\
     UPDATE threads SET fed_version = version WHERE key IN (SELECT value FROM json_each(?1));
     DELETE FROM threads WHERE deleted = 2 AND key IN (SELECT value FROM json_each(?1))";
 const HEAD: &str = "SELECT head FROM feed_heads WHERE project = ?1 AND user = ?2";
+pub(super) const HEADS: &str = "\
+    SELECT coalesce(f.head, 0) FROM json_each(?1) AS v
+    LEFT JOIN feed_heads f ON f.project = v.value ->> 0 AND f.user = v.value ->> 1 ORDER BY v.key";
 const STATE: &str = "\
     SELECT coalesce((SELECT head FROM feed_heads WHERE project = ?1 AND user = ?2), 0),
            EXISTS (SELECT 1 FROM threads WHERE project = ?1 AND user = ?2 AND version > fed_version)";
@@ -131,6 +134,12 @@ impl FeedStore for SqliteStore {
         let statement = query(WAS_DELETED).bind(project.as_str()).bind(user.as_str()).bind(id.as_str());
         let rows = self.read_rows(statement).await?;
         Ok(rows.first().map_or(Ok(0), |row| Columns::new(row).int())? != 0)
+    }
+
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>> {
+        let list = Value::Array(feeds.iter().map(|(project, user)| json!([project.as_str(), user.as_str()])).collect());
+        let rows = self.read_rows(query(HEADS).bind(list.to_string())).await?;
+        Ok(rows.iter().map(|row| Columns::new(row).count()).collect::<Result<_, _>>()?)
     }
 
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {

@@ -194,6 +194,9 @@ impl FeedStore for Glass {
     async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
         self.inner.was_deleted(project, user, id).await
     }
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>> {
+        self.inner.feed_heads(feeds).await
+    }
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
         self.inner.dirty_feeds(limit).await
     }
