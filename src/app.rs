@@ -10,11 +10,8 @@ use crate::{
     auth::Auth,
     domain::{Clock, agent::Agent},
     server::{self, Patience},
-    service::Service,
-    store::{
-        DynStore,
-        sqlite::{OpenError, SqliteStore},
-    },
+    service::{Ports, Service},
+    store::sqlite::{OpenError, SqliteStore},
 };
 
 /// What `threadline serve` is told.
@@ -69,20 +66,14 @@ impl App {
             TcpListener::bind(config.listen).await.map_err(|error| StartError::Bind(config.listen, error))?;
         let clock = Clock::system();
         let store = Arc::new(SqliteStore::open(&config.data, clock.clone()).await?);
-        let mut app = Self::over(listener, store.clone(), clock, auth, config.agents)?;
+        let mut app = Self::over(listener, Ports::alone(store.clone(), clock), auth, config.agents)?;
         app.store = Some(store);
         Ok(app)
     }
 
-    /// A server over a store that the caller owns. `clock` must be the store's.
-    pub fn over(
-        listener: TcpListener,
-        store: DynStore,
-        clock: Clock,
-        auth: Auth,
-        agents: Vec<Agent>,
-    ) -> Result<Self, StartError> {
-        let service = Service::start(store, clock);
+    /// A server over ports that the caller owns.
+    pub fn over(listener: TcpListener, ports: Ports, auth: Auth, agents: Vec<Agent>) -> Result<Self, StartError> {
+        let service = Service::start(ports);
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
         Ok(Self { listener, store: None, state, patience: Patience::default() })
     }

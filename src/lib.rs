@@ -4,7 +4,8 @@
 //!
 //! - [`domain`]: words and limits; pure.
 //! - [`projection`]: folds over events; pure.
-//! - [`store`]: the store port, its reference in memory, and SQLite.
+//! - [`store`]: the store port, its reference in memory, SQLite and Postgres.
+//! - [`lock`]: the gate in front of the store's lease. [`bus`]: wake-ups between nodes. Both in process, or in Redis.
 //! - [`subscription`]: following a log.
 //! - [`service`]: the use cases. [`auth`]: who is asking.
 //! - [`agents`]: running agents, each kind a source of events.
@@ -19,12 +20,15 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod bench;
+pub mod bus;
 pub mod cli;
 pub mod client;
 pub mod config;
 pub mod domain;
 mod lingering;
+pub mod lock;
 pub mod projection;
+pub mod redis_link;
 pub mod server;
 pub mod service;
 pub mod store;

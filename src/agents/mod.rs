@@ -239,7 +239,7 @@ impl Agents {
             }
         };
         let new = NewRun { id: Some(id), agent: Some(agent.id.clone()), lease: request.lease };
-        let beat = new.beat();
+        let beat = service.runs.beat(&new);
         let started = service.runs.start_with(principal, thread, new, &prepared.first).await?;
         if started.run.agent.as_ref().is_some_and(|other| *other != agent.id) {
             return Err(AgentError::RunTaken(started.run.id));

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     domain::{Clock, NewEvents, Principal, ProjectId, RunId, ThreadId, UserId},
-    service::{CreateThread, NewRun, Service, ServiceError},
+    service::{CreateThread, NewRun, Ports, Service, ServiceError},
     store::sqlite::SqliteStore,
 };
 
@@ -67,7 +67,7 @@ impl Embedded {
     /// Opens the store in `dir`.
     pub async fn open(dir: &Path, clock: Clock) -> Result<Self, BenchError> {
         let store = Arc::new(SqliteStore::open(dir, clock.clone()).await?);
-        let service = Service::start(store.clone(), clock);
+        let service = Service::start(Ports::alone(store.clone(), clock));
         let id = |error| BenchError::Unexpected(format!("{error}"));
         let (project, user) = (ProjectId::new("default").map_err(id)?, UserId::new("dev").map_err(id)?);
         Ok(Self { store, service, principal: Principal::user(project, user) })

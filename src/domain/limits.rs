@@ -58,6 +58,8 @@ pub const RECHECK_CHUNK: usize = 512;
 
 /// Lease of a run when the producer names none (`lockTtlSeconds`).
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(20);
+/// Shortest lease.
+pub const MIN_LEASE: Duration = Duration::from_secs(1);
 /// Longest lease.
 pub const MAX_LEASE: Duration = Duration::from_secs(3_600);
 /// How often the server renews the lease of a streamed run: a third of the default lease.
@@ -132,6 +134,27 @@ pub const WAL_LIMIT_BYTES: u64 = 64 * 1_024 * 1_024;
 pub const SEAL_BYTES: usize = 4 * 1_024 * 1_024;
 /// Threads that get their feed positions in one transaction.
 pub const FEED_CHUNK: usize = 512;
+
+/// Time that Redis has for an answer, or for a new connection. Nothing waits for it longer.
+pub const REDIS_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time after which Redis is tried again once it did not answer.
+pub const REDIS_RETRY: Duration = Duration::from_secs(1);
+/// How often the connection that hears of other nodes is asked whether it is still there.
+pub const REDIS_PING: Duration = Duration::from_secs(2);
+/// Hints heard and not looked at yet. Beyond it all that is followed is rechecked.
+pub const BUS_QUEUE: usize = 4_096;
+/// Threads and feeds with news not told yet. Beyond it news are lost, and found by the other nodes' recheck.
+pub const BUS_PENDING: usize = 65_536;
+/// Hints or subscriptions sent to Redis in one piece.
+pub const BUS_PIPELINE: usize = 512;
+/// How often a lock is renewed while its run is active (`lockHeartbeatIntervalSeconds`) …
+pub const LOCK_HEARTBEAT: Duration = Duration::from_secs(15);
+/// … which is at most this long.
+pub const MAX_LOCK_HEARTBEAT: Duration = Duration::from_secs(3_000);
+/// How often it is looked whether a lock is to be renewed: also the pause after a renewal that failed.
+pub const LOCK_TICK: Duration = Duration::from_secs(1);
+/// Locks renewed at once.
+pub const LOCK_CHUNK: usize = 512;
 
 /// Connections served at once by one node.
 pub const MAX_CONNECTIONS: usize = 16_384;

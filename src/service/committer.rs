@@ -59,23 +59,26 @@ pub(super) struct Request {
     pub reply: Reply,
 }
 
-/// Where appends are handed in.
+/// Where appends are handed in. Each thread has its place in one of the pipelines, which commit side by side, so that
+/// the order of its appends is kept.
 #[derive(Debug, Clone)]
 pub(super) struct Committer {
-    requests: mpsc::Sender<Request>,
+    pipelines: Vec<mpsc::Sender<Request>>,
 }
 
 impl Committer {
-    /// The hand-in and the loop behind it, which ends when all hand-ins are gone or the context is shut down, after
-    /// what was handed in is committed.
-    pub fn new() -> (Self, mpsc::Receiver<Request>) {
-        let (requests, receiver) = mpsc::channel(COMMIT_QUEUE);
-        (Self { requests }, receiver)
+    /// The hand-in, and what each of the loops behind it takes in. A loop ends when all hand-ins are gone or the
+    /// context is shut down, after what was handed in is committed.
+    pub fn new(pipelines: usize) -> (Self, Vec<mpsc::Receiver<Request>>) {
+        let (pipelines, receivers) = (0..pipelines.max(1)).map(|_| mpsc::channel(COMMIT_QUEUE)).unzip();
+        (Self { pipelines }, receivers)
     }
 
     /// Hands in an append; waits while the queue is full. Appends of one run are committed in the order handed in.
     pub async fn submit(&self, request: Request) -> Result<(), ServiceError> {
-        self.requests.send(request).await.map_err(|_| ServiceError::Draining)
+        let place = request.thread.key.0.unsigned_abs() % self.pipelines.len() as u64;
+        let pipeline = self.pipelines.get(place as usize).ok_or(ServiceError::Draining)?;
+        pipeline.send(request).await.map_err(|_| ServiceError::Draining)
     }
 }
 

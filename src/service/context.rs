@@ -1,6 +1,9 @@
 //! What the use cases share: the store, the hub, and the background tasks of this node.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -10,11 +13,14 @@ use super::{
     committer::Committer,
     directory::{Directory, ThreadRef},
     feed_writer::FeedWriter,
+    gate::Gate,
     heartbeats::Heartbeats,
     sealer::Sealer,
     snapshots::Snapshots,
+    wakeups,
 };
 use crate::{
+    bus::DynBus,
     domain::{Clock, LogSlice, ThreadKey},
     store::{DynStore, Head},
     subscription::{Hub, TopicState},
@@ -29,6 +35,10 @@ pub struct Shared {
     pub(super) store: DynStore,
     pub(super) clock: Clock,
     pub(super) hub: Hub,
+    pub(super) gate: Gate,
+    pub(super) bus: DynBus,
+    /// Lease of a run whose producer names none.
+    pub(super) lease: Duration,
     pub(super) directory: Directory,
     pub(super) committer: Committer,
     pub(super) heartbeats: Heartbeats,
@@ -92,6 +102,8 @@ impl Context {
     /// Tells everyone what a commit has changed: followers, the sealer, and, if the thread's row changed, its feed.
     pub(super) fn published(&self, thread: &ThreadRef, head: &Head, slice: &LogSlice, row_changed: bool) {
         self.hub.commit(head, slice);
+        wakeups::tell(self, thread.key, &TopicState::from(head));
+        self.gate.committed(thread, head, slice);
         if !slice.0.is_empty() {
             self.sealer.note(thread.key, slice, row_changed);
             self.snapshots.note(thread.key, slice, row_changed);
@@ -101,10 +113,17 @@ impl Context {
         }
     }
 
+    /// Tells everyone, on all nodes, what has changed without an event.
+    pub(super) fn news(&self, key: ThreadKey, state: &TopicState) {
+        self.hub.advance(key, state);
+        wakeups::tell(self, key, state);
+    }
+
     /// The thread was deleted.
     pub(super) fn deleted(&self, thread: &ThreadRef) {
         self.directory.forget(thread);
-        self.hub.advance(thread.key, &TopicState::GONE);
+        self.gate.deleted(thread.key);
+        self.news(thread.key, &TopicState::GONE);
         self.feed_writer.mark(&thread.project, &thread.user);
         self.sealer.purge();
     }

@@ -8,9 +8,12 @@ use std::{
 use tokio::{sync::Notify, time};
 
 use super::context::Context;
-use crate::domain::{
-    ProjectId, UserId,
-    limits::{MAX_PAGE, SWEEP_INTERVAL},
+use crate::{
+    bus::Hint,
+    domain::{
+        ProjectId, UserId,
+        limits::{MAX_PAGE, SWEEP_INTERVAL},
+    },
 };
 
 /// Users with changes. A mark that is lost with the process is found by the sweep.
@@ -48,7 +51,10 @@ pub(super) async fn run(context: Context) {
         let users = std::mem::take(&mut *context.feed_writer.dirty());
         for (project, user) in users {
             match context.store.pump_feed(&project, &user).await {
-                Ok(head) => context.hub.advance_feed(&project, &user, head),
+                Ok(head) => {
+                    context.hub.advance_feed(&project, &user, head);
+                    context.bus.tell(Hint::Feed(project, user, head));
+                }
                 Err(error) => tracing::warn!(%error, "cannot write a feed; the sweep tries again"),
             }
         }

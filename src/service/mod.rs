@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod feed;
 mod feed_writer;
+mod gate;
 mod heartbeats;
 mod projections;
 mod reaper;
@@ -23,8 +24,12 @@ mod snapshots;
 mod stream_run;
 mod submit;
 mod threads;
+mod wakeups;
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -41,11 +46,53 @@ pub use submit::{Receipts, Reply, RunRef};
 pub use threads::{CreateThread, EditThread, ListRequest, Threads};
 
 use crate::{
-    domain::{Clock, limits::MAX_FOLDS},
+    bus::{BusEnd, local::LocalBus},
+    domain::{
+        Clock,
+        limits::{DEFAULT_LEASE, LOCK_HEARTBEAT, MAX_FOLDS, MAX_LEASE, MIN_LEASE},
+    },
+    lock::{DynLock, local::LocalLock},
     store::DynStore,
     subscription::Hub,
 };
 use context::{Context, Shared};
+
+/// What a node is built on.
+pub struct Ports {
+    /// The truth.
+    pub store: DynStore,
+    /// The store's clock, or one that is close to it.
+    pub clock: Clock,
+    /// The gate in front of the store's lease.
+    pub lock: DynLock,
+    /// The way to the other nodes.
+    pub bus: BusEnd,
+    /// How runs hold their threads.
+    pub timing: LockTiming,
+}
+
+/// How runs hold their threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockTiming {
+    /// How long a run may be silent if its producer names no other time (`lockTtlSeconds`).
+    pub ttl: Duration,
+    /// How often the lock of an active run is renewed (`lockHeartbeatIntervalSeconds`).
+    pub heartbeat: Duration,
+}
+
+impl Default for LockTiming {
+    fn default() -> Self {
+        Self { ttl: DEFAULT_LEASE, heartbeat: LOCK_HEARTBEAT }
+    }
+}
+
+impl Ports {
+    /// Of a node that is alone with its store. `clock` must be the store's.
+    pub fn alone(store: DynStore, clock: Clock) -> Self {
+        let (lock, bus) = (Arc::new(LocalLock::default()), LocalBus::default().join());
+        Self { store, clock, lock, bus, timing: LockTiming::default() }
+    }
+}
 
 /// All use cases over one store, with their background tasks.
 #[derive(Clone)]
@@ -66,9 +113,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the background tasks; call it inside a tokio runtime. `clock` must be the store's.
-    pub fn start(store: DynStore, clock: Clock) -> Self {
-        let (committer, appends) = committer::Committer::new();
+    /// Starts the background tasks; call it inside a tokio runtime.
+    pub fn start(ports: Ports) -> Self {
+        let Ports { store, clock, lock, bus, timing } = ports;
+        let (committer, appends) = committer::Committer::new(store.pipelines());
         let (heartbeats, beats) = heartbeats::Heartbeats::new();
         let (sealer, due) = sealer::Sealer::new();
         let (snapshots, worth_one) = snapshots::Snapshots::new();
@@ -77,6 +125,9 @@ impl Service {
             store,
             clock,
             hub: Hub::default(),
+            gate: gate::Gate::new(lock, timing.heartbeat),
+            bus: bus.bus,
+            lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             committer,
             heartbeats,
             feed_writer: feed_writer::FeedWriter::default(),
@@ -89,7 +140,12 @@ impl Service {
             failed: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        context.keep_running("committer::run", committer::run(context.clone(), appends));
+        for appends in appends {
+            context.keep_running("committer::run", committer::run(context.clone(), appends));
+        }
+        context.keep_running("gate::run", gate::run(context.clone()));
+        context.keep_running("wakeups::hear", wakeups::hear(context.clone(), bus.heard));
+        context.keep_running("wakeups::listen", wakeups::listen(context.clone()));
         context.keep_running("heartbeats::run", heartbeats::run(context.clone(), beats));
         context.keep_running("feed_writer::run", feed_writer::run(context.clone()));
         context.keep_running("sealer::run", sealer::run(context.clone(), due));
@@ -118,7 +174,7 @@ impl Service {
         self.context.failed.clone()
     }
 
-    /// The hub of this node, for hints from other nodes.
+    /// The hub of this node.
     pub fn hub(&self) -> &Hub {
         &self.context.hub
     }

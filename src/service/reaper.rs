@@ -62,7 +62,7 @@ async fn reap(context: &Context, due: Due) -> bool {
     }
 }
 
-/// The loop that asks the store for the heads of all followed threads, so that a lost wake-up costs time only.
+/// The loop that asks the store for the heads of all that is followed, so that a lost wake-up costs time only.
 pub(super) async fn recheck(context: Context) {
     let mut tick = time::interval(RECHECK_INTERVAL);
     tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
@@ -71,10 +71,20 @@ pub(super) async fn recheck(context: Context) {
             _ = tick.tick() => {}
             () = context.stopped() => return,
         }
-        for keys in context.hub.followed().chunks(RECHECK_CHUNK) {
-            if let Err(error) = context.hub.recheck(context.store.as_ref(), keys).await {
-                tracing::warn!(%error, "cannot recheck followed threads; trying again");
-            }
+        recheck_all(&context).await;
+    }
+}
+
+/// Looks once at all that is followed here.
+pub(super) async fn recheck_all(context: &Context) {
+    for keys in context.hub.followed().chunks(RECHECK_CHUNK) {
+        if let Err(error) = context.hub.recheck(context.store.as_ref(), keys).await {
+            tracing::warn!(%error, "cannot recheck followed threads; trying again");
+        }
+    }
+    for feeds in context.hub.followed_feeds().chunks(RECHECK_CHUNK) {
+        if let Err(error) = context.hub.recheck_feeds(context.store.as_ref(), feeds).await {
+            tracing::warn!(%error, "cannot recheck followed feeds; trying again");
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     domain::{
         AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, Seq, ThreadId,
         event::cut,
-        limits::{DEFAULT_LEASE, MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, STREAM_HEARTBEAT, WHOLE_RUN_WAIT},
+        limits::{MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, MIN_LEASE, STREAM_HEARTBEAT, WHOLE_RUN_WAIT},
     },
     projection::closing::{Ending, OpenParts},
     store::{Beat, Head, StartOutcome, StartRun, StopOutcome},
@@ -34,18 +34,13 @@ pub struct NewRun {
     pub id: Option<RunId>,
     /// Its agent.
     pub agent: Option<AgentId>,
-    /// How long it may be silent; [`DEFAULT_LEASE`] if absent, at most [`MAX_LEASE`].
+    /// How long it may be silent; what the node is configured for if absent, at most [`MAX_LEASE`].
     pub lease: Option<Duration>,
 }
 
 impl NewRun {
-    pub(super) fn lease(&self) -> Duration {
-        self.lease.unwrap_or(DEFAULT_LEASE).clamp(Duration::from_secs(1), MAX_LEASE)
-    }
-
-    /// The time between the signs of life that keep its lease; a short one needs a quicker beat.
-    pub fn beat(&self) -> Duration {
-        STREAM_HEARTBEAT.min(self.lease() / 3)
+    fn lease(&self, default: Duration) -> Duration {
+        self.lease.unwrap_or(default).clamp(MIN_LEASE, MAX_LEASE)
     }
 }
 
@@ -102,6 +97,11 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// The time between the signs of life that keep a run's lease; a short one needs a quicker beat.
+    pub fn beat(&self, new: &NewRun) -> Duration {
+        STREAM_HEARTBEAT.min(new.lease(self.context.lease) / 3)
+    }
+
     /// Starts a run. The same id again is the same run.
     pub async fn start(
         &self,
@@ -196,26 +196,54 @@ impl Runs {
         new: &NewRun,
         opening: Opening<'_>,
     ) -> Result<Option<StartedRun>, ServiceError> {
+        let lease = new.lease(self.context.lease);
+        // A run appended whole holds the thread for no time.
+        if let Opening::Whole(_) = opening {
+            return self.begin_in_store(thread, id, new, lease, opening).await.map(|begun| begun.map(|(run, _)| run));
+        }
+        let pass = self.context.gate.enter(&self.context, thread, id, lease).await?;
+        match self.begin_in_store(thread, id, new, lease, opening).await {
+            Ok(Some((started, head))) if started.created => {
+                self.context.gate.begun(thread, pass, &head);
+                Ok(Some(started))
+            }
+            // It may have begun: then the lock is right, else it ends by itself.
+            Err(error @ ServiceError::Store(_)) => Err(error),
+            other => {
+                self.context.gate.refused(pass);
+                other.map(|begun| begun.map(|(started, _)| started))
+            }
+        }
+    }
+
+    async fn begin_in_store(
+        &self,
+        thread: &Arc<ThreadRef>,
+        id: &RunId,
+        new: &NewRun,
+        lease: Duration,
+        opening: Opening<'_>,
+    ) -> Result<Option<(StartedRun, Head)>, ServiceError> {
         let mut closing = None;
         for _ in 0..START_TRIES {
             let start = StartRun {
                 key: thread.key,
                 run: id.clone(),
                 agent: new.agent.clone(),
-                lease: new.lease(),
+                lease,
                 closing: closing.take(),
                 events: opening.events().cloned(),
             };
             match self.context.store.start(start).await? {
                 StartOutcome::Started(committed) => {
                     self.context.published(thread, &committed.head, &committed.slice, true);
-                    return Ok(Some(started(committed.run, &committed.head, true)));
+                    return Ok(Some((started(committed.run, &committed.head, true), committed.head)));
                 }
                 StartOutcome::Exists(run, head) => {
                     if let Opening::Whole(events) = opening {
                         self.check_same(thread, &run, events).await?;
                     }
-                    return Ok(Some(started(run, &head, false)));
+                    return Ok(Some((started(run, &head, false), head)));
                 }
                 StartOutcome::Held(run, head) => {
                     let cursor = run.first_seq - 1;
@@ -281,7 +309,7 @@ impl Runs {
         run: &RunId,
         lease: Option<Duration>,
     ) -> Result<Run, ServiceError> {
-        let lease = lease.map(|lease| lease.clamp(Duration::from_secs(1), MAX_LEASE));
+        let lease = lease.map(|lease| lease.clamp(MIN_LEASE, MAX_LEASE));
         loop {
             let (found, fence) = self.find(principal, thread, run).await?;
             let alive = self.context.heartbeats.beat(Beat { key: found.key, fence, lease }).await?;
@@ -339,7 +367,7 @@ impl Runs {
             let thread = lookup.next().await?;
             match self.context.store.request_stop(thread.key, run).await? {
                 StopOutcome::Asked(run, head) => {
-                    self.context.hub.advance(thread.key, &(&head).into());
+                    self.context.news(thread.key, &(&head).into());
                     self.context.feed_writer.mark(&thread.project, &thread.user);
                     return Ok(run);
                 }

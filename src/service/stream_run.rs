@@ -53,7 +53,7 @@ impl Runs {
             self.get(principal, thread, id).await?;
         }
         let lease = new.lease;
-        let every = new.beat();
+        let every = self.beat(&new);
         let mut run = self.start(principal, thread, new).await?;
         let id = run.run.id.clone();
         let mut lines = Lines { buffer: BytesMut::new(), next: producer_seq };

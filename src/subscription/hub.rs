@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{
     domain::{LogSlice, ProjectId, ThreadKey, UserId},
-    store::{Head, LogStore, StoreResult},
+    store::{FeedStore, Head, LogStore, StoreResult},
 };
 use tokio::sync::watch;
 
 /// Whose feed.
-pub(super) type FeedKey = (ProjectId, UserId);
+pub type FeedKey = (ProjectId, UserId);
 
 /// A hold on a followed feed: the newest position known.
 pub(super) type FeedTopic = Held<FeedKey, watch::Sender<u64>>;
@@ -41,14 +41,29 @@ impl Hub {
         self.threads.with(&head.key, |topic| topic.commit(slice, &TopicState::from(head)));
     }
 
-    /// News of a thread without events: from a read, or a hint from another node.
+    /// News of a thread without events: from a read, or a change of this node.
     pub fn advance(&self, key: ThreadKey, news: &TopicState) {
         self.threads.with(&key, |topic| topic.advance(news));
+    }
+
+    /// Whether somebody here follows the thread and does not know these news.
+    pub fn lacks(&self, key: ThreadKey, news: &TopicState) -> bool {
+        self.threads.with(&key, |topic| topic.state().merge(news)).unwrap_or(false)
     }
 
     /// The threads followed at this moment.
     pub fn followed(&self) -> Vec<ThreadKey> {
         self.threads.keys()
+    }
+
+    /// Waits until threads began or ceased to be followed; [`Hub::is_followed`] tells which. One caller.
+    pub async fn followed_changed(&self) -> Vec<ThreadKey> {
+        self.threads.changed().await
+    }
+
+    /// Whether somebody here follows the thread.
+    pub fn is_followed(&self, key: ThreadKey) -> bool {
+        self.threads.is_held(&key)
     }
 
     /// How many subscriptions and producers hold a thread's topic at this moment.
@@ -71,6 +86,35 @@ impl Hub {
 
     pub(super) fn join_feed(&self, project: &ProjectId, user: &UserId) -> FeedTopic {
         self.feeds.hold((project.clone(), user.clone()), || watch::Sender::new(0))
+    }
+
+    /// The feeds followed at this moment.
+    pub fn followed_feeds(&self) -> Vec<FeedKey> {
+        self.feeds.keys()
+    }
+
+    /// Waits until feeds began or ceased to be followed; [`Hub::is_feed_followed`] tells which. One caller.
+    pub async fn followed_feeds_changed(&self) -> Vec<FeedKey> {
+        self.feeds.changed().await
+    }
+
+    /// Whether somebody here follows the feed.
+    pub fn is_feed_followed(&self, feed: &FeedKey) -> bool {
+        self.feeds.is_held(feed)
+    }
+
+    /// Whether somebody here follows the feed and does not know that it has come this far.
+    pub fn lacks_feed(&self, feed: &FeedKey, head: u64) -> bool {
+        self.feeds.with(feed, |position| *position.borrow() < head).unwrap_or(false)
+    }
+
+    /// Asks the store for the newest positions of these feeds.
+    pub async fn recheck_feeds(&self, store: &dyn FeedStore, feeds: &[FeedKey]) -> StoreResult<()> {
+        let heads = store.feed_heads(feeds).await?;
+        for ((project, user), head) in feeds.iter().zip(heads) {
+            self.advance_feed(project, user, head);
+        }
+        Ok(())
     }
 
     /// A feed has reached this position.

@@ -22,7 +22,7 @@ mod stream;
 mod topic;
 
 pub use feed::{FeedDelivery, FeedSubscription};
-pub use hub::Hub;
+pub use hub::{FeedKey, Hub};
 pub use state::TopicState;
 pub use stream::{Delivery, EndReason, FollowError, Subscription};
 pub use topic::{Topic, TopicRef};

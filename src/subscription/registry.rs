@@ -1,21 +1,38 @@
 //! Things that live as long as somebody holds them, found by key.
 
 use std::{
+    collections::HashSet,
     fmt::Debug,
     hash::Hash,
     ops::Deref,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use dashmap::DashMap;
+use tokio::sync::Notify;
 
 /// A map of shared things; each one goes when the last [`Held`] of it does.
 #[derive(Debug)]
 pub struct Registry<K: Eq + Hash, V> {
-    entries: Arc<DashMap<K, Arc<Entry<V>>>>,
+    shared: Arc<Shared<K, V>>,
+}
+
+#[derive(Debug)]
+struct Shared<K: Eq + Hash, V> {
+    entries: DashMap<K, Arc<Entry<V>>>,
+    /// Keys that came or went since somebody looked.
+    changed: Mutex<HashSet<K>>,
+    changes: Notify,
+}
+
+impl<K: Eq + Hash, V> Shared<K, V> {
+    fn note(&self, key: K) {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        self.changes.notify_one();
+    }
 }
 
 #[derive(Debug)]
@@ -29,39 +46,65 @@ struct Entry<V> {
 pub struct Held<K: Eq + Hash + Clone, V> {
     key: K,
     entry: Arc<Entry<V>>,
-    entries: Arc<DashMap<K, Arc<Entry<V>>>>,
+    shared: Arc<Shared<K, V>>,
 }
 
 impl<K: Eq + Hash, V> Default for Registry<K, V> {
     fn default() -> Self {
-        Self { entries: Arc::default() }
+        let shared = Shared { entries: DashMap::new(), changed: Mutex::default(), changes: Notify::new() };
+        Self { shared: Arc::new(shared) }
     }
 }
 
 impl<K: Eq + Hash + Clone, V> Registry<K, V> {
     /// Holds the thing of this key, making it if nobody does.
     pub fn hold(&self, key: K, make: impl FnOnce() -> V) -> Held<K, V> {
-        let slot = self.entries.entry(key.clone());
-        let entry = slot.or_insert_with(|| Arc::new(Entry { value: make(), holders: AtomicUsize::new(0) }));
+        let mut new = false;
+        let slot = self.shared.entries.entry(key.clone());
+        let entry = slot.or_insert_with(|| {
+            new = true;
+            Arc::new(Entry { value: make(), holders: AtomicUsize::new(0) })
+        });
         // Counted while the map's shard is locked, so that `Held::drop` cannot remove it in between.
         entry.holders.fetch_add(1, Ordering::Relaxed);
-        Held { key, entry: entry.clone(), entries: self.entries.clone() }
+        let held = Held { key: key.clone(), entry: entry.clone(), shared: self.shared.clone() };
+        drop(entry);
+        if new {
+            self.shared.note(key);
+        }
+        held
+    }
+
+    /// Waits until things came or went, and tells which; whether each is held now is to be asked. One caller.
+    pub async fn changed(&self) -> Vec<K> {
+        loop {
+            let changed = std::mem::take(&mut *self.shared.changed.lock().unwrap_or_else(PoisonError::into_inner));
+            if !changed.is_empty() {
+                return changed.into_iter().collect();
+            }
+            self.shared.changes.notified().await;
+        }
+    }
+
+    /// Whether somebody holds the thing of this key.
+    pub fn is_held(&self, key: &K) -> bool {
+        self.shared.entries.contains_key(key)
     }
 
     /// Looks at the thing of this key, if somebody holds it.
     pub fn with<T>(&self, key: &K, look: impl FnOnce(&V) -> T) -> Option<T> {
-        let entry = self.entries.get(key)?.clone();
+        let entry = self.shared.entries.get(key)?.clone();
         Some(look(&entry.value))
     }
 
     /// How many holds there are at this moment.
     pub fn holders(&self) -> usize {
-        self.entries.iter().map(|entry| entry.holders.load(Ordering::Relaxed)).sum()
+        self.shared.entries.iter().map(|entry| entry.holders.load(Ordering::Relaxed)).sum()
     }
 
     /// All keys held at this moment.
     pub fn keys(&self) -> Vec<K> {
-        self.entries.iter().map(|entry| entry.key().clone()).collect()
+        self.shared.entries.iter().map(|entry| entry.key().clone()).collect()
     }
 }
 
@@ -69,7 +112,7 @@ impl<K: Eq + Hash + Clone, V> Clone for Held<K, V> {
     fn clone(&self) -> Self {
         // This hold keeps the count above zero meanwhile.
         self.entry.holders.fetch_add(1, Ordering::Relaxed);
-        Self { key: self.key.clone(), entry: self.entry.clone(), entries: self.entries.clone() }
+        Self { key: self.key.clone(), entry: self.entry.clone(), shared: self.shared.clone() }
     }
 }
 
@@ -83,9 +126,12 @@ impl<K: Eq + Hash + Clone, V> Deref for Held<K, V> {
 impl<K: Eq + Hash + Clone, V> Drop for Held<K, V> {
     fn drop(&mut self) {
         if self.entry.holders.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.entries.remove_if(&self.key, |_, entry| {
+            let gone = self.shared.entries.remove_if(&self.key, |_, entry| {
                 Arc::ptr_eq(entry, &self.entry) && entry.holders.load(Ordering::Acquire) == 0
             });
+            if gone.is_some() {
+                self.shared.note(self.key.clone());
+            }
         }
     }
 }
@@ -105,5 +151,15 @@ mod tests {
         drop(second);
         assert_eq!(registry.with(&1, |value| *value), None);
         assert!(registry.keys().is_empty());
+    }
+
+    #[tokio::test]
+    async fn comings_and_goings_are_told() {
+        let registry = Registry::<u32, u32>::default();
+        let first = registry.hold(1, || 10);
+        let again = registry.hold(1, || 10);
+        assert_eq!((registry.changed().await, registry.is_held(&1)), (vec![1], true));
+        drop((first, again));
+        assert_eq!((registry.changed().await, registry.is_held(&1)), (vec![1], false));
     }
 }

@@ -1,6 +1,7 @@
 //! What followers of a thread are woken for.
 
 use crate::{
+    bus::ThreadNews,
     domain::{Fence, Seq},
     store::Head,
 };
@@ -61,6 +62,20 @@ impl From<&Head> for TopicState {
             stop_requested: head.active.as_ref().is_some_and(|active| active.stop_requested_at.is_some()),
             gone: false,
         }
+    }
+}
+
+impl From<&ThreadNews> for TopicState {
+    fn from(news: &ThreadNews) -> Self {
+        let ThreadNews { tail, fence, active, stop_requested, gone } = *news;
+        Self { tail, fence, active, stop_requested, gone }
+    }
+}
+
+impl From<&TopicState> for ThreadNews {
+    fn from(state: &TopicState) -> Self {
+        let TopicState { tail, fence, active, stop_requested, gone } = *state;
+        Self { tail, fence, active, stop_requested, gone }
     }
 }
 

@@ -6,7 +6,7 @@ use threadline::{
     domain::{
         Clock, NewEvents, NewThread, Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey, Timestamp, UserId,
     },
-    service::{CreateThread, NewRun, PageRequest, Service, StartedRun},
+    service::{CreateThread, NewRun, PageRequest, Ports, Service, StartedRun},
     store::{DynStore, ReadFrom, ThreadStore, memory::MemoryStore},
 };
 
@@ -131,13 +131,13 @@ impl Node {
     pub fn start() -> Self {
         let clock = Clock::manual(Timestamp(1_800_000_000_000));
         let store = Arc::new(Probe::new(Arc::new(MemoryStore::new(clock.clone()))));
-        let service = Service::start(store.clone() as DynStore, clock.clone());
+        let service = Service::start(Ports::alone(store.clone() as DynStore, clock.clone()));
         Self { service, store, clock, alice: user("alice") }
     }
 
     /// Another node over the same store.
     pub fn another(&self) -> Service {
-        Service::start(self.store.clone() as DynStore, self.clock.clone())
+        Service::start(Ports::alone(self.store.clone() as DynStore, self.clock.clone()))
     }
 
     pub async fn thread(&self, id: &str) -> ThreadId {

@@ -15,7 +15,7 @@ use threadline::{
     auth::Auth,
     domain::{Clock, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
     server::Patience,
-    service::Service,
+    service::{Ports, Service},
     store::{DynStore, memory::MemoryStore, sqlite::SqliteStore},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
@@ -122,7 +122,7 @@ impl Server {
         let glass = options.glass.then(|| Arc::new(Glass::new(store.clone())));
         let store = glass.clone().map_or(store, |glass| glass as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let app = App::over(listener, store.clone(), clock.clone(), Auth::new(key), agents);
+        let app = App::over(listener, Ports::alone(store.clone(), clock.clone()), Auth::new(key), agents);
         let app = app.expect("an app").with_patience(patience);
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();

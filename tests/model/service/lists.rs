@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use threadline::{
     domain::{Clock, FeedChange, Thread, ThreadId, Timestamp},
-    service::{CreateThread, EditThread, ListRequest, PageRequest, Service, ServiceError},
+    service::{CreateThread, EditThread, ListRequest, PageRequest, Ports, Service, ServiceError},
     store::{DynStore, ListOrder, ReadFrom, memory::MemoryStore},
     subscription::FeedDelivery,
 };
@@ -22,7 +22,7 @@ fn edits_at_once_lose_nothing() {
         run_seed(seed, async {
             let clock = Clock::manual(Timestamp(0));
             let store = Arc::new(Probe::slow(Arc::new(MemoryStore::new(clock.clone())), Rng::new(seed)));
-            let service = Service::start(store as DynStore, clock);
+            let service = Service::start(Ports::alone(store as DynStore, clock));
             let alice = user("alice");
             let create = CreateThread { id: Some(thread_id("t")), ..CreateThread::default() };
             let thread = service.threads.create(&alice, create).await.expect("create").0.id;
@@ -114,7 +114,7 @@ fn the_list_and_the_feed_after_its_cursor_are_complete_while_threads_change() {
             let mut rng = Rng::new(seed);
             let clock = Clock::manual(Timestamp(0));
             let store = Arc::new(Probe::slow(Arc::new(MemoryStore::new(clock.clone())), rng.fork()));
-            let service = Service::start(store as DynStore, clock.clone());
+            let service = Service::start(Ports::alone(store as DynStore, clock.clone()));
             let alice = user("alice");
             churn(service.clone(), alice.clone(), clock.clone(), rng.fork(), 20).await;
             let work = tokio::spawn(churn(service.clone(), alice.clone(), clock, rng.fork(), 60));

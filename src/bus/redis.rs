@@ -1,0 +1,279 @@
+//! The bus over Redis pub/sub: one channel a thread or feed, subscribed to while somebody here follows it.
+//!
+//! ```text
+//!   tell ─► pending (newest hint a channel) ─► one pipeline of PUBLISH after the other
+//!   listen, ignore ─► wanted ─► SUBSCRIBE, UNSUBSCRIBE on a connection of its own ─► heard
+//! ```
+//!
+//! A connection that was lost is made again and subscribes to all that is wanted, and the node hears a resync: what was
+//! told meanwhile is gone. A silent connection is found by its pings.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use redis::{Client, Msg, RedisResult, aio::PubSubSink, pipe};
+use tokio::{
+    sync::{Notify, mpsc},
+    time,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Bus, BusEnd, Channel, Heard, Hint, ThreadNews};
+use crate::{
+    domain::{
+        Fence, ProjectId, ThreadKey, UserId,
+        limits::{BUS_PENDING, BUS_PIPELINE, BUS_QUEUE, REDIS_PING, REDIS_TIMEOUT},
+    },
+    redis_link::{self, Link},
+};
+
+/// See the module.
+struct RedisBus {
+    shared: Arc<Shared>,
+    // Ended with it.
+    _tasks: [AbortOnDropHandle<()>; 2],
+}
+
+struct Shared {
+    /// Begins the name of every channel: two installations may share one Redis.
+    prefix: String,
+    pending: Mutex<HashMap<Channel, Hint>>,
+    to_tell: Notify,
+    wanted: Mutex<HashSet<Channel>>,
+    wishes: Notify,
+    heard: mpsc::Sender<Heard>,
+    missed: AtomicBool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A node's end of the bus, on channels that begin with `prefix`. It works as soon as Redis can be reached. Call it
+/// inside a tokio runtime.
+pub fn join(client: Client, prefix: &str) -> BusEnd {
+    let (sender, heard) = mpsc::channel(BUS_QUEUE);
+    let shared = Arc::new(Shared {
+        prefix: prefix.to_owned(),
+        pending: Mutex::default(),
+        to_tell: Notify::new(),
+        wanted: Mutex::default(),
+        wishes: Notify::new(),
+        heard: sender,
+        missed: AtomicBool::new(false),
+    });
+    let telling = tokio::spawn(tell(shared.clone(), Link::new(client.clone())));
+    let hearing = tokio::spawn(hear(shared.clone(), client));
+    let tasks = [AbortOnDropHandle::new(telling), AbortOnDropHandle::new(hearing)];
+    BusEnd { bus: Arc::new(RedisBus { shared, _tasks: tasks }), heard }
+}
+
+#[async_trait]
+impl Bus for RedisBus {
+    fn tell(&self, hint: Hint) {
+        let mut pending = locked(&self.shared.pending);
+        // What a node tells moves one way, so the newest says it all.
+        if pending.len() < BUS_PENDING || pending.contains_key(&hint.channel()) {
+            pending.insert(hint.channel(), hint);
+            self.shared.to_tell.notify_one();
+        }
+    }
+
+    fn listen(&self, channel: Channel) {
+        locked(&self.shared.wanted).insert(channel);
+        self.shared.wishes.notify_one();
+    }
+
+    fn ignore(&self, channel: &Channel) {
+        locked(&self.shared.wanted).remove(channel);
+        self.shared.wishes.notify_one();
+    }
+}
+
+/// Publishes what gathers while the pipeline before is under way. While Redis is away, hints are lost.
+async fn tell(shared: Arc<Shared>, link: Link) {
+    loop {
+        shared.to_tell.notified().await;
+        let hints = std::mem::take(&mut *locked(&shared.pending));
+        let hints: Vec<Hint> = hints.into_values().collect();
+        for chunk in hints.chunks(BUS_PIPELINE) {
+            let mut commands = pipe();
+            for hint in chunk {
+                let (channel, payload) = (shared.name(&hint.channel()), payload(hint));
+                commands.cmd("PUBLISH").arg(channel).arg(payload).ignore();
+            }
+            if let Err(error) = link.ask::<()>(&commands).await {
+                tracing::debug!(%error, hints = chunk.len(), "hints to other nodes are lost; they recheck");
+                break;
+            }
+        }
+    }
+}
+
+/// Keeps a subscribed connection. Ends with the node's interest in it.
+async fn hear(shared: Arc<Shared>, client: Client) {
+    let mut tries = 0;
+    loop {
+        match time::timeout(REDIS_TIMEOUT, client.get_async_pubsub()).await {
+            Ok(Ok(connection)) => {
+                let (sink, stream) = connection.split();
+                let error = follow(&shared, sink, stream, &mut tries).await.err();
+                if shared.heard.is_closed() {
+                    return;
+                }
+                tracing::warn!(
+                    error = error.map(tracing::field::display),
+                    "the bus is cut off; followers are rechecked until it is back"
+                );
+            }
+            Ok(Err(error)) if tries == 0 => tracing::warn!(%error, "the bus cannot be reached; trying again"),
+            Err(_) if tries == 0 => tracing::warn!("the bus does not answer; trying again"),
+            _ => {}
+        }
+        time::sleep(redis_link::pause(tries)).await;
+        tries = tries.saturating_add(1);
+    }
+}
+
+/// Hears until the connection breaks.
+async fn follow(
+    shared: &Shared,
+    mut sink: PubSubSink,
+    mut stream: impl futures_util::Stream<Item = Msg> + Unpin,
+    tries: &mut u32,
+) -> RedisResult<()> {
+    let mut subscribed = HashSet::new();
+    // Everything at once, then one resync for all of it.
+    reconcile(shared, &mut sink, &mut subscribed).await?;
+    if *tries > 0 {
+        tracing::info!(channels = subscribed.len(), "the bus is back");
+    }
+    *tries = 0;
+    shared.missed.store(true, Ordering::Release);
+    let mut ping = time::interval(REDIS_PING);
+    ping.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    loop {
+        shared.make_up();
+        tokio::select! {
+            message = stream.next() => match message {
+                Some(message) => shared.hint(&message),
+                None => return Ok(()),
+            },
+            () = shared.wishes.notified() => {
+                for channel in reconcile(shared, &mut sink, &mut subscribed).await? {
+                    shared.hear(Heard::Listening(channel));
+                }
+            }
+            _ = ping.tick() => {
+                let answer = time::timeout(REDIS_TIMEOUT, sink.ping::<redis::Value>()).await;
+                answer.map_err(|_| silent())??;
+            }
+        }
+    }
+}
+
+fn silent() -> redis::RedisError {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+}
+
+/// Subscribes to what is wanted and is not heard, and the other way round. What is heard now and was not before.
+async fn reconcile(
+    shared: &Shared,
+    sink: &mut PubSubSink,
+    subscribed: &mut HashSet<Channel>,
+) -> RedisResult<Vec<Channel>> {
+    let (wanted, unwanted): (Vec<_>, Vec<_>) = {
+        let now = locked(&shared.wanted);
+        (now.difference(subscribed).cloned().collect(), subscribed.difference(&now).cloned().collect())
+    };
+    for chunk in unwanted.chunks(BUS_PIPELINE) {
+        let names: Vec<_> = chunk.iter().map(|channel| shared.name(channel)).collect();
+        time::timeout(REDIS_TIMEOUT, sink.unsubscribe(names)).await.map_err(|_| silent())??;
+        for channel in chunk {
+            subscribed.remove(channel);
+        }
+    }
+    for chunk in wanted.chunks(BUS_PIPELINE) {
+        let names: Vec<_> = chunk.iter().map(|channel| shared.name(channel)).collect();
+        time::timeout(REDIS_TIMEOUT, sink.subscribe(names)).await.map_err(|_| silent())??;
+        subscribed.extend(chunk.iter().cloned());
+    }
+    Ok(wanted)
+}
+
+impl Shared {
+    fn hint(&self, message: &Msg) {
+        let payload = message.get_payload::<String>().ok();
+        match payload.and_then(|payload| read(message.get_channel_name().strip_prefix(&self.prefix)?, &payload)) {
+            Some(hint) => self.hear(Heard::Hint(hint)),
+            None => tracing::warn!(channel = message.get_channel_name(), "a hint makes no sense; it is passed over"),
+        }
+    }
+
+    fn hear(&self, heard: Heard) {
+        if self.heard.try_send(heard).is_err() {
+            self.missed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Tells the node that it may have missed something, as soon as there is room for that.
+    fn make_up(&self) {
+        if self.missed.load(Ordering::Acquire) && self.heard.try_send(Heard::Resync).is_ok() {
+            self.missed.store(false, Ordering::Release);
+        }
+    }
+
+    fn name(&self, channel: &Channel) -> String {
+        match channel {
+            Channel::Thread(key) => format!("{}thread:{}", self.prefix, key.0),
+            // The project ends where its length says, whatever it contains.
+            Channel::Feed(project, user) => {
+                format!("{}feed:{}:{project}:{user}", self.prefix, project.as_str().len())
+            }
+        }
+    }
+}
+
+/// A version in front: nodes of two releases share a bus while one takes the place of the other.
+fn payload(hint: &Hint) -> String {
+    match hint {
+        Hint::Thread(_, news) => {
+            let flags = u8::from(news.active) | u8::from(news.stop_requested) << 1 | u8::from(news.gone) << 2;
+            format!("1 {} {} {flags}", news.tail, news.fence.0)
+        }
+        Hint::Feed(_, _, head) => format!("1 {head}"),
+    }
+}
+
+/// What a message says; `None` if it makes no sense.
+fn read(channel: &str, payload: &str) -> Option<Hint> {
+    let mut numbers = payload.split(' ');
+    if numbers.next()? != "1" {
+        return None;
+    }
+    let hint = match channel.split_once(':')? {
+        ("thread", key) => {
+            let (tail, fence) = (numbers.next()?.parse().ok()?, Fence(numbers.next()?.parse().ok()?));
+            let flags: u8 = numbers.next()?.parse().ok()?;
+            let (active, stop_requested, gone) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
+            let news = ThreadNews { tail, fence, active, stop_requested, gone };
+            Hint::Thread(ThreadKey(key.parse().ok()?), news)
+        }
+        ("feed", rest) => {
+            let (length, ids) = rest.split_once(':')?;
+            let (project, user) = ids.split_at_checked(length.parse().ok()?)?;
+            let (project, user) = (ProjectId::new(project).ok()?, UserId::new(user.strip_prefix(':')?).ok()?);
+            Hint::Feed(project, user, numbers.next()?.parse().ok()?)
+        }
+        _ => return None,
+    };
+    // What a newer release may add at the end is not needed to wake.
+    Some(hint)
+}

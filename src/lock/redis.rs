@@ -1,0 +1,108 @@
+//! The lock in Redis: one key a thread, whose value is the run that holds it.
+//!
+//! `SET NX PX` to acquire; compare-and-set, compare-and-renew and compare-and-delete as scripts. Each touches one key,
+//! and everything asked at once goes in one round trip.
+
+use async_trait::async_trait;
+use redis::{Pipeline, pipe};
+
+use super::{Acquired, Claim, Lock, LockError, LockName, LockResult};
+use crate::{
+    domain::RunId,
+    redis_link::{Link, LinkError},
+};
+
+const TAKE_OVER: &str = "\
+local holder = redis.call('GET', KEYS[1])
+if holder == false or holder == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+  return 1
+end
+return 0";
+const RENEW: &str = "\
+local holder = redis.call('GET', KEYS[1])
+if holder == false or holder == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return 1
+end
+return 0";
+const RELEASE: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0";
+
+/// See the module.
+#[derive(Clone)]
+pub struct RedisLock {
+    link: Link,
+    prefix: String,
+}
+
+impl From<LinkError> for LockError {
+    fn from(error: LinkError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl RedisLock {
+    /// Locks under keys that begin with `prefix`.
+    pub fn new(link: Link, prefix: &str) -> Self {
+        Self { link, prefix: prefix.to_owned() }
+    }
+
+    fn key(&self, name: &LockName) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+fn script<'p>(pipeline: &'p mut Pipeline, text: &str, key: String) -> &'p mut Pipeline {
+    pipeline.cmd("EVAL").arg(text).arg(1).arg(key)
+}
+
+fn millis(claim: &Claim) -> u64 {
+    u64::try_from(claim.ttl.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+#[async_trait]
+impl Lock for RedisLock {
+    async fn acquire(&self, claim: &Claim) -> LockResult<Acquired> {
+        let (key, run) = (self.key(&claim.name), claim.run.as_str());
+        let mut commands = pipe();
+        commands.cmd("SET").arg(&key).arg(run).arg("NX").arg("PX").arg(millis(claim)).cmd("GET").arg(&key);
+        let (set, holder): (Option<String>, Option<String>) = self.link.ask(&commands).await?;
+        Ok(match (set, holder) {
+            (Some(_), _) => Acquired::Taken,
+            (None, Some(holder)) if holder == run => Acquired::Mine,
+            // Gone between the two: whoever had it has it no more, which the store knows as well.
+            (None, holder) => Acquired::Held(holder.unwrap_or_default()),
+        })
+    }
+
+    async fn take_over(&self, claim: &Claim, holder: &str) -> LockResult<bool> {
+        let mut commands = pipe();
+        script(&mut commands, TAKE_OVER, self.key(&claim.name)).arg(holder).arg(claim.run.as_str()).arg(millis(claim));
+        let (taken,): (bool,) = self.link.ask(&commands).await?;
+        Ok(taken)
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> LockResult<Vec<bool>> {
+        if claims.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut commands = pipe();
+        for claim in claims {
+            script(&mut commands, RENEW, self.key(&claim.name)).arg(claim.run.as_str()).arg(millis(claim));
+        }
+        Ok(self.link.ask(&commands).await?)
+    }
+
+    async fn release(&self, locks: &[(LockName, RunId)]) -> LockResult<()> {
+        if locks.is_empty() {
+            return Ok(());
+        }
+        let mut commands = pipe();
+        for (name, run) in locks {
+            script(&mut commands, RELEASE, self.key(name)).arg(run.as_str()).ignore();
+        }
+        Ok(self.link.ask(&commands).await?)
+    }
+}
