@@ -6,6 +6,8 @@ set -euo pipefail
 need_rust="1.94"
 packages=()
 want() { command -v "$1" >/dev/null 2>&1 || packages+=("$2"); }
+# Servers stand where no PATH may lead.
+want_server() { PATH="$PATH:/usr/sbin" want "$@"; }
 
 if ! command -v cargo >/dev/null 2>&1; then
   echo "Rust is missing: install Rust >= $need_rust with rustup, then run this again." >&2
@@ -25,8 +27,22 @@ if [ "${1:-run}" = "test" ]; then
   want python3 python3
   want node nodejs            # the real AG-UI client
   want npm npm
+  # The tests start servers of their own from these.
+  compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || want postgres postgresql
+  want_server redis-server redis-server
+  want_server pgbouncer pgbouncer
+  want openssl openssl
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
+
+# Packages of servers would start them; only their programs are wanted. An administrator's own policy stays in force.
+quietly() {
+  local policy=/usr/sbin/policy-rc.d status=0
+  if [ -e "$policy" ]; then policy=""; else printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy"; fi
+  DEBIAN_FRONTEND=noninteractive "$@" >/dev/null || status=$?
+  [ -z "$policy" ] || rm -f "$policy"
+  return $status
+}
 
 install_packages() {
   local install="apt-get install -y --no-install-recommends $*"
@@ -36,10 +52,10 @@ install_packages() {
   fi
   if [ "$(id -u)" -eq 0 ]; then
     echo "Installing $*" >&2
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive $install >/dev/null
+    apt-get update -qq && quietly $install
   elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
     echo "Installing $*" >&2
-    sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive $install >/dev/null
+    sudo apt-get update -qq && sudo bash -c "$(declare -f quietly); quietly $install"
   else
     echo "Missing: $*. Run: sudo apt-get update && sudo $install" >&2
     exit 1

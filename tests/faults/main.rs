@@ -15,6 +15,7 @@ mod order;
 mod producers;
 mod raw;
 mod record;
+#[path = "../backing/rng.rs"]
 mod rng;
 mod server;
 mod shutdown;

@@ -1,0 +1,194 @@
+//! A private Redis.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use nix::{sys::signal::Signal, unistd::Pid};
+
+use super::{keeper::Keeper, ports::free_port, postgres::quoted};
+
+const READY: &str = "Ready to accept connections";
+
+/// A private server on 127.0.0.1 that keeps nothing on disk, unless options say otherwise.
+#[derive(Debug)]
+pub struct Redis {
+    keeper: Mutex<Keeper>,
+    command: String,
+    port: u16,
+    tls_port: Option<u16>,
+}
+
+impl Redis {
+    /// Starts one, with options beyond the default ones: `("appendonly", "yes")`.
+    pub fn start(options: &[(&str, &str)]) -> Self {
+        Self::launch(options, false)
+    }
+
+    /// Starts one that also speaks TLS, under a certificate for `localhost` of an authority of its own.
+    pub fn with_tls(options: &[(&str, &str)]) -> Self {
+        Self::launch(options, true)
+    }
+
+    fn launch(options: &[(&str, &str)], tls: bool) -> Self {
+        let found = Command::new("redis-server").arg("--version").output();
+        assert!(
+            found.is_ok(),
+            "these tests need Redis: install the package redis-server (apt-get install redis-server)"
+        );
+        let mut keeper = Keeper::new("redis", &[], "");
+        if tls {
+            certify(keeper.home());
+        }
+        let options: String = options.iter().map(|(name, value)| format!(" --{name} {}", quoted(value))).collect();
+        // Another process may take a port before the server does.
+        for _ in 0..5 {
+            let (port, tls_port) = (free_port(), tls.then(free_port));
+            let home = keeper.home().display();
+            let secure = tls_port.map(|port| {
+                format!(
+                    " --tls-port {port} --tls-cert-file {home}/server.pem --tls-key-file {home}/server.key \
+                     --tls-ca-cert-file {home}/ca.pem --tls-auth-clients no"
+                )
+            });
+            let command = format!(
+                "redis-server --bind 127.0.0.1 --port {port} --dir {home} --save '' --appendonly no{}{options}",
+                secure.unwrap_or_default()
+            );
+            match keeper.start(&command, READY) {
+                Ok(()) => return Self { keeper: Mutex::new(keeper), command, port, tls_port },
+                Err(said) if said.contains("Address already in use") => {}
+                Err(said) => panic!("Redis did not start:\n{said}"),
+            }
+        }
+        panic!("no port for Redis");
+    }
+
+    fn keeper(&self) -> MutexGuard<'_, Keeper> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `redis://…`
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// `rediss://…`, of a server with TLS.
+    pub fn tls_url(&self) -> String {
+        format!("rediss://localhost:{}/", self.tls_port.expect("started with TLS"))
+    }
+
+    /// The certificate of its authority (PEM), of a server with TLS.
+    pub fn authority(&self) -> PathBuf {
+        self.keeper().home().join("ca.pem")
+    }
+
+    /// Of the server.
+    pub fn pid(&self) -> Pid {
+        self.keeper().pid()
+    }
+
+    /// Whether it is there.
+    pub fn is_running(&self) -> bool {
+        self.keeper().is_running()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&self) {
+        self.keeper().kill();
+    }
+
+    /// Starts it again on its port; empty, unless it keeps a file.
+    pub fn restart(&self) {
+        let mut keeper = self.keeper();
+        keeper.kill();
+        keeper.start(&self.command, READY).unwrap_or_else(|said| panic!("Redis did not start again:\n{said}"));
+    }
+
+    /// SIGSTOP.
+    pub fn stop_signal(&self) {
+        self.keeper().signal_all(Signal::SIGSTOP);
+    }
+
+    /// SIGCONT.
+    pub fn cont(&self) {
+        self.keeper().signal_all(Signal::SIGCONT);
+    }
+
+    /// Sends a command; the answer as text, items of a list a line each, nil as `(nil)`.
+    pub fn command(&self, words: &[&str]) -> String {
+        self.try_command(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// [`Redis::command`] of a server that may not answer.
+    pub fn try_command(&self, words: &[&str]) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let mut request = format!("*{}\r\n", words.len());
+        for word in words {
+            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        }
+        stream.write_all(request.as_bytes())?;
+        answer(&mut BufReader::new(stream))
+    }
+
+    /// Where its files are.
+    pub fn home(&self) -> PathBuf {
+        self.keeper().home().to_owned()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.keeper().said(0)
+    }
+}
+
+/// One answer of RESP2.
+fn answer(from: &mut impl BufRead) -> std::io::Result<String> {
+    let mut line = String::new();
+    from.read_line(&mut line)?;
+    let line = line.trim_end();
+    let (kind, rest) = line.split_at_checked(1).unwrap_or_default();
+    match (kind, rest.parse::<usize>()) {
+        ("$", Ok(length)) => {
+            let mut text = vec![0; length + 2];
+            from.read_exact(&mut text)?;
+            text.truncate(length);
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        }
+        ("*", Ok(count)) => {
+            let items: std::io::Result<Vec<_>> = (0..count).map(|_| answer(from)).collect();
+            Ok(items?.join("\n"))
+        }
+        ("$" | "*", _) => Ok("(nil)".to_owned()),
+        ("+" | ":", _) => Ok(rest.to_owned()),
+        ("-", _) => Err(std::io::Error::other(rest.to_owned())),
+        _ => Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "no answer")),
+    }
+}
+
+/// An authority, and a certificate for `localhost` and 127.0.0.1 that it has signed.
+fn certify(home: &Path) {
+    let openssl = |words: &str| {
+        let output = Command::new("openssl").args(words.split(' ')).current_dir(home).output();
+        let output = output.expect("these tests need `openssl`: install the package openssl (apt-get install openssl)");
+        assert!(output.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(&format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=threadline-tests"));
+    openssl(&format!("req {key} -keyout server.key -out server.csr -subj /CN=localhost"));
+    let names = "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n";
+    fs::write(home.join("names"), names).expect("written");
+    openssl("x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile names");
+}
