@@ -9,7 +9,7 @@ use crate::{
     api::{ApiState, front},
     auth::Auth,
     domain::{Clock, agent::Agent},
-    server::{self, Patience},
+    server::{self, Listener, Patience},
     service::Service,
     store::{
         DynStore,
@@ -51,8 +51,8 @@ pub enum StartError {
 }
 
 /// A server that is listening and has opened its store, but does not serve yet.
-pub struct App {
-    listener: TcpListener,
+pub struct App<L = TcpListener> {
+    listener: L,
     store: Option<Arc<SqliteStore>>,
     state: ApiState,
     patience: Patience,
@@ -73,10 +73,12 @@ impl App {
         app.store = Some(store);
         Ok(app)
     }
+}
 
+impl<L: Listener> App<L> {
     /// A server over a store that the caller owns. `clock` must be the store's.
     pub fn over(
-        listener: TcpListener,
+        listener: L,
         store: DynStore,
         clock: Clock,
         auth: Auth,
