@@ -9,7 +9,7 @@ use crate::{
     api::{ApiState, front},
     auth::Auth,
     domain::{Clock, agent::Agent},
-    server::{self, Patience},
+    server::{self, Listener, Patience},
     service::{Ports, Service},
     store::sqlite::{OpenError, SqliteStore},
 };
@@ -48,8 +48,8 @@ pub enum StartError {
 }
 
 /// A server that is listening and has opened its store, but does not serve yet.
-pub struct App {
-    listener: TcpListener,
+pub struct App<L = TcpListener> {
+    listener: L,
     store: Option<Arc<SqliteStore>>,
     state: ApiState,
     patience: Patience,
@@ -70,9 +70,11 @@ impl App {
         app.store = Some(store);
         Ok(app)
     }
+}
 
+impl<L: Listener> App<L> {
     /// A server over ports that the caller owns.
-    pub fn over(listener: TcpListener, ports: Ports, auth: Auth, agents: Vec<Agent>) -> Result<Self, StartError> {
+    pub fn over(listener: L, ports: Ports, auth: Auth, agents: Vec<Agent>) -> Result<Self, StartError> {
         let service = Service::start(ports);
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
         Ok(Self { listener, store: None, state, patience: Patience::default() })

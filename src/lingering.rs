@@ -9,8 +9,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
-    net::TcpStream,
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     runtime::Handle,
     sync::OwnedSemaphorePermit,
     time,
@@ -19,27 +18,32 @@ use tokio::{
 /// How long a client that goes on sending is listened to after the last word was sent.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// What can be read on after whoever used it has gone.
+pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection for S {}
+
 /// Reads on for a moment when it is dropped before its peer has ended.
 #[derive(Debug)]
-pub struct Lingering {
-    stream: Option<TcpStream>,
+pub struct Lingering<S: Connection> {
+    stream: Option<S>,
     /// The connection's place among those served at once: taken until the very end, sockets included.
     place: Option<OwnedSemaphorePermit>,
     ended: bool,
 }
 
-impl Lingering {
+impl<S: Connection> Lingering<S> {
     /// Wraps a connection.
-    pub fn new(stream: TcpStream, place: Option<OwnedSemaphorePermit>) -> Self {
+    pub fn new(stream: S, place: Option<OwnedSemaphorePermit>) -> Self {
         Self { stream: Some(stream), place, ended: false }
     }
 
-    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+    fn stream(&mut self) -> io::Result<Pin<&mut S>> {
         self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 
-impl Drop for Lingering {
+impl<S: Connection> Drop for Lingering<S> {
     fn drop(&mut self) {
         if let Some(stream) = self.stream.take().filter(|_| !self.ended)
             && let Ok(runtime) = Handle::try_current()
@@ -54,21 +58,14 @@ impl Drop for Lingering {
     }
 }
 
-async fn pass_over(mut stream: TcpStream) -> io::Result<()> {
+async fn pass_over(mut stream: impl Connection) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unwanted = [0; 4_096];
-    loop {
-        stream.readable().await?;
-        match stream.try_read(&mut unwanted) {
-            Ok(0) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
+    while stream.read(&mut unwanted).await? > 0 {}
+    Ok(())
 }
 
-impl AsyncRead for Lingering {
+impl<S: Connection> AsyncRead for Lingering<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let result = ready!(self.stream()?.poll_read(context, buf));
@@ -77,7 +74,7 @@ impl AsyncRead for Lingering {
     }
 }
 
-impl AsyncWrite for Lingering {
+impl<S: Connection> AsyncWrite for Lingering<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.stream()?.poll_write(context, buf)
     }

@@ -1,6 +1,6 @@
 //! The listener: an accept loop of our own, because a silent or half-sent request must not hold a connection for ever.
 
-use std::{io, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -21,13 +21,40 @@ use crate::{
         AGENT_PATIENCE, BODY_IDLE_TIMEOUT, DRAIN_TIMEOUT, HEADER_TIMEOUT, HEARTBEAT_INTERVAL, MAX_CONNECTIONS,
         MAX_HEADERS, WRITE_TIMEOUT,
     },
-    lingering::Lingering,
+    lingering::{Connection, Lingering},
     timed_io::TimedWrites,
 };
 
 /// A peer that vanished without a word is noticed after about a minute of silence.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10)).with_retries(3);
+
+/// Where connections come from: a port of this machine, or of a simulated one.
+pub trait Listener: Send {
+    /// A connection.
+    type Stream: Connection;
+
+    /// The next connection, ready to be served. Dropping the future loses none.
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// The address bound.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<Self::Stream> {
+        let (stream, _) = self.accept().await?;
+        stream.set_nodelay(true)?;
+        SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE)?;
+        Ok(stream)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.local_addr()
+    }
+}
 
 /// How long the listener bears with its clients.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +89,7 @@ impl Default for Patience {
 /// Serves until `draining` is cancelled, then lets the requests under way end. `connections` counts what is open,
 /// sockets included.
 pub async fn serve(
-    listener: TcpListener,
+    listener: impl Listener,
     router: Router,
     connections: TaskTracker,
     draining: CancellationToken,
@@ -74,11 +101,11 @@ pub async fn serve(
             accepted = async {
                 // Beyond the limit clients wait in the listener's queue.
                 let place = places.clone().acquire_owned().await;
-                listener.accept().await.map(|(stream, _)| (stream, place))
+                listener.accept().await.map(|stream| (stream, place))
             } => accepted,
             () = draining.cancelled() => break,
         };
-        match accepted.and_then(|(stream, place)| prepare(&stream).map(|()| (stream, place))) {
+        match accepted {
             Ok((stream, place)) => {
                 let stream = Lingering::new(stream, place.ok());
                 connections.spawn(serve_one(stream, router.clone(), draining.clone(), patience));
@@ -97,7 +124,12 @@ pub async fn serve(
     }
 }
 
-async fn serve_one(stream: Lingering, router: Router, draining: CancellationToken, patience: Patience) {
+async fn serve_one(
+    stream: Lingering<impl Connection>,
+    router: Router,
+    draining: CancellationToken,
+    patience: Patience,
+) {
     let io = TokioIo::new(TimedWrites::new(stream, patience.write));
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
@@ -117,9 +149,4 @@ async fn serve_one(stream: Lingering, router: Router, draining: CancellationToke
     if let Err(error) = result {
         tracing::debug!(%error, "a connection ended early");
     }
-}
-
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    SockRef::from(stream).set_tcp_keepalive(&KEEPALIVE)
 }

@@ -7,6 +7,6 @@ mod compare;
 mod generate;
 mod node;
 #[allow(dead_code)]
-#[path = "../backing/rng.rs"]
+#[path = "../shared/rng.rs"]
 mod rng;
 mod stored;

@@ -5,13 +5,14 @@
 //! way. A Postgres or Redis that is not installed fails the test with what to install.
 
 // Each test binary uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod keeper;
 pub mod ports;
 pub mod postgres;
 pub mod proxy;
 pub mod redis;
+#[path = "../shared/rng.rs"]
 pub mod rng;
 
 pub use self::{

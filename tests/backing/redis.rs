@@ -6,7 +6,7 @@ use std::{
     net::TcpStream,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -34,6 +34,12 @@ impl Redis {
     /// Starts one that also speaks TLS, under a certificate for `localhost` of an authority of its own.
     pub fn with_tls(options: &[(&str, &str)]) -> Self {
         Self::launch(options, true)
+    }
+
+    /// One that the tests of a process share.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Redis> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(&[]))
     }
 
     fn launch(options: &[(&str, &str)], tls: bool) -> Self {

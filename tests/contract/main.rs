@@ -1,9 +1,13 @@
 //! The contract of the store port. Every test runs on every back-end.
 
 mod agents;
+#[path = "../backing/mod.rs"]
+mod backing;
+mod bus;
 mod concurrent;
 mod differential;
 mod feed;
+mod lock;
 mod log;
 mod projections;
 mod runs;
@@ -96,4 +100,43 @@ contract! {
         cancelled_callers_leave_nothing_half_done
         creates_race_for_one_id
         pumps_race_each_other;
+}
+
+/// Runs each test of the lock, or the bus, in process and on Redis.
+macro_rules! both {
+    ($port:ident, $env:path: $($test:ident)+) => {
+        mod $port {
+            mod local {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    crate::$port::$test(<$env>::local()).await;
+                })+
+            }
+            mod on_redis {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    crate::$port::$test(<$env>::redis()).await;
+                })+
+            }
+        }
+    };
+}
+
+mod ports {
+    both! {
+        lock, crate::lock::Gate:
+            a_lock_is_held_by_one
+            many_at_once_and_one_gets_it
+            only_its_holder_gives_it_back
+            a_renewal_keeps_it_and_restores_it
+            it_ends_by_itself
+            it_is_taken_over_from_the_holder_seen
+    }
+    both! {
+        bus, crate::bus::Net:
+            what_is_told_is_heard_elsewhere
+            the_newest_comes_through_whatever_is_told
+            who_does_not_read_is_told_to_look
+            a_node_that_left_is_missed_by_nobody
+    }
 }

@@ -9,35 +9,10 @@ use reqwest::{Body, Client, Method};
 use serde_json::Value;
 use tokio::sync::watch;
 
+pub use crate::reply::Reply;
+
 /// Where the server is; `None` while there is none.
 pub type Base = watch::Receiver<Option<String>>;
-
-/// What came of a request.
-#[derive(Debug)]
-pub enum Reply {
-    /// 2xx.
-    Done(u16, Value),
-    /// 4xx: it was not carried out. The slug of the problem, and the problem.
-    Refused(String, Value),
-    /// No answer, or 5xx: it may have been carried out or not.
-    Unknown(String),
-}
-
-impl Reply {
-    pub fn done(self) -> Value {
-        match self {
-            Self::Done(_, body) => body,
-            other => panic!("expected success, got {other:?}"),
-        }
-    }
-
-    pub fn refused(self) -> Value {
-        match self {
-            Self::Refused(_, problem) => problem,
-            other => panic!("expected a refusal, got {other:?}"),
-        }
-    }
-}
 
 #[derive(Clone)]
 pub struct Api {
@@ -88,11 +63,7 @@ impl Api {
         if status == 500 {
             self.internal.lock().expect("not poisoned").push(format!("{path}: {body}"));
         }
-        match status {
-            200..300 => Reply::Done(status, body),
-            408 | 429 | 500.. => Reply::Unknown(format!("{status} {body}")),
-            _ => Reply::Refused(slug(&body), body),
-        }
+        Reply::of(status, body)
     }
 
     /// Nothing may go wrong inside the server, whatever happens outside.
@@ -135,9 +106,4 @@ impl Api {
         let epoch = response.headers()["threadline-epoch"].to_str().expect("text").to_owned();
         (epoch, response.text().await.expect("the whole log"))
     }
-}
-
-/// The last part of a problem's type.
-pub fn slug(problem: &Value) -> String {
-    problem["type"].as_str().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default().to_owned()
 }

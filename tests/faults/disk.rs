@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{Api, Reply},
-    follow::envelope,
     rng::{self, Rng},
+    seen::envelope,
     server::{Server, command, needs},
 };
 

@@ -18,9 +18,10 @@ use tokio::{
 
 use crate::{
     api::{Api, JSON, Reply},
-    check::{Found, check},
+    check::check,
     churn::churn,
     follow::Follower,
+    judge::Found,
     producers::Producer,
     record::{Lane, Tally},
     rng::Rng,

@@ -9,14 +9,21 @@ mod churn;
 mod disk;
 mod follow;
 mod full;
+#[path = "../shared/judge.rs"]
+mod judge;
 mod kills;
 mod load;
 mod order;
 mod producers;
 mod raw;
+#[path = "../shared/record.rs"]
 mod record;
-#[path = "../backing/rng.rs"]
+#[path = "../shared/reply.rs"]
+mod reply;
+#[path = "../shared/rng.rs"]
 mod rng;
+#[path = "../shared/seen.rs"]
+mod seen;
 mod server;
 mod shutdown;
 mod sockets;

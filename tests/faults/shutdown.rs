@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    api::{Api, slug},
+    api::Api,
     load::{Load, Size},
+    reply::slug,
     rng,
     server::{Server, command},
 };

@@ -8,9 +8,10 @@ use tokio::{net::TcpStream, time::sleep};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, tungstenite::Message};
 
 use crate::{
-    api::{Api, slug},
+    api::Api,
     producers::{Producer, Step},
     record::Fate,
+    reply::slug,
 };
 
 pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;

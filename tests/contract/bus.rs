@@ -1,0 +1,126 @@
+//! The contract of the bus port. Every test runs in process and over Redis.
+
+use std::time::Duration;
+
+use threadline::{
+    bus::{self, BusEnd, Channel, Heard, Hint, ThreadNews, local::LocalBus},
+    domain::{Fence, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE},
+    redis_link::client,
+};
+use tokio::time;
+
+use crate::backing::Redis;
+
+/// Far more than a hint takes, so that a test that waits in vain fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A bus under test, and nodes on it.
+pub enum Net {
+    Local(LocalBus),
+    Redis(String),
+}
+
+impl Net {
+    pub fn local() -> Self {
+        Self::Local(LocalBus::default())
+    }
+
+    /// Every test has channels of its own in one Redis.
+    pub fn redis() -> Self {
+        Self::Redis(format!("{}:", RunId::generate()))
+    }
+
+    async fn node(&self) -> BusEnd {
+        match self {
+            Self::Local(bus) => bus.join(),
+            Self::Redis(prefix) => {
+                let mut end = bus::redis::join(client(&Redis::shared().url()).expect("an address"), prefix);
+                assert_eq!(next(&mut end).await, Heard::Resync, "a node begins by looking");
+                end
+            }
+        }
+    }
+
+    /// A node that hears of these channels.
+    async fn listening(&self, channels: &[Channel]) -> BusEnd {
+        let mut end = self.node().await;
+        for channel in channels {
+            end.bus.listen(channel.clone());
+            if matches!(self, Self::Redis(_)) {
+                assert_eq!(next(&mut end).await, Heard::Listening(channel.clone()));
+            }
+        }
+        end
+    }
+}
+
+async fn next(end: &mut BusEnd) -> Heard {
+    time::timeout(PATIENCE, end.heard.recv()).await.expect("something is heard in time").expect("the bus is there")
+}
+
+fn thread(key: i64, tail: u64) -> Hint {
+    let news = ThreadNews { tail, fence: Fence(3), active: true, stop_requested: tail == 7, gone: false };
+    Hint::Thread(ThreadKey(key), news)
+}
+
+fn feed(project: &str, user: &str, head: u64) -> Hint {
+    Hint::Feed(ProjectId::new(project).expect("id"), UserId::new(user).expect("id"), head)
+}
+
+pub async fn what_is_told_is_heard_elsewhere(net: Net) {
+    let gone = ThreadNews { tail: 0, fence: Fence(-1), active: true, stop_requested: false, gone: true };
+    let hints =
+        [thread(1, 5), thread(2, 7), Hint::Thread(ThreadKey(3), gone), feed("p", "u", 9), feed("a:b", "c: é", 1)];
+    let channels: Vec<_> = hints.iter().map(Hint::channel).collect();
+    let (teller, mut listener) = (net.listening(&channels).await, net.listening(&channels).await);
+    for hint in hints {
+        teller.bus.tell(hint.clone());
+        assert_eq!(next(&mut listener).await, Heard::Hint(hint));
+    }
+}
+
+pub async fn the_newest_comes_through_whatever_is_told(net: Net) {
+    let teller = net.node().await;
+    let mut listener = net.listening(&[Channel::Thread(ThreadKey(1))]).await;
+    for tail in 1..=500 {
+        teller.bus.tell(thread(1, tail));
+    }
+    // Those before it may be left out.
+    loop {
+        if next(&mut listener).await == Heard::Hint(thread(1, 500)) {
+            break;
+        }
+    }
+}
+
+pub async fn who_does_not_read_is_told_to_look(net: Net) {
+    let channels: Vec<_> = (0..=BUS_QUEUE as i64).map(|key| Channel::Thread(ThreadKey(key))).collect();
+    let teller = net.node().await;
+    let mut listener = net.node().await;
+    for channel in &channels {
+        listener.bus.listen(channel.clone());
+    }
+    // More than fits, then one more once there is room: by then it is known that something is missing.
+    for round in 1..=2 {
+        for key in 0..=BUS_QUEUE as i64 {
+            teller.bus.tell(thread(key, round));
+        }
+        time::sleep(Duration::from_millis(300)).await;
+    }
+    let mut look = false;
+    while !look {
+        look = next(&mut listener).await == Heard::Resync;
+        if listener.heard.is_empty() && !look {
+            teller.bus.tell(thread(0, 9));
+        }
+    }
+}
+
+pub async fn a_node_that_left_is_missed_by_nobody(net: Net) {
+    let channel = [Channel::Feed(ProjectId::new("p").expect("id"), UserId::new("u").expect("id"))];
+    let (teller, leaver) = (net.node().await, net.listening(&channel).await);
+    let mut stayer = net.listening(&channel).await;
+    drop(leaver);
+    teller.bus.tell(feed("p", "u", 1));
+    assert_eq!(next(&mut stayer).await, Heard::Hint(feed("p", "u", 1)));
+}
