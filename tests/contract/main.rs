@@ -10,6 +10,7 @@ mod feed;
 mod lock;
 mod log;
 mod projections;
+mod redis;
 mod runs;
 mod sqlite;
 mod support;
