@@ -147,6 +147,8 @@ pub const BUS_QUEUE: usize = 4_096;
 pub const BUS_PENDING: usize = 65_536;
 /// Hints or subscriptions sent to Redis in one piece.
 pub const BUS_PIPELINE: usize = 512;
+/// Begins the keys of locks in Redis (`lockKeyPrefix`).
+pub const DEFAULT_LOCK_KEY_PREFIX: &str = "threadline:lock:";
 /// How often a lock is renewed while its run is active (`lockHeartbeatIntervalSeconds`) …
 pub const LOCK_HEARTBEAT: Duration = Duration::from_secs(15);
 /// … which is at most this long.
