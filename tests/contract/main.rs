@@ -1,10 +1,13 @@
 //! The contract of the store port. Every test runs on every back-end.
 
 mod agents;
+#[path = "../backing/mod.rs"]
+mod backing;
 mod concurrent;
 mod differential;
 mod feed;
 mod log;
+mod postgres;
 mod projections;
 mod runs;
 mod sqlite;
@@ -24,6 +27,12 @@ macro_rules! contract {
             $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
                 crate::$module::$test(crate::support::Env::sqlite().await).await;
+            })+)+
+        }
+        mod on_postgres {
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                crate::$module::$test(crate::support::Env::postgres().await).await;
             })+)+
         }
     };

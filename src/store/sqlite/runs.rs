@@ -8,7 +8,7 @@ use sqlx::{SqliteConnection, query};
 
 use super::{
     SqliteStore,
-    append::{self, End, Entry},
+    append::{self, Entry},
     corrupt,
     fetch::{self, Work},
     rows::{self, Columns, head_columns, run_columns},
@@ -21,6 +21,7 @@ use crate::{
     store::{
         ActiveHead, Beat, CloseOutcome, Closing, Committed, Due, Head, RunStore, StartOutcome, StartRun, StopOutcome,
         StoreResult,
+        sql::append::End,
     },
 };
 
