@@ -84,8 +84,8 @@ pub enum StartError {
     #[error(transparent)]
     Sqlite(#[from] sqlite::OpenError),
     /// The database cannot be opened.
-    #[error(transparent)]
-    Postgres(#[from] postgres::OpenError),
+    #[error("{0}: {1}")]
+    Postgres(String, postgres::OpenError),
     /// Redis cannot be used.
     #[error(transparent)]
     Redis(#[from] AddressError),
@@ -98,6 +98,14 @@ pub enum StartError {
     /// No connection to an agent could ever be made.
     #[error("agents cannot be reached from this machine: {0}")]
     Http(#[from] reqwest::Error),
+}
+
+/// An address as it may be shown: without its user, password and parameters.
+pub fn without_secrets(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "(hidden)".to_owned() };
+    let rest = rest.split('?').next().unwrap_or_default();
+    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    format!("{scheme}://{place}")
 }
 
 /// An opened store, to be closed at the end.
@@ -141,7 +149,8 @@ impl App {
                 (Opened::Sqlite(store.clone()), Arc::new(store), None)
             }
             StoreChoice::Postgres(url) => {
-                let store = PgStore::open(url, clock.clone()).await?;
+                let store = PgStore::open(url, clock.clone()).await;
+                let store = store.map_err(|error| StartError::Postgres(without_secrets(url), error))?;
                 let installation = store.installation().to_owned();
                 (Opened::Postgres(store.clone()), Arc::new(store), Some(installation))
             }

@@ -6,7 +6,7 @@ use clap::Parser;
 use threadline::{
     agents::DEMO,
     api::front,
-    app::{App, ServeConfig, StoreChoice},
+    app::{App, ServeConfig, StoreChoice, without_secrets},
     bench,
     cli::{self, API_KEY_VARIABLE, Cli, Command, ListenAddress, ServeArgs},
     config,
@@ -102,14 +102,6 @@ async fn start(args: ServeArgs) -> Result<App, Box<dyn std::error::Error>> {
         names.join(", "),
     );
     Ok(app)
-}
-
-/// An address as it may be shown: without its user, password and parameters.
-fn without_secrets(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "(hidden)".to_owned() };
-    let rest = rest.split('?').next().unwrap_or_default();
-    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    format!("{scheme}://{place}")
 }
 
 /// The first address of a name; an IPv4 one if there is a choice, since more programs can reach it.

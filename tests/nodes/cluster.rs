@@ -5,7 +5,10 @@ use std::{future::Future, net::SocketAddr, process::Command, time::Duration};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use threadline::{
-    client::{Client, ClientConfig, ClientError, CreateThread, EventQuery, Run, RunOptions, StartRun, Tail, TailItem, TailOptions},
+    client::{
+        Client, ClientConfig, ClientError, CreateThread, EventQuery, Run, RunOptions, StartRun, Tail, TailItem,
+        TailOptions,
+    },
     domain::{NewEvents, RunId},
 };
 use tokio::time;
@@ -108,7 +111,8 @@ pub fn agent_run(word: &str) -> StartRun {
 
 /// Events that carry their own numbers.
 pub fn numbered(numbers: std::ops::RangeInclusive<u64>) -> NewEvents {
-    let lines: Vec<String> = numbers.map(|n| json!({ "type": "CUSTOM", "name": "n", "value": n }).to_string()).collect();
+    let lines: Vec<String> =
+        numbers.map(|n| json!({ "type": "CUSTOM", "name": "n", "value": n }).to_string()).collect();
     NewEvents::from_ndjson(lines.join("\n").as_bytes()).expect("events")
 }
 
