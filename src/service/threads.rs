@@ -202,8 +202,9 @@ pub(super) fn acting_user(principal: &Principal, named: Option<UserId>) -> Resul
 }
 
 fn check_name(name: &str) -> Result<(), ServiceError> {
-    if name.is_empty() || name.len() > MAX_NAME_BYTES {
-        return Err(ServiceError::InvalidRequest(format!("name has 1 to {MAX_NAME_BYTES} bytes")));
+    // Postgres keeps no text with U+0000, and the rule is the same everywhere.
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
+        return Err(ServiceError::InvalidRequest(format!("name has 1 to {MAX_NAME_BYTES} bytes, and no U+0000")));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Answer, Options, Server, both, raw, run},
+    harness::{Answer, Options, Server, everywhere, raw, run},
     table::{Body, Route, fill, routes},
 };
 
@@ -86,7 +86,7 @@ fn bad_bodies(route: &Route) -> Vec<(&'static str, Vec<u8>, &'static [u8])> {
     bodies.into_iter().filter(|(what, ..)| !(open && *what == "unknown member")).collect()
 }
 
-both! {
+everywhere! {
     async fn bad_bodies_on_every_route(server) {
         let before = prepare(server).await;
         for route in routes() {
@@ -135,7 +135,7 @@ fn bad_ids() -> Vec<(String, Option<u16>)> {
     ]
 }
 
-both! {
+everywhere! {
     async fn bad_paths_on_every_route(server) {
         let before = prepare(server).await;
         for route in routes() {
@@ -181,7 +181,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn bad_queries_on_every_route(server) {
         let before = prepare(server).await;
         for route in routes() {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::harness::{Client, Server, Socket, both, soon, sse::Events};
+use crate::harness::{Client, Server, Socket, everywhere, soon, sse::Events};
 
 /// seq and the envelope as it stands on the wire.
 type Log = Vec<(u64, String)>;
@@ -236,7 +236,7 @@ async fn compare(server: &Server, want: &Log) {
     }
 }
 
-both! {
+everywhere! {
     async fn every_form_gives_the_same_bytes(server) {
         let dev = server.client();
         dev.thread("t").await;

@@ -5,7 +5,7 @@ use threadline::api::{doors::Access, front};
 use tokio_tungstenite::tungstenite;
 
 use crate::{
-    harness::{Answer, Client, Options, Server, Socket, both, http::send, run, socket::handshake},
+    harness::{Answer, Client, Options, Server, Socket, everywhere, http::send, run, socket::handshake},
     table::{Route, routes},
 };
 
@@ -89,7 +89,7 @@ async fn state(ann: &Client) -> Value {
     json!(found)
 }
 
-both! {
+everywhere! {
     async fn nobody_touches_the_thread_of_another_user(server: |options| options.with_key("secret")) {
         let (ann, eve) = (server.user("ann"), server.user("eve"));
         ann.post("/v1/threads", json!({ "threadId": "t", "name": "private" })).await.ok(201);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Options, Server, both, number, run, sse::Events, text};
+use crate::harness::{Client, Options, Server, everywhere, number, run, sse::Events, text};
 
 const PATH: &str = "/v1/threads/t/events";
 
@@ -22,7 +22,7 @@ async fn prepare(dev: &Client) -> Value {
     started
 }
 
-both! {
+everywhere! {
     async fn pages_go_both_ways(server) {
         let dev = server.client();
         let epoch = text(&prepare(&dev).await, "epoch").to_owned();
@@ -66,7 +66,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_cursor_of_another_log_is_refused_in_every_form(server) {
         let dev = server.client();
         prepare(&dev).await;
@@ -90,7 +90,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn ndjson_is_the_whole_log_up_to_the_tail_of_the_moment(server) {
         let dev = server.client();
         prepare(&dev).await;
@@ -106,7 +106,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn sse_replays_and_goes_on_live(server) {
         let dev = server.client();
         prepare(&dev).await;
@@ -157,7 +157,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_quiet_stream_has_heartbeats_that_say_where_the_end_is(
         server: |options| options.with_patience(|patience| patience.heartbeat = Duration::from_millis(50))
     ) {
@@ -176,7 +176,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn long_poll_waits_for_the_next_event_and_no_longer(server) {
         let dev = server.client();
         prepare(&dev).await;
@@ -208,7 +208,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn the_feed_tells_of_every_change_and_keeps_the_newest(server) {
         let dev = server.client();
         for id in ["a", "b", "c"] {

@@ -3,11 +3,11 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{both, eventually, number};
+use crate::harness::{eventually, everywhere, number};
 
 const EVENTS: &str = "/v1/threads/t/runs/r/events";
 
-both! {
+everywhere! {
     async fn a_start_is_idempotent_and_a_second_run_gets_the_facts(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -39,7 +39,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn appends_are_numbered_and_retries_harmless(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -72,7 +72,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     /// Numbers that no run can reach are refused like any other gap, and hurt nobody.
     async fn absurd_producer_seqs_are_refused(server) {
         let dev = server.client();
@@ -97,7 +97,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_run_ends_well_or_badly_and_what_is_open_is_closed(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -124,7 +124,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_stop_is_learned_and_ends_in_a_terminal_event(server: |options| options.with_manual_clock()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -151,7 +151,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_silent_run_is_ended_and_its_producer_fenced(server: |options| options.with_manual_clock()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -185,7 +185,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_released_run_may_end_itself_or_is_closed_by_the_next_start(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -206,7 +206,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_whole_run_is_atomic_idempotent_and_waits_its_turn(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -244,7 +244,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn the_feed_shows_that_a_stop_was_asked_and_a_lock_released(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -269,7 +269,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn runs_are_shown_as_they_were(server) {
         let dev = server.client();
         dev.thread("t").await;

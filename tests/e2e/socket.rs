@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Socket, both, number, text};
+use crate::harness::{Socket, everywhere, number, text};
 
-both! {
+everywhere! {
     async fn replay_becomes_live(server) {
         let dev = server.client();
         let epoch = text(&dev.thread("t").await, "epoch").to_owned();
@@ -31,7 +31,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn many_threads_on_one_socket(server) {
         let dev = server.client();
         let mut socket = server.socket("dev").await;
@@ -61,7 +61,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_second_subscription_takes_the_place_of_the_first(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -91,7 +91,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_subscription_to_a_run_ends_with_it(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -118,7 +118,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn appends_are_answered_in_order_and_their_producer_is_told_to_stop(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -164,7 +164,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn what_a_socket_remembers_of_a_run_does_not_outlive_its_thread(server) {
         let dev = server.client();
         let mut socket = server.socket("dev").await;
@@ -187,7 +187,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn the_feed_on_the_socket(server) {
         let dev = server.client();
         let mut socket = server.socket("dev").await;
@@ -222,7 +222,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn heartbeats_say_where_the_threads_end(
         server: |options| options.with_patience(|patience| patience.heartbeat = Duration::from_millis(50))
     ) {

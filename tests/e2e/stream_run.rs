@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::harness::{
-    Answer, Client, both, eventually, number,
+    Answer, Client, eventually, everywhere, number,
     raw::{self, Raw},
 };
 
@@ -54,7 +54,7 @@ async fn tail(client: &Client, wanted: u64) {
     .await;
 }
 
-both! {
+everywhere! {
     async fn chunks_may_be_cut_anywhere_and_the_end_of_the_body_ends_the_run(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -79,7 +79,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn an_empty_body_is_a_run_that_did_nothing(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -89,7 +89,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_terminal_event_ends_the_run_before_the_body_ends(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -104,7 +104,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_stop_answers_at_once(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -127,7 +127,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_client_that_writes_everything_first_still_gets_the_early_answer(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -140,7 +140,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_broken_stream_is_resumed_from_the_beginning_or_from_the_middle(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -165,7 +165,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn what_is_wrong_with_a_line_ends_the_run(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -184,7 +184,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_fenced_stream_is_told(server: |options| options.with_manual_clock()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -205,7 +205,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn what_goes_on_must_have_begun(server) {
         let dev = server.client();
         dev.thread("t").await;

@@ -5,12 +5,12 @@ use serde_json::json;
 
 use super::{agent, agui, ask, ended, events_of, finished, said, types_of, user};
 use crate::harness::{
-    Answer, both, eventually,
+    Answer, eventually, everywhere,
     http::{open, send},
     number, soon,
 };
 
-both! {
+everywhere! {
     async fn a_second_run_is_refused_through_both_doors(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -36,7 +36,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn the_same_run_again_is_the_same_run(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -66,7 +66,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_run_does_not_feed_itself(server) {
         let dev = server.client();
         let door = format!("http://{}/agui/loop", server.addr);
@@ -83,7 +83,7 @@ fn seqs(text: &str) -> Vec<u64> {
     text.lines().filter_map(|line| line.strip_prefix("id: ")).map(|seq| seq.parse().expect("a seq")).collect()
 }
 
-both! {
+everywhere! {
     async fn an_agui_client_goes_on_where_it_was(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
@@ -120,7 +120,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_new_run_is_not_half_started_by_a_cursor_that_makes_no_sense(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
@@ -132,7 +132,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_client_that_sends_only_its_news_may_ask_them_again_in_another_run(server) {
         let dev = server.client();
         dev.thread("t").await;

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use threadline::domain::{AgentId, ProjectId};
 
 use super::{ask, ended, finished};
-use crate::harness::{agent::FakeAgent, both, text};
+use crate::harness::{agent::FakeAgent, everywhere, text};
 
 fn ids(list: &Value) -> Vec<&str> {
     list["agents"].as_array().expect("agents").iter().map(|agent| text(agent, "agentId")).collect()
 }
 
-both! {
+everywhere! {
     async fn agents_are_made_changed_listed_and_forgotten(server) {
         let dev = server.client();
         assert_eq!(ids(&dev.get("/v1/agents").await.ok(200)), ["demo"]);
@@ -39,7 +39,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn secrets_are_never_shown(server) {
         let dev = server.client();
         let headers = json!({ "Authorization": "Bearer s3cret", "X-Key": "s3cret" });
@@ -72,7 +72,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn what_is_no_agent_is_refused(server) {
         let dev = server.client();
         for bad in [
@@ -94,7 +94,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn agents_are_the_projects_business(server: |options| options.with_key("secret")) {
         let (project, ann) = (server.project(), server.user("ann"));
         let agent = FakeAgent::start().await;

@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::{agent, agui, ask, ended, finished, said, start, types_of, user, whole};
 use crate::harness::{
-    Backend, Options, Server, both, eventually,
+    Backend, Options, Server, eventually, everywhere,
     http::{open, send},
     number, soon,
 };
 
-both! {
+everywhere! {
     async fn a_stop_reaches_an_agent_that_has_said_nothing_yet(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -44,7 +44,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn only_who_may_see_the_thread_can_stop_its_run(server) {
         let (ann, bob) = (server.user("ann"), server.user("bob"));
         ann.thread("t").await;
@@ -66,7 +66,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_thread_that_is_deleted_takes_its_run_with_it(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -92,7 +92,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn somebody_else_may_end_the_run_or_get_in_its_way(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -150,7 +150,7 @@ async fn a_server_that_stops_says_so_in_the_log_of_every_run() {
     server.stop().await;
 }
 
-both! {
+everywhere! {
     async fn a_short_lease_is_kept_while_the_agent_thinks(server: |options| options.with_manual_clock()) {
         let dev = server.client();
         dev.thread("t").await;

@@ -6,7 +6,7 @@ use super::{agent, agent_that, ask, ended, events_of, finished, said, types_of, 
 use crate::harness::{
     Client,
     agent::{Call, FakeAgent},
-    both, text,
+    everywhere, text,
 };
 
 /// Starts a run, lets the agent do something, and looks at how the run has ended: its code, and its events after
@@ -44,7 +44,7 @@ fn answer(head: &str, body: &str) -> String {
     format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }
 
-both! {
+everywhere! {
     async fn answers_that_are_no_streams(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -82,7 +82,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn streams_that_break_or_end_too_early(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -126,7 +126,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn events_that_cannot_be_stored(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -154,7 +154,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn an_event_that_is_too_large_is_refused_before_its_end(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -170,7 +170,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn what_agents_say_beside_the_protocol(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -201,7 +201,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn agents_that_fall_silent(server) {
         let dev = server.client();
         dev.thread("t").await;

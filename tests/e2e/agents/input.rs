@@ -4,12 +4,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{agent, agent_that, ask, ended, events_of, finished, messages, said, start, types_of, user, whole};
-use crate::harness::{Backend, Options, Server, both, http::send, run, sse::Events};
+use crate::harness::{Backend, Options, Server, everywhere, http::send, run, sse::Events};
 use threadline::{agents::Definition, domain::AgentId};
 
 use crate::harness::agent::FakeAgent;
 
-both! {
+everywhere! {
     async fn new_messages_are_enough_and_are_there_before_the_agent_has_answered(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -54,7 +54,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_whole_input_is_handed_on_as_it_is(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -87,7 +87,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn the_door_of_agui_makes_threads_and_gives_bare_events(server) {
         let dev = server.client();
         let agent = agent_that(&dev, json!({ "headers": { "X-Key": "k3y" } })).await;
@@ -110,7 +110,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn what_is_no_input_is_refused_and_leaves_nothing(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
@@ -171,7 +171,7 @@ async fn agents_of_the_configuration_are_there_for_all_on_sqlite() {
     configured(Backend::Sqlite).await;
 }
 
-both! {
+everywhere! {
     async fn what_clients_could_not_read_back_is_refused_and_leaves_nothing(server) {
         let dev = server.client();
         for message in [
@@ -194,7 +194,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_run_is_of_one_agent(server) {
         let dev = server.client();
         dev.thread("t").await;

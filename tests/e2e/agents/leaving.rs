@@ -6,7 +6,9 @@ use threadline::domain::{ProjectId, RunId, RunStatus, ThreadId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{agent, agent_that, agui, ask, ended, finished, said, types_of, user};
-use crate::harness::{Options, Server, both, eventually, glass::Failing, http::open, raw::Raw, soon, sse::Events};
+use crate::harness::{
+    Options, Server, eventually, everywhere, glass::Failing, http::open, raw::Raw, soon, sse::Events,
+};
 
 const DOORS: [&str; 2] = ["/v1/threads/t/runs", "/agui/a"];
 
@@ -42,7 +44,7 @@ async fn leave(mut raw: Raw) {
     assert!(raw.rest().await.is_empty());
 }
 
-both! {
+everywhere! {
     async fn a_run_goes_on_without_whoever_asked_for_it(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -71,7 +73,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_run_is_stopped_with_whoever_asked_for_it_if_the_agent_is_like_that(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -91,7 +93,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn leaving_before_the_first_byte_of_the_agent_is_leaving(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -112,7 +114,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn leaving_while_the_run_is_being_started_is_leaving(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -135,7 +137,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn leaving_counts_though_the_store_is_away_for_a_moment(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -149,7 +151,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_start_is_carried_through_for_a_client_that_has_not_waited_for_the_answer(
         server: |options| options.with_glass()
     ) {
@@ -169,7 +171,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_listener_who_leaves_stops_nothing(server) {
         let dev = server.client();
         dev.thread("t").await;

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{agent, ask, ended, events_of, finished, said, types_of};
-use crate::harness::{both, eventually, glass::Failing, number, soon};
+use crate::harness::{eventually, everywhere, glass::Failing, number, soon};
 
 /// How many events a torrent has, and the bytes of each; together far more than all buffers on the way.
 const EVENTS: usize = 4_000;
@@ -30,7 +30,7 @@ fn torrent() -> Vec<u8> {
     all.into_bytes()
 }
 
-both! {
+everywhere! {
     async fn an_agent_that_is_faster_than_the_disk_waits(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -86,7 +86,7 @@ async fn a_hundred_thousand_events_are_all_there_in_order() {
     server.stop().await;
 }
 
-both! {
+everywhere! {
     async fn a_store_that_is_away_for_a_while_loses_and_doubles_nothing(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -111,7 +111,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn the_end_of_a_run_waits_for_the_store_as_well(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -130,7 +130,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_stop_is_heard_while_the_disk_stands_still(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -151,7 +151,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_run_whose_events_find_no_place_is_given_up(
         server: |options| options.with_glass().with_patience(|patience| patience.agents = Duration::from_millis(100))
     ) {

@@ -10,7 +10,7 @@ use threadline::{
 };
 
 use super::{agent, ask, ended, finished, messages, said, user};
-use crate::harness::{Client, Options, Server, both, eventually, http::send, number, text};
+use crate::harness::{Client, Options, Server, eventually, everywhere, http::send, number, text};
 
 /// A run with something of everything, in which nothing is open for long.
 fn rich(number: usize, size: usize) -> Vec<Value> {
@@ -59,7 +59,7 @@ async fn agrees(client: &Client, seq: Seq, fold: &Conversation) {
     assert_eq!(number(&state, "skippedDeltas"), fold.skipped_deltas(), "at {seq}");
 }
 
-both! {
+everywhere! {
     async fn at_every_seq_there_is_what_the_events_up_to_it_amount_to(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -89,7 +89,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn pages_and_what_is_refused(server) {
         let (dev, bob) = (server.client(), server.user("bob"));
         let thread = dev.thread("t").await;
@@ -155,7 +155,7 @@ async fn snapshots(server: &Server, key: ThreadKey, newest: Seq) -> Vec<Seq> {
     .await
 }
 
-both! {
+everywhere! {
     async fn snapshots_change_nothing_but_the_cost(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
@@ -193,7 +193,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_run_in_a_long_thread_begins_with_a_snapshot_and_what_is_new(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;

@@ -4,9 +4,9 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::{agent, ask, ended, events_of, finished, messages, said, user, whole};
-use crate::harness::{both, http::send};
+use crate::harness::{everywhere, http::send};
 
-both! {
+everywhere! {
     async fn an_interrupt_is_answered_by_a_client_that_has_just_been_loaded(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -47,7 +47,7 @@ both! {
     }
 }
 
-both! {
+everywhere! {
     async fn a_tool_of_the_front_end_is_answered_by_its_result_alone(server) {
         let dev = server.client();
         dev.thread("t").await;

@@ -13,13 +13,17 @@ use serde_json::Value;
 use threadline::{
     app::App,
     auth::Auth,
-    domain::{Clock, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
+    bus,
+    domain::{Clock, RunId, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
+    lock::redis::RedisLock,
+    redis_link::{Link, client},
     server::Patience,
     service::{Ports, Service},
-    store::{DynStore, memory::MemoryStore, sqlite::SqliteStore},
+    store::{DynStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
 
+use crate::backing::{Postgres, Redis};
 use glass::Glass;
 pub use http::{Answer, Client};
 pub use socket::Socket;
@@ -32,6 +36,8 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 pub enum Backend {
     Memory,
     Sqlite,
+    /// Postgres, with the lock and the bus in Redis.
+    Production,
 }
 
 /// How a server is started.
@@ -81,6 +87,12 @@ impl Options {
     }
 }
 
+/// A store that is closed with its server.
+enum Opened {
+    Sqlite(SqliteStore),
+    Postgres(PgStore),
+}
+
 /// A server that runs until it is stopped (or dropped).
 pub struct Server {
     pub addr: SocketAddr,
@@ -91,7 +103,7 @@ pub struct Server {
     http: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<bool>,
-    sqlite: Option<SqliteStore>,
+    closing: Option<Opened>,
     glass: Option<Arc<Glass>>,
     _directory: Option<tempfile::TempDir>,
 }
@@ -106,6 +118,13 @@ impl Server {
                 server._directory = Some(directory);
                 server
             }
+            Backend::Production => {
+                let clock = options.clock.clone();
+                let store = PgStore::open(&Postgres::shared().fresh_database(), clock).await.expect("the store opens");
+                let mut server = Self::over(Arc::new(store.clone()), options).await;
+                server.closing = Some(Opened::Postgres(store));
+                server
+            }
         }
     }
 
@@ -113,7 +132,7 @@ impl Server {
     pub async fn in_directory(directory: &std::path::Path, options: Options) -> Self {
         let store = SqliteStore::open(directory, options.clock.clone()).await.expect("the store opens");
         let mut server = Self::over(Arc::new(store.clone()), options).await;
-        server.sqlite = Some(store);
+        server.closing = Some(Opened::Sqlite(store));
         server
     }
 
@@ -122,7 +141,15 @@ impl Server {
         let glass = options.glass.then(|| Arc::new(Glass::new(store.clone())));
         let store = glass.clone().map_or(store, |glass| glass as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let app = App::over(listener, Ports::alone(store.clone(), clock.clone()), Auth::new(key), agents);
+        let mut ports = Ports::alone(store.clone(), clock.clone());
+        if let Backend::Production = options.backend {
+            // Keys and channels of its own.
+            let (redis, name) =
+                (client(&Redis::shared().url()).expect("an address"), format!("{}:", RunId::generate()));
+            ports.lock = Arc::new(RedisLock::new(Link::new(redis.clone()), &name));
+            ports.bus = bus::redis::join(redis, &name);
+        }
+        let app = App::over(listener, ports, Auth::new(key), agents);
         let app = app.expect("an app").with_patience(patience);
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();
@@ -135,7 +162,7 @@ impl Server {
         let http = reqwest::Client::builder().no_proxy().pool_idle_timeout(HEADER_TIMEOUT / 2);
         let http = http.build().expect("a client");
         let stop = Some(stop);
-        Self { addr, clock, store, service, key, http, stop, task, sqlite: None, glass, _directory: None }
+        Self { addr, clock, store, service, key, http, stop, task, closing: None, glass, _directory: None }
     }
 
     /// As the development user, or with the server's key as the user `dev`.
@@ -177,8 +204,10 @@ impl Server {
     pub async fn stop(mut self) {
         self.drain();
         time::timeout(DEADLINE, &mut self.task).await.expect("the server ends").expect("the server did not panic");
-        if let Some(store) = &self.sqlite {
-            store.close().await;
+        match &self.closing {
+            Some(Opened::Sqlite(store)) => store.close().await,
+            Some(Opened::Postgres(store)) => store.close().await,
+            None => {}
         }
     }
 
@@ -230,9 +259,9 @@ pub fn text<'a>(document: &'a Value, name: &str) -> &'a str {
 }
 
 /// Defines a test that runs on every back-end.
-macro_rules! both {
+macro_rules! everywhere {
     ($(#[$doc:meta])* async fn $name:ident($server:ident) $body:block) => {
-        both! { $(#[$doc])* async fn $name($server: |options| options) $body }
+        everywhere! { $(#[$doc])* async fn $name($server: |options| options) $body }
     };
     ($(#[$doc:meta])* async fn $name:ident($server:ident: $options:expr) $body:block) => {
         $(#[$doc])*
@@ -257,7 +286,12 @@ macro_rules! both {
             async fn sqlite() {
                 $crate::harness::run(options(Backend::Sqlite), check).await;
             }
+
+            #[tokio::test]
+            async fn production() {
+                $crate::harness::run(options(Backend::Production), check).await;
+            }
         }
     };
 }
-pub(crate) use both;
+pub(crate) use everywhere;
