@@ -32,6 +32,9 @@ pub trait Pass: Send + Sync {
         work: impl Future<Output = StoreResult<T>> + Send,
     ) -> impl Future<Output = StoreResult<T>> + Send;
 
+    /// A page was read.
+    fn read(&self, _: &LogPage) {}
+
     /// How an append is carried out, where it is: a planted bug has its own way.
     fn append<'a>(
         &'a self,
@@ -134,7 +137,9 @@ impl<P: Pass> LogStore for Through<P> {
             .await
     }
     async fn read(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>> {
-        self.pass.pass(of("read", key), self.inner.read(key, from, max_events)).await
+        let page = self.pass.pass(of("read", key), self.inner.read(key, from, max_events)).await?;
+        page.iter().for_each(|page| self.pass.read(page));
+        Ok(page)
     }
     async fn heads(&self, keys: &[ThreadKey]) -> StoreResult<Vec<Head>> {
         self.pass.pass(of("heads", keys.first().copied()), self.pass.heads(&self.inner, keys)).await
