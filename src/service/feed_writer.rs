@@ -1,7 +1,7 @@
 //! Gives changed threads their feed positions, off the path of the change itself.
 
 use std::{
-    collections::HashSet,
+    collections::BTreeSet,
     sync::{Mutex, PoisonError},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 /// Users with changes. A mark that is lost with the process is found by the sweep.
 #[derive(Debug, Default)]
 pub(super) struct FeedWriter {
-    dirty: Mutex<HashSet<(ProjectId, UserId)>>,
+    dirty: Mutex<BTreeSet<(ProjectId, UserId)>>,
     wake: Notify,
 }
 
@@ -30,7 +30,7 @@ impl FeedWriter {
         self.wake.notify_one();
     }
 
-    fn dirty(&self) -> std::sync::MutexGuard<'_, HashSet<(ProjectId, UserId)>> {
+    fn dirty(&self) -> std::sync::MutexGuard<'_, BTreeSet<(ProjectId, UserId)>> {
         self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

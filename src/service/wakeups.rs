@@ -1,6 +1,6 @@
 //! Wake-ups between nodes: what changes here is told on the bus, and what is heard there is looked up in the store.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use tokio::sync::mpsc;
 
@@ -17,8 +17,8 @@ use crate::{
 /// What is to be looked up.
 #[derive(Debug, Default)]
 struct Wanted {
-    threads: HashSet<ThreadKey>,
-    feeds: HashSet<FeedKey>,
+    threads: BTreeSet<ThreadKey>,
+    feeds: BTreeSet<FeedKey>,
     all: bool,
 }
 

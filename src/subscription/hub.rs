@@ -73,7 +73,7 @@ impl Hub {
 
     /// Asks the store for the heads of these threads, so that a lost wake-up costs time and not events.
     pub async fn recheck(&self, log: &dyn LogStore, keys: &[ThreadKey]) -> StoreResult<()> {
-        let mut missing: std::collections::HashSet<ThreadKey> = keys.iter().copied().collect();
+        let mut missing: std::collections::BTreeSet<ThreadKey> = keys.iter().copied().collect();
         for head in log.heads(keys).await? {
             missing.remove(&head.key);
             self.advance(head.key, &TopicState::from(&head));

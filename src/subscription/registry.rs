@@ -1,7 +1,7 @@
 //! Things that live as long as somebody holds them, found by key.
 
 use std::{
-    collections::HashSet,
+    collections::BTreeSet,
     fmt::Debug,
     hash::Hash,
     ops::Deref,
@@ -16,19 +16,19 @@ use tokio::sync::Notify;
 
 /// A map of shared things; each one goes when the last [`Held`] of it does.
 #[derive(Debug)]
-pub struct Registry<K: Eq + Hash, V> {
+pub struct Registry<K: Ord + Hash, V> {
     shared: Arc<Shared<K, V>>,
 }
 
 #[derive(Debug)]
-struct Shared<K: Eq + Hash, V> {
+struct Shared<K: Ord + Hash, V> {
     entries: DashMap<K, Arc<Entry<V>>>,
     /// Keys that came or went since somebody looked.
-    changed: Mutex<HashSet<K>>,
+    changed: Mutex<BTreeSet<K>>,
     changes: Notify,
 }
 
-impl<K: Eq + Hash, V> Shared<K, V> {
+impl<K: Ord + Hash, V> Shared<K, V> {
     fn note(&self, key: K) {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
         self.changes.notify_one();
@@ -43,20 +43,20 @@ struct Entry<V> {
 
 /// A hold on a thing of a [`Registry`].
 #[derive(Debug)]
-pub struct Held<K: Eq + Hash + Clone, V> {
+pub struct Held<K: Ord + Hash + Clone, V> {
     key: K,
     entry: Arc<Entry<V>>,
     shared: Arc<Shared<K, V>>,
 }
 
-impl<K: Eq + Hash, V> Default for Registry<K, V> {
+impl<K: Ord + Hash, V> Default for Registry<K, V> {
     fn default() -> Self {
         let shared = Shared { entries: DashMap::new(), changed: Mutex::default(), changes: Notify::new() };
         Self { shared: Arc::new(shared) }
     }
 }
 
-impl<K: Eq + Hash + Clone, V> Registry<K, V> {
+impl<K: Ord + Hash + Clone, V> Registry<K, V> {
     /// Holds the thing of this key, making it if nobody does.
     pub fn hold(&self, key: K, make: impl FnOnce() -> V) -> Held<K, V> {
         let mut new = false;
@@ -102,13 +102,15 @@ impl<K: Eq + Hash + Clone, V> Registry<K, V> {
         self.shared.entries.iter().map(|entry| entry.holders.load(Ordering::Relaxed)).sum()
     }
 
-    /// All keys held at this moment.
+    /// All keys held at this moment, in order.
     pub fn keys(&self) -> Vec<K> {
-        self.shared.entries.iter().map(|entry| entry.key().clone()).collect()
+        let mut keys: Vec<_> = self.shared.entries.iter().map(|entry| entry.key().clone()).collect();
+        keys.sort_unstable();
+        keys
     }
 }
 
-impl<K: Eq + Hash + Clone, V> Clone for Held<K, V> {
+impl<K: Ord + Hash + Clone, V> Clone for Held<K, V> {
     fn clone(&self) -> Self {
         // This hold keeps the count above zero meanwhile.
         self.entry.holders.fetch_add(1, Ordering::Relaxed);
@@ -116,14 +118,14 @@ impl<K: Eq + Hash + Clone, V> Clone for Held<K, V> {
     }
 }
 
-impl<K: Eq + Hash + Clone, V> Deref for Held<K, V> {
+impl<K: Ord + Hash + Clone, V> Deref for Held<K, V> {
     type Target = V;
     fn deref(&self) -> &V {
         &self.entry.value
     }
 }
 
-impl<K: Eq + Hash + Clone, V> Drop for Held<K, V> {
+impl<K: Ord + Hash + Clone, V> Drop for Held<K, V> {
     fn drop(&mut self) {
         if self.entry.holders.fetch_sub(1, Ordering::AcqRel) == 1 {
             let gone = self.shared.entries.remove_if(&self.key, |_, entry| {

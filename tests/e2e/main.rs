@@ -22,3 +22,6 @@ mod socket_limits;
 mod stream_run;
 mod table;
 mod threads;
+#[path = "../shared/through.rs"]
+#[allow(dead_code, reason = "the simulation uses the rest")]
+mod through;

@@ -6,6 +6,11 @@ mod lease;
 mod matrix;
 mod probe;
 mod reads;
+#[path = "../shared/seeds.rs"]
+mod seeds;
 mod service;
 mod subscription;
 mod support;
+#[path = "../shared/through.rs"]
+#[allow(dead_code, reason = "the simulation uses the rest")]
+mod through;

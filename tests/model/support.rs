@@ -10,7 +10,8 @@ use threadline::{
     store::{DynStore, ReadFrom, ThreadStore, memory::MemoryStore},
 };
 
-use crate::probe::Probe;
+pub use crate::seeds::seeds;
+use crate::{probe::Probe, seeds::Announce};
 
 /// SplitMix64: small, and the same everywhere.
 pub struct Rng(u64);
@@ -44,25 +45,6 @@ impl Rng {
     /// A generator of its own for a part of the test, so that parts do not disturb each other's choices.
     pub fn fork(&mut self) -> Self {
         Self::new(self.next())
-    }
-}
-
-/// The seeds to run: `1..=count`, or the one asked for.
-pub fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("THREADLINE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("THREADLINE_SEED is a number")],
-        Err(_) => (1..=count).collect(),
-    }
-}
-
-/// Says which seed it was if the test panics.
-struct Announce(u64);
-
-impl Drop for Announce {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed with THREADLINE_SEED={}", self.0);
-        }
     }
 }
 

@@ -63,6 +63,11 @@ impl Sight {
         Self { logs: threads.into_iter().map(|thread| (thread, Seen::default())).collect(), tally }
     }
 
+    /// How much of a log was seen.
+    pub fn count(&self, thread: &str) -> usize {
+        self.logs[thread].events.len()
+    }
+
     fn seen(&mut self, thread: &str) -> &mut Seen {
         self.logs.get_mut(thread).expect("asked for")
     }

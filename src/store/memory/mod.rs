@@ -32,7 +32,7 @@ pub struct MemoryStore {
 struct State {
     last_key: i64,
     ids: HashMap<(ProjectId, ThreadId), ThreadKey>,
-    threads: HashMap<ThreadKey, Row>,
+    threads: BTreeMap<ThreadKey, Row>,
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
 }

@@ -1,0 +1,195 @@
+//! The lock and the bus beside the store, as nodes see them: slow, failing, forgetful, and out of order.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use threadline::{
+    bus::{Bus, BusEnd, Channel, Heard, Hint},
+    domain::{RunId, Timestamp},
+    lock::{Acquired, Claim, Lock, LockError, LockName, LockResult},
+};
+use tokio::{sync::mpsc, time::sleep};
+
+use crate::{plan::Plan, world::World};
+
+/// All locks: run and end of life by name. They are judged by the clock of the simulation, as Redis does by its own.
+#[derive(Debug, Default)]
+pub struct Locks(Mutex<BTreeMap<String, (String, Timestamp)>>);
+
+impl Locks {
+    /// It restarts empty.
+    pub fn vanish(&self) {
+        self.held().clear();
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, (String, Timestamp)>> {
+        self.0.lock().expect("lock")
+    }
+}
+
+/// One node's way to the locks.
+pub struct Gate {
+    pub node: usize,
+    pub world: Arc<World>,
+}
+
+impl Gate {
+    /// Does something with the locks that are alive, or fails before or after it.
+    async fn ask<T: std::fmt::Debug>(
+        &self,
+        what: &str,
+        work: impl FnOnce(&mut BTreeMap<String, (String, Timestamp)>) -> T + Send,
+    ) -> LockResult<T>
+    where
+        T: Send,
+    {
+        let fails = self.world.plan.lock_fails * u64::from(!self.world.is_calm());
+        let (before, after, done, answered) = {
+            let mut node = self.world.node(self.node);
+            let reached = !node.no_lock;
+            let times = [node.rng.between(0, 3), node.rng.between(0, 3)];
+            let done = reached && !node.rng.chance(fails);
+            (times[0], times[1], done, done && !node.rng.chance(fails))
+        };
+        sleep(Duration::from_millis(before)).await;
+        let result = done.then(|| {
+            let now = self.world.clock.now();
+            let mut held = self.world.locks.held();
+            held.retain(|_, (_, until)| *until > now);
+            work(&mut held)
+        });
+        sleep(Duration::from_millis(after)).await;
+        self.world.trace.note(&Plan::node(self.node), format_args!("lock {what}: {result:?} {answered}"));
+        result.filter(|_| answered).ok_or_else(|| LockError("it is out of reach".into()))
+    }
+
+    fn until(&self, claim: &Claim) -> (String, Timestamp) {
+        (claim.run.to_string(), self.world.clock.now().plus(claim.ttl))
+    }
+}
+
+#[async_trait]
+impl Lock for Gate {
+    async fn acquire(&self, claim: &Claim) -> LockResult<Acquired> {
+        self.ask("acquire", |held| match held.get(&claim.name.to_string()) {
+            Some((holder, _)) if holder == claim.run.as_str() => Acquired::Mine,
+            Some((holder, _)) => Acquired::Held(holder.clone()),
+            None => {
+                held.insert(claim.name.to_string(), self.until(claim));
+                Acquired::Taken
+            }
+        })
+        .await
+    }
+
+    async fn take_over(&self, claim: &Claim, holder: &str) -> LockResult<bool> {
+        self.ask("take over", |held| {
+            let free = held.get(&claim.name.to_string()).is_none_or(|(now, _)| now == holder);
+            if free {
+                held.insert(claim.name.to_string(), self.until(claim));
+            }
+            free
+        })
+        .await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> LockResult<Vec<bool>> {
+        self.ask("renew", |held| {
+            let renew = claims.iter().map(|claim| {
+                let name = claim.name.to_string();
+                let mine = held.get(&name).is_none_or(|(holder, _)| holder == claim.run.as_str());
+                if mine {
+                    held.insert(name, self.until(claim));
+                }
+                mine
+            });
+            renew.collect()
+        })
+        .await
+    }
+
+    async fn release(&self, locks: &[(LockName, RunId)]) -> LockResult<()> {
+        self.ask("release", |held| {
+            for (name, run) in locks {
+                let name = name.to_string();
+                if held.get(&name).is_some_and(|(holder, _)| holder == run.as_str()) {
+                    held.remove(&name);
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Hints under way between nodes. The driver delivers what is due.
+#[derive(Debug, Default)]
+pub struct Ether {
+    ends: BTreeMap<usize, mpsc::Sender<Heard>>,
+    under_way: Vec<(Timestamp, usize, Heard)>,
+}
+
+impl Ether {
+    /// Hands over what has arrived by now.
+    pub fn deliver(&mut self, now: Timestamp) {
+        let (due, later) = std::mem::take(&mut self.under_way).into_iter().partition(|(at, ..)| *at <= now);
+        self.under_way = later;
+        for (_, node, heard) in due {
+            if let Some(end) = self.ends.get(&node) {
+                // What does not fit is lost.
+                let _ = end.try_send(heard);
+            }
+        }
+    }
+}
+
+/// One node's end of the bus.
+struct End {
+    node: usize,
+    world: Arc<World>,
+}
+
+/// A node joins.
+pub fn join(world: &Arc<World>, node: usize) -> BusEnd {
+    let (sender, heard) = mpsc::channel(4_096);
+    world.ether().ends.insert(node, sender);
+    BusEnd { bus: Arc::new(End { node, world: world.clone() }), heard }
+}
+
+impl End {
+    /// On its way to a node: lost, doubled, or late.
+    fn send(&self, to: usize, heard: &Heard) {
+        let plan = &self.world.plan;
+        let now = self.world.clock.now();
+        let copies: Vec<_> = {
+            let mut node = self.world.node(self.node);
+            let count = match node.rng.between(0, 99) {
+                lost if lost < plan.bus_loses || node.no_bus => 0,
+                99 | 98 => 2,
+                _ => 1,
+            };
+            (0..count).map(|_| node.rng.between(0, plan.bus_delays)).collect()
+        };
+        for late in copies {
+            self.world.ether().under_way.push((now.plus(Duration::from_millis(late)), to, heard.clone()));
+        }
+    }
+}
+
+impl Bus for End {
+    fn tell(&self, hint: Hint) {
+        let heard = Heard::Hint(hint);
+        for node in (0..self.world.plan.nodes).filter(|node| *node != self.node) {
+            self.send(node, &heard);
+        }
+    }
+
+    fn listen(&self, channel: Channel) {
+        self.send(self.node, &Heard::Listening(channel));
+    }
+
+    fn ignore(&self, _: &Channel) {}
+}

@@ -1,0 +1,82 @@
+//! The store as one node sees it: it takes time, fails before or after its work, and is out of reach for a while.
+
+use std::{sync::Arc, time::Duration};
+
+use threadline::{
+    domain::ThreadKey,
+    store::{Append, Appended, Due, DynStore, Head, StoreError, StoreResult},
+};
+use tokio::time::sleep;
+
+use crate::{
+    planted::{self, Design},
+    through::{Call, Pass},
+    world::World,
+};
+
+/// One node's way to the store that all of them share.
+pub struct Way {
+    pub node: usize,
+    pub world: Arc<World>,
+}
+
+/// What comes of a call.
+struct Fate {
+    before: Duration,
+    after: Duration,
+    done: bool,
+    answered: bool,
+}
+
+impl Way {
+    fn fate(&self) -> Fate {
+        let weather = self.world.weather();
+        let mut node = self.world.node(self.node);
+        let slow = node.slow || node.rng.chance(weather.slow);
+        let most = if slow { 1_000 } else { 4 };
+        let time = |most| Duration::from_millis(most);
+        let (before, after) = (node.rng.between(0, most), node.rng.between(0, most));
+        let done = !node.cut_off && !node.rng.chance(weather.fails_before);
+        let answered = done && !node.rng.chance(weather.fails_after);
+        Fate { before: time(before), after: time(after), done, answered }
+    }
+}
+
+impl Pass for Way {
+    async fn pass<T: Send>(&self, call: Call<'_>, work: impl Future<Output = StoreResult<T>> + Send) -> StoreResult<T> {
+        let fate = self.fate();
+        sleep(fate.before).await;
+        let result = if fate.done { Some(work.await) } else { None };
+        sleep(fate.after).await;
+        self.world.call(self.node, call, fate.done, fate.answered);
+        match result {
+            Some(result) if fate.answered => result,
+            _ => Err(StoreError::Unavailable("it is out of reach".into())),
+        }
+    }
+
+    async fn append<'a>(&'a self, store: &'a DynStore, batch: &'a [Append]) -> StoreResult<Vec<Option<Appended>>> {
+        match self.world.design {
+            Design::AcksBeforeCommit if self.world.node(self.node).rng.chance(3) => {
+                planted::only_say(store, batch).await
+            }
+            Design::NoFenceCheck => planted::with_any_fence(store, batch).await,
+            _ => store.append(batch).await,
+        }
+    }
+
+    async fn due<'a>(&'a self, store: &'a DynStore, limit: usize) -> StoreResult<Vec<Due>> {
+        if self.world.design == Design::NoReaper {
+            return Ok(Vec::new());
+        }
+        store.due(limit).await
+    }
+
+    async fn heads<'a>(&'a self, store: &'a DynStore, keys: &'a [ThreadKey]) -> StoreResult<Vec<Head>> {
+        let heads = store.heads(keys).await?;
+        if self.world.design == Design::StaleHeads {
+            return Ok(self.world.first_heads(self.node, heads));
+        }
+        Ok(heads)
+    }
+}

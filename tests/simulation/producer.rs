@@ -1,0 +1,308 @@
+//! Producers: each does one run after the other, on threads that it shares with other producers, and is interrupted.
+
+use std::collections::VecDeque;
+
+use futures_util::SinkExt;
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::{
+    client::Client,
+    network::{Socket, frame, socket},
+    plan::Plan,
+    planted::Design,
+    record::Fate,
+    reply::{Reply, slug},
+    world::Held,
+};
+
+/// Whether a run goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Goes,
+    /// Its next events are to be the last.
+    Stops,
+    Over,
+}
+
+/// A run as its producer does it.
+struct Work {
+    client: Client,
+    thread: usize,
+    id: String,
+}
+
+/// Does runs until nothing breaks any more.
+pub async fn work(client: Client) {
+    let world = client.world.clone();
+    let mut work = Work { client, thread: 0, id: String::new() };
+    for thread in 0..world.plan.threads {
+        let create = json!({ "threadId": Plan::thread(thread) }).to_string();
+        let made = work.client.insist(Method::POST, "/v1/threads", &create).await;
+        if !matches!(made, Reply::Done(..)) {
+            world.tally.violation(format!("a thread was not made: {made:?}"));
+        }
+    }
+    let mut number = 0;
+    while !world.is_calm() {
+        work.thread = work.client.rng.between(0, world.plan.threads as u64 - 1) as usize;
+        work.id = format!("{}.{number}", work.client.name);
+        match work.client.rng.between(0, 9) {
+            0..=4 => work.requests().await,
+            5..=8 => work.frames().await,
+            _ => work.whole().await,
+        }
+        number += 1;
+        work.client.pause(0, 300).await;
+    }
+    world.produced();
+}
+
+/// Stops runs of others now and then.
+pub async fn stop(mut client: Client) {
+    while !client.world.is_calm() {
+        client.pause(300, 3_000).await;
+        let thread = client.rng.between(0, client.world.plan.threads as u64 - 1) as usize;
+        let path = format!("/v1/threads/{}", Plan::thread(thread));
+        let Reply::Done(_, thread) = client.send(Method::GET, &path, "").await else { continue };
+        let Some(run) = thread["activeRun"]["runId"].as_str() else { continue };
+        match client.send(Method::POST, &format!("{path}/runs/{run}/stop"), "").await {
+            Reply::Done(..) => client.world.counts().stops += 1,
+            Reply::Unknown(_) => {}
+            Reply::Refused(slug, problem) => {
+                client.world.tally.violation(format!("stop of {run}: {slug} {problem}"));
+            }
+        }
+    }
+}
+
+impl Work {
+    fn path(&self, rest: &str) -> String {
+        format!("/v1/threads/{}/runs{rest}", Plan::thread(self.thread))
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut crate::record::RunRecord) -> T) -> T {
+        self.client.world.lanes[self.thread].with(&self.id, change)
+    }
+
+    fn wrong(&self, what: impl std::fmt::Display) {
+        self.client.world.tally.violation(format!("{}: {what}", self.id));
+    }
+
+    /// Starts the run; false if another one is there, or nobody needs it any more.
+    async fn start(&mut self) -> bool {
+        self.with(|_| ());
+        let body = json!({ "runId": self.id, "leaseSeconds": self.client.world.plan.lease }).to_string();
+        let asked = self.client.world.clock.now();
+        match self.client.insist(Method::POST, &self.path(""), &body).await {
+            Reply::Done(..) => {
+                self.with(|run| run.started = true);
+                true
+            }
+            Reply::Refused(slug, problem) if slug == "run-active" => {
+                let by = problem["run"]["runId"].as_str().unwrap_or_default().to_owned();
+                let held =
+                    Held { thread: Plan::thread(self.thread), by, asked, answered: self.client.world.clock.now() };
+                self.client.world.held.lock().expect("lock").push(held);
+                self.client.world.counts().held += 1;
+                false
+            }
+            reply => {
+                self.wrong(format_args!("its start: {reply:?}"));
+                false
+            }
+        }
+    }
+
+    /// New events: their batch, as JSON, and the producerSeq of the first.
+    fn prepare(&mut self, terminal: bool) -> (usize, String, usize) {
+        let count = self.client.rng.between(1, 12) as usize;
+        let id = self.id.clone();
+        let rng = &mut self.client.rng;
+        self.client.world.lanes[self.thread].with(&self.id, |run| {
+            let batch = run.prepare(&id, count, terminal, rng);
+            (batch, run.array(batch), run.batches[batch].from + 1)
+        })
+    }
+
+    fn acked(&self, batch: usize, receipt: &Value) -> Step {
+        let first = receipt["firstSeq"].as_u64().unwrap_or(0);
+        let count = self.with(|run| {
+            let sent = &mut run.batches[batch];
+            sent.fate = Fate::Acked(first);
+            (sent.to - sent.from) as u64
+        });
+        self.client.world.tally.acked(count as usize);
+        self.client.note(format_args!("{} batch {batch} is at {first}", self.id));
+        if receipt["lastSeq"] != first + count - 1 {
+            self.wrong(format_args!("batch {batch} of {count} events: {receipt}"));
+        }
+        if receipt["stopRequested"] == true { Step::Stops } else { Step::Goes }
+    }
+
+    fn refused(&self, batch: usize, slug: &str, problem: &Value) -> Step {
+        self.with(|run| run.batches[batch].fate = Fate::Refused);
+        self.client.world.counts().fenced += 1;
+        if slug != "run-fenced" {
+            self.wrong(format_args!("it may be over, but was told: {problem}"));
+        }
+        Step::Over
+    }
+
+    /// A run by requests.
+    async fn requests(&mut self) {
+        if !self.start().await {
+            return;
+        }
+        let mut left = self.client.rng.between(1, 8);
+        let mut stops = false;
+        while left > 0 {
+            left -= 1;
+            let terminal = stops || (left == 0 && self.client.rng.chance(60));
+            let step = self.append(terminal).await;
+            if step == Step::Over {
+                return;
+            }
+            if terminal {
+                return self.with(|run| run.ended = true);
+            }
+            if step == Step::Stops && self.client.rng.chance(80) {
+                (stops, left) = (true, 1);
+            }
+            // Some are too slow for their lease, some give up.
+            match self.client.rng.between(0, 99) {
+                0..=3 => self.client.pause(500, 6_000).await,
+                4..=5 => return,
+                _ => self.client.pause(0, 120).await,
+            }
+        }
+        self.end().await;
+    }
+
+    async fn append(&mut self, terminal: bool) -> Step {
+        let (batch, events, mut seq) = self.prepare(terminal);
+        loop {
+            let path = self.path(&format!("/{}/events?producerSeq={seq}", self.id));
+            match self.client.send(Method::POST, &path, &events).await {
+                Reply::Done(_, receipt) => return self.acked(batch, &receipt),
+                Reply::Refused(slug, problem) => return self.refused(batch, &slug, &problem),
+                // Some never ask again.
+                Reply::Unknown(_) if self.client.rng.chance(10) => return Step::Over,
+                Reply::Unknown(_) if self.client.world.design == Design::RetriesAsNew => {
+                    let run = self.path(&format!("/{}", self.id));
+                    if let Reply::Done(_, run) = self.client.send(Method::GET, &run, "").await {
+                        seq = run["producerSeq"].as_u64().unwrap_or(0) as usize + 1;
+                    }
+                }
+                Reply::Unknown(_) => {}
+            }
+        }
+    }
+
+    /// Ends the run, or forgets to.
+    async fn end(&mut self) {
+        let how = match self.client.rng.between(0, 9) {
+            0..=4 => "finish",
+            5..=6 => "fail",
+            7 => "release",
+            _ => return,
+        };
+        match self.client.insist(Method::POST, &self.path(&format!("/{}/{how}", self.id)), "{}").await {
+            Reply::Done(_, run) if how == "release" || !run["endedAt"].is_null() => {
+                self.with(|run| run.ended = how != "release");
+            }
+            reply => self.wrong(format_args!("{how}: {reply:?}")),
+        }
+    }
+
+    /// A finished run at once.
+    async fn whole(&mut self) {
+        let terminal = self.client.rng.chance(50);
+        let (batch, events, _) = self.prepare(terminal);
+        let path = self.path(&format!("/{}", self.id));
+        match self.client.insist(Method::PUT, &path, &events).await {
+            Reply::Done(_, answer) => {
+                self.with(|run| (run.started, run.ended) = (true, true));
+                let first = answer["run"]["firstSeq"].as_u64().unwrap_or(0);
+                let count = self.with(|run| run.events.len() as u64);
+                self.acked(batch, &json!({ "firstSeq": first, "lastSeq": first + count - 1 }));
+            }
+            Reply::Refused(slug, _) if slug == "run-active" => self.with(|run| run.batches[batch].fate = Fate::Refused),
+            reply => self.wrong(format_args!("whole: {reply:?}")),
+        }
+    }
+
+    /// A run by frames of a socket, several of them under way at once.
+    async fn frames(&mut self) {
+        if !self.start().await {
+            return;
+        }
+        let mut left = self.client.rng.between(1, 10);
+        let terminal = self.client.rng.chance(60);
+        let mut pending = VecDeque::new();
+        'sockets: loop {
+            let Some(mut socket) = socket(&self.client.node()).await else {
+                self.client.note(format_args!("no socket at {}", self.client.node()));
+                self.client.move_on().await;
+                continue;
+            };
+            for (_, text) in &pending {
+                // A break shows with the next answer.
+                let _ = socket.feed(Message::text(String::clone(text))).await;
+            }
+            let _ = socket.flush().await;
+            while left > 0 || !pending.is_empty() {
+                match self.turn(&mut socket, &mut left, terminal, &mut pending).await {
+                    Some(Step::Over) => return,
+                    Some(Step::Goes | Step::Stops) => {}
+                    None if self.client.rng.chance(10) => return,
+                    None => {
+                        self.client.note(format_args!("the socket at {} broke", self.client.node()));
+                        self.client.world.counts().retries += pending.len();
+                        self.client.move_on().await;
+                        continue 'sockets;
+                    }
+                }
+            }
+            break;
+        }
+        if terminal { self.with(|run| run.ended = true) } else { self.end().await }
+    }
+
+    /// Sends up to 6 ahead, then takes one answer. `None`: the socket broke.
+    async fn turn(
+        &mut self,
+        socket: &mut Socket,
+        left: &mut u64,
+        terminal: bool,
+        pending: &mut VecDeque<(usize, String)>,
+    ) -> Option<Step> {
+        while *left > 0 && pending.len() < 6 {
+            *left -= 1;
+            let (batch, events, seq) = self.prepare(terminal && *left == 0);
+            let (thread, id) = (Plan::thread(self.thread), &self.id);
+            let text = format!(
+                r#"{{"id":"{batch}","append":{{"threadId":"{thread}","runId":"{id}","producerSeq":{seq},"events":{events}}}}}"#
+            );
+            pending.push_back((batch, text.clone()));
+            socket.send(Message::text(text)).await.ok()?;
+            self.client.pause(0, 40).await;
+        }
+        loop {
+            let answer: Value = serde_json::from_str(&frame(socket).await?).expect("JSON");
+            let Some(batch) = answer["id"].as_str().and_then(|id| id.parse::<usize>().ok()) else { continue };
+            if let Some(receipt) = answer.get("appended") {
+                pending.retain(|(other, _)| *other != batch);
+                return Some(self.acked(batch, receipt));
+            }
+            let problem = &answer["error"];
+            self.client.note(format_args!("{} batch {batch}: {}", self.id, slug(problem)));
+            return match slug(problem).as_str() {
+                // What follows one that failed comes too early; all of them are sent again.
+                "draining" | "store-unavailable" | "producer-seq-gap" => None,
+                slug => Some(self.refused(batch, slug, problem)),
+            };
+        }
+    }
+}
