@@ -38,6 +38,7 @@ mod snapshots;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod transfer;
 mod writer;
 
 /// The oldest SQLite without the WAL-reset bug (two connections write and checkpoint at once).
