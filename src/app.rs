@@ -1,6 +1,11 @@
 //! Puts the parts together. The only file that names concrete back-ends.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use tokio::net::TcpListener;
 
@@ -12,7 +17,7 @@ use crate::{
     server::{self, Patience},
     service::Service,
     store::{
-        DynStore,
+        DynStore, TransferStore,
         sqlite::{OpenError, SqliteStore},
     },
 };
@@ -136,5 +141,51 @@ impl App {
             store.close().await;
         }
         !failed.is_cancelled()
+    }
+}
+
+/// Why a command cannot open a store by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// There is no data to be read.
+    #[error("there is no data in {}", .0.display())]
+    NoData(PathBuf),
+    /// A server is at work there.
+    #[error(
+        "{} is in use, most likely by a running server: stop it (Ctrl-C), give this command, and start it again",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(OpenError),
+}
+
+/// A store that a command works on by itself, while no server does.
+pub struct CommandStore {
+    sqlite: Arc<SqliteStore>,
+}
+
+impl CommandStore {
+    /// Opens the store in a data directory. With `make` it is made if it is not there.
+    pub async fn open(data: &Path, make: bool) -> Result<Self, CommandError> {
+        if !make && !SqliteStore::is_in(data) {
+            return Err(CommandError::NoData(data.to_owned()));
+        }
+        match SqliteStore::open(data, Clock::system()).await {
+            Ok(store) => Ok(Self { sqlite: Arc::new(store) }),
+            Err(OpenError::Locked { .. }) => Err(CommandError::InUse(data.to_owned())),
+            Err(error) => Err(CommandError::Store(error)),
+        }
+    }
+
+    /// The store.
+    pub fn store(&self) -> Arc<dyn TransferStore> {
+        self.sqlite.clone()
+    }
+
+    /// Closes it cleanly.
+    pub async fn close(self) {
+        self.sqlite.close().await;
     }
 }

@@ -12,7 +12,8 @@
 //! - [`app`]: puts the parts together.
 //!
 //! Beside them, [`client`]: the Rust client, which knows nothing of the server but `domain`, and [`cli`]: the command
-//! line, which stands on it. [`mod@bench`] measures the program beside bare ones.
+//! line, which stands on it. [`mod@bench`] measures the program beside bare ones. [`moving`] takes threads from one store
+//! to another.
 
 pub mod agents;
 pub mod api;
@@ -24,6 +25,8 @@ pub mod client;
 pub mod config;
 pub mod domain;
 mod lingering;
+pub mod moving;
+pub mod progress;
 pub mod projection;
 pub mod server;
 pub mod service;

@@ -25,8 +25,11 @@ const MAY: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("client", &["domain"]),
     // Measures the program from the inside, beside bare ones.
-    ("bench", &["app", "domain", "service", "store"]),
-    ("cli", &["bench", "client", "domain"]),
+    ("bench", &["app", "domain", "progress", "service", "store"]),
+    ("progress", &[]),
+    // Takes threads from one store to another, by way of files.
+    ("moving", &["domain", "progress", "store"]),
+    ("cli", &["app", "bench", "client", "domain", "moving", "progress"]),
 ];
 
 /// Crates that a module must not know.
@@ -38,6 +41,7 @@ const MUST_NOT: &[(&str, &[&str])] = &[
     ("agents", &["sqlx", "axum", "hyper"]),
     ("api", &["sqlx", "reqwest"]),
     ("client", &["sqlx", "axum", "hyper"]),
+    ("moving", &["sqlx", "axum", "hyper", "reqwest"]),
     ("cli", &["sqlx", "axum", "hyper"]),
 ];
 
