@@ -4,5 +4,8 @@
 #[path = "../e2e/harness/mod.rs"]
 mod harness;
 
+mod command;
+mod cycle;
+mod damage;
 mod fixture;
 mod seen;
