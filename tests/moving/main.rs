@@ -8,4 +8,5 @@ mod command;
 mod cycle;
 mod damage;
 mod fixture;
+mod killed;
 mod seen;
