@@ -19,7 +19,7 @@ use crate::{
     server::{self, Listener, Patience},
     service::{LockTiming, Ports, Service},
     store::{
-        DynStore,
+        DynStore, TransferStore,
         postgres::{self, PgStore},
         sqlite::{self, SqliteStore},
     },
@@ -234,5 +234,64 @@ impl<L: Listener> App<L> {
             store.close().await;
         }
         !failed.is_cancelled()
+    }
+}
+
+/// Why a command cannot open a store by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// There is no data to be read.
+    #[error("there is no data in {}", .0.display())]
+    NoData(PathBuf),
+    /// A server is at work there.
+    #[error(
+        "{} is in use, most likely by a running server: stop it (Ctrl-C), give this command, and start it again",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// The data directory cannot be opened.
+    #[error(transparent)]
+    Sqlite(sqlite::OpenError),
+    /// The database cannot be opened.
+    #[error("{0}: {1}")]
+    Postgres(String, postgres::OpenError),
+}
+
+/// A store that a command works on by itself: a data directory while no server does, or a database.
+pub struct CommandStore {
+    opened: Opened,
+}
+
+impl CommandStore {
+    /// Opens the store. With `make` a data directory is made if it is not there.
+    pub async fn open(choice: &StoreChoice, make: bool) -> Result<Self, CommandError> {
+        let opened = match choice {
+            StoreChoice::Sqlite(data) if !make && !SqliteStore::is_in(data) => {
+                return Err(CommandError::NoData(data.to_owned()));
+            }
+            StoreChoice::Sqlite(data) => match SqliteStore::open(data, Clock::system()).await {
+                Ok(store) => Opened::Sqlite(store),
+                Err(sqlite::OpenError::Locked { .. }) => return Err(CommandError::InUse(data.to_owned())),
+                Err(error) => return Err(CommandError::Sqlite(error)),
+            },
+            StoreChoice::Postgres(url) => {
+                let store = PgStore::open(url, Clock::system()).await;
+                Opened::Postgres(store.map_err(|error| CommandError::Postgres(without_secrets(url), error))?)
+            }
+        };
+        Ok(Self { opened })
+    }
+
+    /// The store.
+    pub fn store(&self) -> Arc<dyn TransferStore> {
+        match &self.opened {
+            Opened::Sqlite(store) => Arc::new(store.clone()),
+            Opened::Postgres(store) => Arc::new(store.clone()),
+        }
+    }
+
+    /// Closes it cleanly.
+    pub async fn close(self) {
+        self.opened.close().await;
     }
 }

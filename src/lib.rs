@@ -13,7 +13,8 @@
 //! - [`app`]: puts the parts together.
 //!
 //! Beside them, [`client`]: the Rust client, which knows nothing of the server but `domain`, and [`cli`]: the command
-//! line, which stands on it. [`mod@bench`] measures the program beside bare ones.
+//! line, which stands on it. [`mod@bench`] measures the program beside bare ones. [`moving`] takes threads from one store
+//! to another.
 
 pub mod agents;
 pub mod api;
@@ -27,6 +28,8 @@ pub mod config;
 pub mod domain;
 mod lingering;
 pub mod lock;
+pub mod moving;
+pub mod progress;
 pub mod projection;
 pub mod redis_link;
 pub mod server;

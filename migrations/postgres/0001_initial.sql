@@ -28,7 +28,8 @@ CREATE TABLE threads (
   -- Counts the changes; the feed owes a position while version > fed_version.
   version      bigint NOT NULL DEFAULT 1,
   fed_version  bigint NOT NULL DEFAULT 0,
-  -- 0 alive; 1 deleted, rows are left; 2 deleted and purged, only the feed still has to hear of it.
+  -- 0 alive; 1 deleted, rows are left; 2 deleted and purged, only the feed still has to hear of it; 3 being moved in.
+  -- Of a thread that was moved in, fed_version is minus its version until its feed has come as well.
   deleted      bigint NOT NULL DEFAULT 0,
   created_with text NOT NULL,
   metadata     text NOT NULL
@@ -38,6 +39,7 @@ CREATE INDEX threads_recent ON threads (project, user_id, sort_at DESC, id) WHER
 CREATE INDEX threads_created ON threads (project, user_id, created_at, id) WHERE deleted = 0;
 CREATE INDEX threads_dirty ON threads (project, user_id, key) WHERE version > fed_version;
 CREATE INDEX threads_deleted ON threads (key) WHERE deleted = 1;
+CREATE INDEX threads_staged ON threads (project, id) WHERE deleted = 3;
 
 -- The one point of concurrency of a thread. Narrow, and with room on its page: every append rewrites it there (HOT),
 -- since it changes no column of an index. The row goes with its thread.

@@ -1,8 +1,10 @@
 //! What was measured: a readable table, or one flat JSON object.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use serde_json::{Map, Number, Value};
+
+use crate::progress::Progress;
 
 /// What a figure must keep.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,28 +63,23 @@ struct Row {
 pub struct Report {
     rows: Vec<Row>,
     keys: Map<String, Value>,
-    progress: bool,
+    progress: Progress,
 }
 
 impl Report {
     /// Nothing yet. Progress is shown on standard error if that is a terminal.
     pub fn new() -> Self {
-        Self { rows: Vec::new(), keys: Map::new(), progress: std::io::stderr().is_terminal() }
+        Self { rows: Vec::new(), keys: Map::new(), progress: Progress::default() }
     }
 
     /// Shows what is going on.
     pub fn progress(&self, what: &str) {
-        if self.progress {
-            let mut out = std::io::stderr();
-            // A terminal that is gone needs no progress.
-            let _ = write!(out, "\r\x1b[K{what} …").and_then(|()| out.flush());
-        }
+        self.progress.show(what);
     }
 
     /// Says what the figures do not, on standard error.
     pub fn note(&self, what: &str) {
-        let start = if self.progress { "\r\x1b[K" } else { "" };
-        eprintln!("{start}note: {what}");
+        eprintln!("{}note: {what}", self.progress.start());
     }
 
     /// Adds a line to the table.
@@ -114,9 +111,7 @@ impl Report {
 
     /// Prints it on standard output.
     pub fn print(self, json: bool) -> std::io::Result<()> {
-        if self.progress {
-            write!(std::io::stderr(), "\r\x1b[K")?;
-        }
+        self.progress.clear();
         let mut out = std::io::stdout().lock();
         if json {
             return writeln!(out, "{}", Value::Object(self.keys));

@@ -1,8 +1,9 @@
-//! The command line: what can be said, and what the commands that talk to a server do.
+//! The command line: what can be said, and what the commands do beside `serve`.
 //!
 //! Exit codes: 0 done, 1 an error (told on stderr, with what to do about it), 2 the command line is wrong.
 
 mod following;
+pub mod moving;
 mod output;
 mod render;
 pub mod run;
@@ -19,6 +20,7 @@ use crate::{
     domain::limits::{DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, LOCK_HEARTBEAT, MAX_LEASE, MAX_LOCK_HEARTBEAT},
 };
 
+pub use moving::{ExportArgs, ImportArgs};
 pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
@@ -45,13 +47,14 @@ Examples:
   threadline threads                        List threads, the one used last first
   threadline tail my-thread                 Show a thread's events from the first on, then live
   threadline tail my-thread --json | jq .   The same for programs
+  threadline export moved/                  Write everything to files, for `threadline import`
 
 Environment:
   THREADLINE_URL      The server that the other commands talk to
   THREADLINE_API_KEY  The API key: `serve` then lets in only those who send it, and the other commands send it
   THREADLINE_USER     The user to act as
   THREADLINE_LISTEN   Where `serve` listens
-  THREADLINE_DATA     Where `serve` keeps its data
+  THREADLINE_DATA     Where `serve` keeps its data; what `export` reads and `import` writes
   THREADLINE_STORE    The Postgres database that `serve` keeps its data in instead
   THREADLINE_REDIS    The Redis that several nodes share
   THREADLINE_CONFIG   The configuration file of `serve`
@@ -105,6 +108,10 @@ pub enum Command {
     Tail(TailArgs),
     /// List threads
     Threads(ThreadsArgs),
+    /// Write threads to files, to move them or to keep them
+    Export(ExportArgs),
+    /// Read threads from the files of an export
+    Import(ImportArgs),
     /// Measure Threadline beside a bare program on this machine
     Bench(BenchArgs),
     /// Print the OpenAPI document of the HTTP interface
@@ -224,6 +231,9 @@ pub enum CliError {
     /// The run ended in RUN_ERROR.
     #[error("the run failed: {0}")]
     Run(String),
+    /// Threads could not be moved, or not all of them.
+    #[error("{0}")]
+    Moving(String),
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(io::Error),

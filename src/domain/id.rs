@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{
-    Deserialize, Deserializer, Serialize,
+    Deserialize, Deserializer, Serialize, Serializer,
     de::{self, Visitor},
 };
 
@@ -226,6 +226,20 @@ impl Epoch {
     /// Reads the form that [`fmt::Display`] writes. Any other text is simply no epoch of ours.
     fn parse(text: &str) -> Option<Self> {
         (text.len() == 16).then(|| i64::from_str_radix(text, 16).ok().map(Self))?
+    }
+}
+
+impl Serialize for Epoch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Epoch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = IdText::deserialize(deserializer)?;
+        let epoch = Self::parse(text.as_str()).filter(|epoch| epoch.to_string() == text.as_str());
+        epoch.ok_or_else(|| de::Error::custom("not an epoch"))
     }
 }
 

@@ -113,6 +113,10 @@ pub const SEAL_ROWS: usize = 256;
 pub const SEAL_REST: u32 = 40;
 /// Log rows removed by one step of deleting a thread.
 pub const PURGE_ROWS: usize = 512;
+/// After this long without a step an import of a thread is given up, and what it has staged is removed.
+pub const STAGING_PATIENCE: Duration = Duration::from_secs(3_600);
+/// Threads that one export or import has under way at once.
+pub const TRANSFER_THREADS: usize = 4;
 /// How often leftovers of sealing, deleting and the feed are swept.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 

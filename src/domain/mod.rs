@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod batch;
+pub mod envelope;
 pub mod event;
 pub mod feed;
 pub mod id;

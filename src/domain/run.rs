@@ -1,11 +1,11 @@
 //! Runs: one agent execution inside a thread.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{AgentId, Fence, RunId, Seq, Timestamp, limits::STOP_GRACE};
 
 /// Where a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
     /// Its producer may append.

@@ -1,11 +1,11 @@
 //! Threads: the durable container of a conversation.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{AgentId, Epoch, ProjectId, Run, Seq, ThreadId, ThreadKey, Timestamp, UserId};
 
 /// Who gave a thread its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NameSource {
     /// Threadline, by a heuristic.

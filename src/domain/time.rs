@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use serde::{Serialize, Serializer};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Visitor},
+};
 
 /// A moment, in milliseconds since 1970-01-01T00:00:00Z. Its text form is always `2026-11-21T10:11:15.123Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +80,29 @@ impl Serialize for Timestamp {
     }
 }
 
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TimestampVisitor)
+    }
+}
+
+/// Reads the one text form and no other.
+struct TimestampVisitor;
+
+impl Visitor<'_> for TimestampVisitor {
+    type Value = Timestamp;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time like 2026-11-21T10:11:15.123Z")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
+        let moment = text.parse::<jiff::Timestamp>().map(|moment| Timestamp(moment.as_millisecond())).ok();
+        let exact = moment.filter(|moment| moment.to_string() == text);
+        exact.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
 /// Where a store takes the time from. Leases are judged by this one clock, whoever asks.
 #[derive(Debug, Clone, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
@@ -131,5 +157,12 @@ mod tests {
     fn one_text_form() {
         assert_eq!(Timestamp(0).to_string(), "1970-01-01T00:00:00.000Z");
         assert_eq!(Timestamp(1_795_255_875_120).to_string(), "2026-11-21T10:11:15.120Z");
+        for millis in [0, 1_795_255_875_120, -1, -62_135_596_800_000, 253_402_300_799_999] {
+            let text = serde_json::to_string(&Timestamp(millis)).expect("JSON");
+            assert_eq!(serde_json::from_str::<Timestamp>(&text).ok(), Some(Timestamp(millis)), "{text}");
+        }
+        for text in ["\"2026-11-21T10:11:15Z\"", "\"2026-11-21T10:11:15.1234Z\"", "\"2026-11-21\"", "7"] {
+            assert!(serde_json::from_str::<Timestamp>(text).is_err(), "{text}");
+        }
     }
 }

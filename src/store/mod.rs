@@ -35,6 +35,9 @@ pub mod postgres;
 pub mod segment;
 mod sql;
 pub mod sqlite;
+pub mod transfer;
+
+pub use transfer::{FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore};
 
 /// The store could not do its work. Nothing is known about the effect; trying again is safe.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -311,7 +314,8 @@ pub trait ThreadStore: Send + Sync {
     /// An active run is over. False if it was gone already. The rows go later, by [`ThreadStore::purge`].
     async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool>;
 
-    /// Removes up to `rows` log rows of deleted threads, and what else is left of those that have none.
+    /// Removes up to `rows` log rows of deleted threads, and what else is left of those that have none; of threads
+    /// whose import was given up as well.
     /// True if there may be more to do.
     async fn purge(&self, rows: usize) -> StoreResult<bool>;
 }

@@ -16,6 +16,7 @@ mod runs;
 mod sqlite;
 mod support;
 mod threads;
+mod transfer;
 
 /// Runs each test on each back-end.
 macro_rules! contract {
@@ -100,6 +101,15 @@ contract! {
         snapshots_go_with_their_thread;
     agents:
         agents_are_kept_by_project;
+    transfer:
+        a_thread_moves_as_it_is
+        a_stop_that_was_asked_moves_with_its_run
+        what_is_staged_is_unseen
+        what_was_staged_before_is_given_up
+        a_log_that_is_not_whole_is_not_published
+        everything_is_listed_in_order
+        a_feed_moves_with_its_positions
+        what_changed_before_its_feed_came_is_fed;
     concurrent:
         a_start_races_the_last_appends
         closes_race_appends

@@ -9,8 +9,8 @@ use threadline::{
         ThreadKey, Timestamp, UserId,
     },
     store::{
-        Append, Appended, CloseOutcome, Closing, Committed, DynStore, Head, ListOrder, ListThreads, ReadFrom,
-        StartOutcome, StartRun, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
+        Append, Appended, CloseOutcome, Closing, Committed, Head, ListOrder, ListThreads, ReadFrom, StartOutcome,
+        StartRun, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
     },
 };
 
@@ -20,7 +20,7 @@ pub const LEASE: Duration = Duration::from_secs(20);
 
 /// A back-end under test.
 pub struct Env {
-    pub store: DynStore,
+    pub store: Arc<dyn TransferStore>,
     pub clock: Clock,
     /// Goes with the store.
     #[allow(dead_code)]

@@ -9,11 +9,12 @@ use std::{
 use async_trait::async_trait;
 
 mod beside;
+mod transfer;
 
 use super::{
-    ActiveHead, Append, Appended, Beat, CloseOutcome, Closing, Committed, Due, FeedPage, FeedStore, Head, ListOrder,
-    ListPosition, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome,
-    StoreResult, ThreadPage, ThreadStore,
+    ActiveHead, Append, Appended, Beat, CloseOutcome, Closing, Committed, Due, FeedImage, FeedPage, FeedStore, Head,
+    ListOrder, ListPosition, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot, StartOutcome, StartRun,
+    StopOutcome, StoreResult, ThreadPage, ThreadStore,
     segment::{self, LogRow},
 };
 use crate::domain::{
@@ -35,6 +36,7 @@ struct State {
     threads: BTreeMap<ThreadKey, Row>,
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
+    staged: HashMap<ThreadKey, transfer::Staged>,
 }
 
 /// A thread with its head, its runs and its log.
@@ -69,6 +71,19 @@ impl MemoryStore {
 }
 
 impl Row {
+    /// A thread without runs.
+    fn new(thread: Thread) -> Self {
+        Self {
+            thread,
+            fed_version: 0,
+            fence: Fence(0),
+            lease: Duration::ZERO,
+            runs: BTreeMap::new(),
+            log: Vec::new(),
+            snapshots: BTreeMap::new(),
+        }
+    }
+
     fn active(&self) -> Option<&Run> {
         self.runs.get(&self.fence).filter(|run| run.status.is_active())
     }
@@ -175,17 +190,8 @@ impl ThreadStore for MemoryStore {
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
         let thread = new.made(key, Epoch::generate(), now);
-        let row = Row {
-            thread: thread.clone(),
-            fed_version: 0,
-            fence: Fence(0),
-            lease: Duration::ZERO,
-            runs: BTreeMap::new(),
-            log: Vec::new(),
-            snapshots: BTreeMap::new(),
-        };
         state.ids.insert(id, key);
-        state.threads.insert(key, row);
+        state.threads.insert(key, Row::new(thread.clone()));
         Ok((thread, true))
     }
 
@@ -248,6 +254,8 @@ impl ThreadStore for MemoryStore {
     }
 
     async fn purge(&self, _rows: usize) -> StoreResult<bool> {
+        let now = self.clock.now();
+        self.state().staged.retain(|_, staged| !staged.is_given_up(now));
         Ok(false)
     }
 }
@@ -553,6 +561,11 @@ impl FeedStore for MemoryStore {
 }
 
 impl Feed {
+    fn image(&self) -> FeedImage {
+        let entries = self.entries.iter().map(|(pos, (id, _))| (*pos, id.clone()));
+        FeedImage { head: self.head, entries: entries.collect() }
+    }
+
     /// Gives a thread the next position; its older entry goes.
     fn put(&mut self, id: ThreadId, key: Option<ThreadKey>) {
         self.head += 1;

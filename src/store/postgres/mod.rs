@@ -36,6 +36,7 @@ mod seal;
 mod snapshots;
 mod start;
 mod threads;
+mod transfer;
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]

@@ -30,6 +30,8 @@ macro_rules! thread_query {
     };
 }
 
+pub(super) use thread_query;
+
 pub(super) const BY_ID: &str = thread_query!("", "t.project = $1 AND t.id = $2 AND t.deleted = 0");
 
 pub(super) const LIST_RECENT: &str = thread_query!(
@@ -222,8 +224,9 @@ impl ThreadStore for PgStore {
     }
 
     async fn purge(&self, rows: usize) -> StoreResult<bool> {
+        let given_up = self.give_up_staged().await?;
         let found = self.read_rows(query(TOMBSTONES)).await?;
-        let Some(row) = found.first() else { return Ok(false) };
+        let Some(row) = found.first() else { return Ok(given_up) };
         let left = self.purge_thread(Columns::new(row).int()?, rows.min(PURGE_ROWS)).await?;
         Ok(left || found.len() > 1)
     }

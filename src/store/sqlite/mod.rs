@@ -38,6 +38,7 @@ mod snapshots;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod transfer;
 mod writer;
 
 /// The oldest SQLite without the WAL-reset bug (two connections write and checkpoint at once).
@@ -106,12 +107,20 @@ struct Inner {
     lock: File,
 }
 
+/// The database in its directory.
+const FILE: &str = "threadline.db";
+
 impl SqliteStore {
+    /// Whether there is a store in `dir`.
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join(FILE).is_file()
+    }
+
     /// Opens (or makes) the store in `dir`, which judges leases by `clock`. No other process can have it open
     /// until this one closes it or ends.
     pub async fn open(dir: &Path, clock: Clock) -> Result<Self, OpenError> {
         let lock = lock(dir)?;
-        let file = dir.join("threadline.db");
+        let file = dir.join(FILE);
         let writer = Arc::new(Writer::open(write_options(&file)).await?);
         {
             let mut connection = writer.connection().await;

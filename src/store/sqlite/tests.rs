@@ -77,6 +77,16 @@ async fn hot_statements_never_scan() {
         threads::TOMBSTONES,
         snapshots::NEWEST,
         snapshots::UNPROJECTED,
+        transfer::ALL,
+        transfer::FEEDS,
+        transfer::IMAGE,
+        transfer::FORGET,
+        transfer::GIVEN_UP,
+        transfer::TOUCH,
+        transfer::RUNS,
+        transfer::LOG,
+        transfer::WHOLE,
+        transfer::PUBLISH,
     ];
     let mut steps = Vec::new();
     for statement in statements.iter().flat_map(|text| text.split(';')) {

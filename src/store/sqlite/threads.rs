@@ -26,8 +26,9 @@ macro_rules! thread_query {
         )
     };
 }
+pub(super) use thread_query;
 
-const BY_ID: &str = thread_query!("", "t.project = ?1 AND t.id = ?2 AND t.deleted = 0");
+pub(super) const BY_ID: &str = thread_query!("", "t.project = ?1 AND t.id = ?2 AND t.deleted = 0");
 const BY_KEY: &str = thread_query!("", "t.key = ?1 AND t.deleted = 0");
 
 pub(super) const LIST_RECENT: &str = thread_query!(
@@ -67,7 +68,7 @@ const DELETE: &str = "\
 /// Both conditions: the first one is what the partial index is known by.
 pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted > 0 AND deleted = 1 LIMIT 2";
 
-async fn one(connection: &mut SqliteConnection, statement: fetch::Statement<'_>) -> Work<Option<Thread>> {
+pub(super) async fn one(connection: &mut SqliteConnection, statement: fetch::Statement<'_>) -> Work<Option<Thread>> {
     match fetch::row(connection, statement).await? {
         Some(row) => Ok(Columns::new(&row).thread()?),
         None => Ok(None),
@@ -170,8 +171,9 @@ impl ThreadStore for SqliteStore {
             }
             None => false,
         };
+        let given_up = self.give_up_staged().await?;
         self.maintain().await?;
-        Ok(more)
+        Ok(more || given_up)
     }
 }
 

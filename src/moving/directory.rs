@@ -1,0 +1,198 @@
+//! The directory of an export: what is where, and files that are there whole or not at all.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, BufWriter, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+
+use super::MovingError;
+use crate::domain::{ProjectId, ThreadId};
+
+/// The list of everything, once the export is finished.
+pub const MANIFEST: &str = "manifest.ndjson";
+/// The same under way.
+pub const JOURNAL: &str = "manifest.partial.ndjson";
+/// Agents that were made over the API.
+pub const AGENTS: &str = "agents.ndjson";
+/// Feeds of users.
+pub const FEEDS: &str = "feeds.ndjson";
+/// The directory of the files of threads.
+const THREADS: &str = "threads";
+
+/// A directory, for one export or import at a time.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// Its lock goes with it.
+    _lock: File,
+}
+
+impl Directory {
+    /// Opens it.
+    pub fn open(path: &Path) -> Result<Self, MovingError> {
+        let lock = match File::open(path) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(MovingError::Nothing(path.to_owned())),
+            Err(error) => return Err(MovingError::Io(path.to_owned(), error)),
+        };
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(MovingError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => Err(MovingError::Io(path.to_owned(), error)),
+        }
+    }
+
+    /// Opens it, or makes it: for nobody else to read, since agents may have keys.
+    pub fn make(path: &Path) -> Result<Self, MovingError> {
+        let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+        make(path).map_err(|error| MovingError::Io(path.to_owned(), error))?;
+        let directory = Self::open(path)?;
+        let begun = directory.has(MANIFEST) || directory.has(JOURNAL);
+        if !begun && fs::read_dir(path).and_then(|mut inside| inside.next().transpose()).is_ok_and(|it| it.is_some()) {
+            return Err(MovingError::NotAnExport(path.to_owned()));
+        }
+        let threads = directory.at(THREADS);
+        make(&threads).map_err(|error| MovingError::Io(threads, error))?;
+        Ok(directory)
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a file is.
+    pub fn at(&self, file: &str) -> PathBuf {
+        self.path.join(file)
+    }
+
+    /// Whether there is such a file.
+    pub fn has(&self, file: &str) -> bool {
+        self.at(file).exists()
+    }
+
+    /// Takes a file away, if it is there, and makes what was put in its place before durable.
+    pub fn remove(&self, file: &str) -> Result<(), MovingError> {
+        sync_directory(&self.path)?;
+        match fs::remove_file(self.at(file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(MovingError::Io(self.at(file), error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the files of threads that are not among these, and what was not written to its end.
+    pub fn keep_only(&self, files: &std::collections::HashSet<&str>) -> Result<(), MovingError> {
+        let threads = self.at(THREADS);
+        let fail = |path: &Path| {
+            let path = path.to_owned();
+            move |error| MovingError::Io(path, error)
+        };
+        for directory in fs::read_dir(&threads).map_err(fail(&threads))? {
+            let directory = directory.map_err(fail(&threads))?.path();
+            for file in fs::read_dir(&directory).map_err(fail(&directory))? {
+                let file = file.map_err(fail(&directory))?.path();
+                let name = file.strip_prefix(&self.path).unwrap_or(&file).to_string_lossy();
+                if !files.contains(name.as_ref()) {
+                    fs::remove_file(&file).map_err(fail(&file))?;
+                }
+            }
+            sync_directory(&directory)?;
+        }
+        sync_directory(&threads)
+    }
+}
+
+/// Makes the entries of a directory durable.
+fn sync_directory(path: &Path) -> Result<(), MovingError> {
+    File::open(path).and_then(|it| it.sync_all()).map_err(|error| MovingError::Io(path.to_owned(), error))
+}
+
+/// The name of a thread's file: ids are no file names, so it is made of their digest.
+pub fn file_of(project: &ProjectId, id: &ThreadId) -> String {
+    let mut digest = Sha256::new();
+    // Ids hold no control characters: no two pairs are written alike.
+    digest.update(project.as_str());
+    digest.update([0]);
+    digest.update(id.as_str());
+    let name = hex(&digest.finalize()[..16]);
+    format!("{THREADS}/{}/{name}.ndjson", &name[..2])
+}
+
+/// Digits of a digest.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Size and digest of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Its size.
+    pub bytes: u64,
+    /// Its SHA-256, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// A file that is being written beside its place.
+pub struct NewFile {
+    path: PathBuf,
+    draft: PathBuf,
+    out: BufWriter<File>,
+    digest: Sha256,
+    bytes: u64,
+}
+
+impl NewFile {
+    /// Begins a file; one that is there stays until the new one is finished.
+    pub fn begin(directory: &Directory, file: &str) -> Result<Self, MovingError> {
+        let (path, draft) = (directory.at(file), directory.at(&format!("{file}.tmp")));
+        let make = || {
+            if let Some(parent) = path.parent() {
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            }
+            File::options().write(true).create(true).truncate(true).mode(0o600).open(&draft)
+        };
+        let out = make().map_err(|error| MovingError::Io(draft.clone(), error))?;
+        Ok(Self { path, draft, out: BufWriter::new(out), digest: Sha256::new(), bytes: 0 })
+    }
+
+    /// Writes more.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), MovingError> {
+        self.digest.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(|error| MovingError::Io(self.draft.clone(), error))
+    }
+
+    /// Writes a line of JSON.
+    pub fn line(&mut self, line: &impl serde::Serialize) -> Result<(), MovingError> {
+        self.write(&json_line(line))
+    }
+
+    /// The digest of what was written so far, in hexadecimal digits.
+    pub fn sha256(&self) -> String {
+        hex(&self.digest.clone().finalize())
+    }
+
+    /// Puts it in its place, durable.
+    pub fn finish(self) -> Result<Facts, MovingError> {
+        let facts = Facts { bytes: self.bytes, sha256: self.sha256() };
+        let Self { path, draft, out, .. } = self;
+        let put = || {
+            out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+            fs::rename(&draft, &path)
+        };
+        put().map_err(|error| MovingError::Io(path.clone(), error))?;
+        Ok(facts)
+    }
+}
+
+/// A line of JSON with its end.
+pub fn json_line(line: &impl serde::Serialize) -> Vec<u8> {
+    // Nothing of ours has keys that are no texts, which is all that could fail.
+    let mut bytes = serde_json::to_vec(line).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}

@@ -1,0 +1,253 @@
+//! From a store to files. Each thread is written as of one moment: a prefix of its log, and its runs as they were then.
+
+use std::{
+    collections::HashSet,
+    fs::File,
+    io::{self, Write},
+    path::Path,
+    sync::Arc,
+};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Counter, Moved, MovingError,
+    directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, hex, json_line},
+    format::{AgentFacts, AgentLine, FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
+    manifest::{self, FileEntry, Header, Line, Selection, ThreadEntry, Threads},
+};
+use crate::{
+    domain::{
+        Fence, Run, RunStatus, Seq, ThreadId, Timestamp, envelope,
+        limits::{MAX_EVENT_PAGE, MAX_PAGE, TRANSFER_THREADS},
+    },
+    progress::Progress,
+    store::{MovedThread, ReadFrom, StoreError, TransferStore},
+};
+
+/// Writes the threads that are selected into a directory, and what belongs to them. Begun again, it passes over what is
+/// there and has not changed.
+pub async fn export(
+    store: Arc<dyn TransferStore>,
+    directory: &Path,
+    selection: &Selection,
+    now: Timestamp,
+    progress: &Progress,
+) -> Result<Moved, MovingError> {
+    let directory = Arc::new(Directory::make(directory)?);
+    let known = manifest::known(&directory, selection)?;
+    let header = Header::new(selection, now);
+    manifest::begin(&directory, &header, &known)?;
+    let path = directory.at(JOURNAL);
+    let journal = File::options().append(true).open(&path).map_err(|error| MovingError::Io(path.clone(), error))?;
+    let mut journal = (journal, path);
+
+    // What a crash has left unfed gets its positions, as at the start of a server.
+    for (project, user) in store.dirty_feeds(usize::MAX).await? {
+        store.pump_feed(&project, &user).await?;
+    }
+    let total = match selection.threads.len() {
+        0 => store.count_threads().await?,
+        some => some as u64,
+    };
+    let counter = Counter::new(progress, "exported", total);
+    let mut moved = Moved::default();
+    let mut threads = Threads::new();
+    let mut after = None;
+    loop {
+        let page = store.all_threads(after, MAX_PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.thread.key);
+        let wanted = page.into_iter().filter(|moved| selection.takes(&moved.thread.id, &moved.thread.user));
+        let written = stream::iter(wanted).map(|moved| {
+            let (store, directory) = (store.clone(), directory.clone());
+            let former = known.get(&(moved.thread.project.clone(), moved.thread.id.clone())).cloned();
+            one(store, directory, moved, former, &counter)
+        });
+        let mut written = std::pin::pin!(written.buffer_unordered(TRANSFER_THREADS));
+        while let Some(done) = written.try_next().await? {
+            let (entry, fresh) = match done {
+                Done::Written(entry) => (entry, true),
+                Done::Unchanged(entry) => (entry, false),
+                Done::Gone => continue,
+            };
+            if fresh {
+                let line = json_line(&Line::Thread(entry.clone()));
+                journal.0.write_all(&line).map_err(|error| MovingError::Io(journal.1.clone(), error))?;
+                moved.threads += 1;
+                moved.events += entry.tail;
+            } else {
+                moved.present += 1;
+            }
+            threads.insert((entry.project_id.clone(), entry.thread_id.clone()), entry);
+        }
+    }
+    let found: HashSet<&ThreadId> = threads.keys().map(|(_, id)| id).collect();
+    if let Some(missing) = selection.threads.iter().find(|id| !found.contains(id)) {
+        return Err(MovingError::NoThread(missing.to_string()));
+    }
+    let mut others = Vec::new();
+    if selection.is_all() {
+        others.push(Line::Agents(agents(store.as_ref(), &directory).await?));
+    }
+    if selection.threads.is_empty() {
+        others.push(Line::Feeds(feeds(store.as_ref(), &directory, selection).await?));
+    }
+    directory.keep_only(&threads.values().map(|entry| entry.file.as_str()).collect())?;
+    manifest::finish(&directory, &header, &threads, others)?;
+    progress.clear();
+    Ok(moved)
+}
+
+enum Done {
+    Written(ThreadEntry),
+    Unchanged(ThreadEntry),
+    /// It was deleted meanwhile.
+    Gone,
+}
+
+async fn one(
+    store: Arc<dyn TransferStore>,
+    directory: Arc<Directory>,
+    moved: MovedThread,
+    former: Option<ThreadEntry>,
+    counter: &Counter<'_>,
+) -> Result<Done, MovingError> {
+    let thread = &moved.thread;
+    let same = |former: &ThreadEntry| {
+        (former.epoch, former.tail, former.version) == (thread.epoch, thread.tail, thread.version)
+    };
+    if let Some(former) = former.filter(same) {
+        let (path, expected) = (directory.at(&former.file), former.facts());
+        let found = tokio::task::spawn_blocking(move || facts(&path)).await?;
+        if found.is_ok_and(|found| found == expected) {
+            counter.events(former.tail);
+            counter.thread();
+            return Ok(Done::Unchanged(former));
+        }
+    }
+    let Some(runs) = runs(store.as_ref(), &moved).await? else { return Ok(Done::Gone) };
+    let file = file_of(&thread.project, &thread.id);
+    let mut out = NewFile::begin(&directory, &file)?;
+    out.line(&ThreadLine { thread: ThreadFacts::of(&moved)? })?;
+    for run in runs {
+        out.line(&RunLine { run: RunFacts::of(run)? })?;
+    }
+    let mut after: Seq = 0;
+    while after < thread.tail {
+        let page = store.read(thread.key, ReadFrom::After(after), MAX_EVENT_PAGE).await?;
+        let Some(page) = page else { return Ok(Done::Gone) };
+        let slice = page.slice.between(after, thread.tail + 1);
+        let Some(last) = slice.last_seq() else {
+            return Err(StoreError::Corrupt(format!("the log of thread {} ends at {after}", thread.id)).into());
+        };
+        after = last;
+        out.write(&envelope::ndjson(&slice))?;
+        counter.events(slice.count());
+    }
+    let Facts { bytes, sha256 } = tokio::task::spawn_blocking(move || out.finish()).await??;
+    counter.thread();
+    Ok(Done::Written(ThreadEntry {
+        project_id: thread.project.clone(),
+        thread_id: thread.id.clone(),
+        user_id: thread.user.clone(),
+        epoch: thread.epoch,
+        tail: thread.tail,
+        version: thread.version,
+        file,
+        bytes,
+        sha256,
+    }))
+}
+
+/// A thread's runs, newest first, as of the thread's tail: what came later is left out. `None` if the thread is gone.
+async fn runs(store: &dyn TransferStore, moved: &MovedThread) -> Result<Option<Vec<Run>>, MovingError> {
+    let (key, tail) = (moved.thread.key, moved.thread.tail);
+    let mut runs = Vec::new();
+    let mut before = Some(Fence(moved.fence.0.saturating_add(1)));
+    loop {
+        let page = store.runs(key, before, MAX_PAGE).await?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.fence);
+        runs.extend(page.into_iter().map(|run| as_of(run, tail)));
+    }
+    // The runs of a thread go with it. Where there are events, reading them will tell.
+    let gone = tail == 0 && store.heads(&[key]).await?.is_empty();
+    Ok((!gone).then_some(runs))
+}
+
+/// A run as it was after the event `tail`, also if it had none by then.
+fn as_of(run: Run, tail: Seq) -> Run {
+    if run.last_seq() <= tail {
+        return run;
+    }
+    run.as_of(tail).unwrap_or_else(|| Run {
+        status: RunStatus::Running,
+        error_code: None,
+        error_message: None,
+        usage: None,
+        producer_seq: 0,
+        ended_at: None,
+        lease_until: None,
+        stop_requested_at: None,
+        ..run
+    })
+}
+
+/// Size and digest of a file that is there.
+fn facts(path: &Path) -> io::Result<Facts> {
+    struct Sum(Sha256);
+    impl Write for Sum {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.update(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut sum = Sum(Sha256::new());
+    let bytes = io::copy(&mut File::open(path)?, &mut sum)?;
+    Ok(Facts { bytes, sha256: hex(&sum.0.finalize()) })
+}
+
+fn entry(file: NewFile, count: u64) -> Result<FileEntry, MovingError> {
+    let Facts { bytes, sha256 } = file.finish()?;
+    Ok(FileEntry { count, bytes, sha256 })
+}
+
+async fn agents(store: &dyn TransferStore, directory: &Directory) -> Result<FileEntry, MovingError> {
+    let mut file = NewFile::begin(directory, AGENTS)?;
+    let agents = store.all_agents().await?;
+    let count = agents.len() as u64;
+    for (project, id, definition) in agents {
+        file.line(&AgentLine { agent: AgentFacts::of(project, id, definition)? })?;
+    }
+    entry(file, count)
+}
+
+async fn feeds(
+    store: &dyn TransferStore,
+    directory: &Directory,
+    selection: &Selection,
+) -> Result<FileEntry, MovingError> {
+    let mut file = NewFile::begin(directory, FEEDS)?;
+    let (mut count, mut after) = (0, None);
+    loop {
+        let page = store.all_feeds(after.as_ref(), MAX_PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.clone());
+        for (project, user) in page.into_iter().filter(|(_, user)| selection.takes_feed(user)) {
+            // What changed since the threads were read.
+            store.pump_feed(&project, &user).await?;
+            let image = store.feed_image(&project, &user).await?;
+            file.line(&FeedLine::Feed { project_id: project, user_id: user, head: image.head })?;
+            for (cursor, thread_id) in image.entries {
+                file.line(&FeedLine::Entry { cursor, thread_id })?;
+            }
+            count += 1;
+        }
+    }
+    entry(file, count)
+}

@@ -1,0 +1,247 @@
+//! The lines of the files. `proto/export.md` describes them; what is not described there is refused.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{
+    domain::{
+        AgentId, Epoch, Fence, NameSource, ProjectId, Run, RunId, RunStatus, Seq, Thread, ThreadId, ThreadKey,
+        Timestamp, UserId,
+    },
+    store::{MovedThread, StoreError},
+};
+
+/// What the first line of a manifest calls itself.
+pub const FORMAT: &str = "threadline-export";
+/// The version written, and the newest one read.
+pub const VERSION: u32 = 1;
+
+/// A line that begins a file: `{"thread":{…}}`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThreadLine {
+    /// The thread.
+    pub thread: ThreadFacts,
+}
+
+/// A thread without its runs and events.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThreadFacts {
+    project_id: ProjectId,
+    thread_id: ThreadId,
+    user_id: UserId,
+    agent_id: Option<AgentId>,
+    name: Option<String>,
+    name_source: Option<NameSource>,
+    archived: bool,
+    metadata: Box<RawValue>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    last_run_at: Option<Timestamp>,
+    version: i64,
+    created_with: String,
+    epoch: Epoch,
+    tail: Seq,
+    fence: i64,
+}
+
+/// A JSON text of ours as it is.
+fn raw(text: String) -> Result<Box<RawValue>, StoreError> {
+    let one_line = !text.contains(['\n', '\r']);
+    let raw = RawValue::from_string(text).ok().filter(|_| one_line);
+    raw.ok_or_else(|| StoreError::Corrupt("a JSON text that is none".to_owned()))
+}
+
+impl ThreadFacts {
+    /// Of this thread.
+    pub fn of(moved: &MovedThread) -> Result<Self, StoreError> {
+        let thread = moved.thread.clone();
+        Ok(Self {
+            project_id: thread.project,
+            thread_id: thread.id,
+            user_id: thread.user,
+            agent_id: thread.agent,
+            name: thread.name,
+            name_source: thread.name_source,
+            archived: thread.archived,
+            metadata: raw(thread.metadata)?,
+            created_at: thread.created_at,
+            updated_at: thread.updated_at,
+            last_run_at: thread.last_run_at,
+            version: thread.version,
+            created_with: thread.created_with,
+            epoch: thread.epoch,
+            tail: thread.tail,
+            fence: moved.fence.0,
+        })
+    }
+
+    /// The thread, with the run that is active in it.
+    pub fn thread(self, active_run: Option<Run>) -> MovedThread {
+        let thread = Thread {
+            key: ThreadKey(0),
+            project: self.project_id,
+            id: self.thread_id,
+            epoch: self.epoch,
+            user: self.user_id,
+            agent: self.agent_id,
+            name: self.name,
+            name_source: self.name_source,
+            archived: self.archived,
+            metadata: self.metadata.get().to_owned(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            last_run_at: self.last_run_at,
+            version: self.version,
+            created_with: self.created_with,
+            tail: self.tail,
+            active_run,
+        };
+        MovedThread { thread, fence: Fence(self.fence) }
+    }
+
+    /// What is wrong with it, if anything is.
+    pub fn fault(&self) -> Option<&'static str> {
+        if !self.metadata.get().starts_with('{') {
+            Some("metadata is not a JSON object")
+        } else if self.version < 1 || self.fence < 0 || self.tail > i64::MAX.unsigned_abs() {
+            Some("version, fence or tail is out of range")
+        } else if self.name.is_some() != self.name_source.is_some() {
+            Some("a name and its source come together")
+        } else {
+            None
+        }
+    }
+}
+
+/// `{"run":{…}}`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunLine {
+    /// The run.
+    pub run: RunFacts,
+}
+
+/// The record of a run.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunFacts {
+    run_id: RunId,
+    fence: i64,
+    agent_id: Option<AgentId>,
+    status: RunStatus,
+    error_code: Option<String>,
+    error_message: Option<String>,
+    usage: Option<Box<RawValue>>,
+    first_seq: Seq,
+    producer_seq: u64,
+    started_at: Timestamp,
+    ended_at: Option<Timestamp>,
+    lease_until: Option<Timestamp>,
+    stop_requested_at: Option<Timestamp>,
+}
+
+impl RunFacts {
+    /// Of this run.
+    pub fn of(run: Run) -> Result<Self, StoreError> {
+        Ok(Self {
+            run_id: run.id,
+            fence: run.fence.0,
+            agent_id: run.agent,
+            status: run.status,
+            error_code: run.error_code,
+            error_message: run.error_message,
+            usage: run.usage.map(raw).transpose()?,
+            first_seq: run.first_seq,
+            producer_seq: run.producer_seq,
+            started_at: run.started_at,
+            ended_at: run.ended_at,
+            lease_until: run.lease_until,
+            stop_requested_at: run.stop_requested_at,
+        })
+    }
+
+    /// The record.
+    pub fn run(self) -> Run {
+        Run {
+            id: self.run_id,
+            fence: Fence(self.fence),
+            agent: self.agent_id,
+            status: self.status,
+            error_code: self.error_code,
+            error_message: self.error_message,
+            usage: self.usage.map(|usage| usage.get().to_owned()),
+            first_seq: self.first_seq,
+            producer_seq: self.producer_seq,
+            started_at: self.started_at,
+            ended_at: self.ended_at,
+            lease_until: self.lease_until,
+            stop_requested_at: self.stop_requested_at,
+        }
+    }
+}
+
+/// An event in its envelope, as every page of the log has it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EventLine<'a> {
+    /// Its position.
+    pub seq: Seq,
+    /// Its run.
+    pub run_id: RunId,
+    /// When it was committed.
+    pub at: Timestamp,
+    /// Its own bytes.
+    #[serde(borrow)]
+    pub event: &'a RawValue,
+}
+
+/// `{"agent":{…}}`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentLine {
+    /// The agent.
+    pub agent: AgentFacts,
+}
+
+/// An agent that was made over the API.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentFacts {
+    /// Its project.
+    pub project_id: ProjectId,
+    /// Its name.
+    pub agent_id: AgentId,
+    /// What it is.
+    pub definition: Box<RawValue>,
+}
+
+impl AgentFacts {
+    /// Of this agent.
+    pub fn of(project_id: ProjectId, agent_id: AgentId, definition: String) -> Result<Self, StoreError> {
+        Ok(Self { project_id, agent_id, definition: raw(definition)? })
+    }
+}
+
+/// A line of the file of feeds: `{"feed":{…}}`, followed by an `{"entry":{…}}` for each thread in it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum FeedLine {
+    /// A user's feed begins.
+    Feed {
+        /// Its project.
+        project_id: ProjectId,
+        /// Its user.
+        user_id: UserId,
+        /// The newest position that it has given.
+        head: u64,
+    },
+    /// The newest change of a thread.
+    Entry {
+        /// Its position.
+        cursor: u64,
+        /// The thread.
+        thread_id: ThreadId,
+    },
+}

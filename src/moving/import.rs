@@ -1,0 +1,330 @@
+//! From files to a store. A thread is staged while its file is read, and published once all of it has proved sound.
+
+use std::{path::Path, sync::Arc};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::sync::mpsc;
+
+use super::{
+    Counter, Damage, Moved, MovingError, Refusal,
+    compare::Comparison,
+    directory::{AGENTS, Directory, FEEDS, Facts},
+    format::{AgentLine, FeedLine},
+    manifest::{self, FileEntry, Manifest, Selection, ThreadEntry},
+    reading::{Lines, ThreadFile},
+};
+use crate::{
+    domain::{
+        Batch, ProjectId, ThreadKey, UserId,
+        limits::{ROW_BYTES, SEAL_BYTES, TRANSFER_THREADS},
+    },
+    progress::Progress,
+    store::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, transfer::Packer},
+};
+
+/// Parts of a file that are read ahead of the store.
+const AHEAD: usize = 1;
+
+/// Puts the threads of a finished export, and what belongs to them, into a store. What is there already is passed over;
+/// what cannot be taken is refused and told, and the rest is moved.
+pub async fn import(
+    store: Arc<dyn TransferStore>,
+    directory: &Path,
+    selection: &Selection,
+    progress: &Progress,
+    mut refused: impl FnMut(&Refusal),
+) -> Result<Moved, MovingError> {
+    let directory = Arc::new(Directory::open(directory)?);
+    let Manifest { threads, agents, feeds } = manifest::read(&directory)?;
+    if let Some(missing) = selection.threads.iter().find(|id| !threads.iter().any(|entry| entry.thread_id == **id)) {
+        return Err(MovingError::NoThread(format!("{missing} in this export")));
+    }
+    let mut moved = Moved::default();
+    let mut refuse = |moved: &mut Moved, refusal: Refusal| {
+        moved.refused += 1;
+        progress.clear();
+        refused(&refusal);
+    };
+    if let Some(file) = agents.filter(|_| selection.is_all()) {
+        for refusal in put_agents(store.as_ref(), &directory, &file).await? {
+            refuse(&mut moved, refusal);
+        }
+    }
+    let wanted: Vec<_> =
+        threads.into_iter().filter(|entry| selection.takes(&entry.thread_id, &entry.user_id)).collect();
+    let counter = Counter::new(progress, "imported", wanted.len() as u64);
+    let outcomes = stream::iter(wanted).map(|entry| one(store.clone(), directory.clone(), entry, &counter));
+    let mut outcomes = std::pin::pin!(outcomes.buffer_unordered(TRANSFER_THREADS));
+    while let Some((entry, outcome)) = outcomes.try_next().await? {
+        match outcome {
+            Outcome::Done => {
+                moved.threads += 1;
+                moved.events += entry.tail;
+            }
+            Outcome::Present => moved.present += 1,
+            Outcome::Refused(why) => {
+                let what = format!("thread {} of project {}", entry.thread_id, entry.project_id);
+                refuse(&mut moved, Refusal { what, why });
+            }
+        }
+    }
+    if let Some(file) = feeds {
+        put_feeds(store.as_ref(), &directory, &file, selection).await?;
+    }
+    progress.clear();
+    Ok(moved)
+}
+
+/// What became of a thread.
+enum Outcome {
+    Done,
+    /// It was there.
+    Present,
+    Refused(String),
+}
+
+/// What comes out of a file.
+enum Piece {
+    Thread(Box<MovedThread>),
+    Part(StagedPart),
+    Batches(Vec<Arc<Batch>>),
+}
+
+async fn one(
+    store: Arc<dyn TransferStore>,
+    directory: Arc<Directory>,
+    entry: ThreadEntry,
+    counter: &Counter<'_>,
+) -> Result<(ThreadEntry, Outcome), MovingError> {
+    let there = store.thread(&entry.project_id, &entry.thread_id).await?;
+    if there.as_ref().is_some_and(|there| there.epoch != entry.epoch) {
+        let why = "another thread of this id is there, with events of its own: delete one of the two, or leave this \
+                   one out";
+        return Ok((entry, Outcome::Refused(why.to_owned())));
+    }
+    let (pieces, mut read) = mpsc::channel(AHEAD);
+    let (file, compare) = (entry.clone(), there.is_some());
+    let reader = tokio::task::spawn_blocking(move || read_thread(&directory, &file, compare, &pieces));
+    let outcome = match there {
+        Some(there) => compared(store.as_ref(), there.key, &mut read, counter).await?,
+        None => staged(store.as_ref(), &mut read, counter).await?,
+    };
+    // Whoever does not want the rest says so by not taking it.
+    drop(read);
+    let sound = reader.await?;
+    let outcome = match (outcome, sound) {
+        (Step::Refused(why), _) => Outcome::Refused(why),
+        (Step::Same, Ok(())) => Outcome::Present,
+        (Step::Staged(key, moved), Ok(())) => match store.publish(key, &moved).await? {
+            Published::Done => Outcome::Done,
+            Published::Taken | Published::Gone => {
+                store.unstage(key).await?;
+                let why = "somebody else has made or imported it meanwhile: give the command again";
+                Outcome::Refused(why.to_owned())
+            }
+        },
+        (step, Err(damage)) => {
+            if let Step::Staged(key, _) = step {
+                store.unstage(key).await?;
+            }
+            Outcome::Refused(damage.to_string())
+        }
+        // A sound file begins with its thread.
+        (Step::Nothing, Ok(())) => Outcome::Refused("its file holds no thread".to_owned()),
+    };
+    counter.thread();
+    Ok((entry, outcome))
+}
+
+/// How far a thread has come once its file is read.
+enum Step {
+    Nothing,
+    Staged(ThreadKey, Box<MovedThread>),
+    Same,
+    Refused(String),
+}
+
+async fn compared(
+    store: &dyn TransferStore,
+    key: ThreadKey,
+    read: &mut mpsc::Receiver<Piece>,
+    counter: &Counter<'_>,
+) -> Result<Step, MovingError> {
+    let mut comparison = Comparison::new(store, key);
+    while let Some(piece) = read.recv().await {
+        let Piece::Batches(batches) = piece else { continue };
+        if let Some(seq) = comparison.next(&batches).await? {
+            let why = format!(
+                "it is there already, and the event with seq {seq} is missing or another one: delete it there, or \
+                 leave this one out"
+            );
+            return Ok(Step::Refused(why));
+        }
+        counter.events(batches.iter().map(|batch| batch.count()).sum());
+    }
+    Ok(Step::Same)
+}
+
+async fn staged(
+    store: &dyn TransferStore,
+    read: &mut mpsc::Receiver<Piece>,
+    counter: &Counter<'_>,
+) -> Result<Step, MovingError> {
+    let Some(Piece::Thread(moved)) = read.recv().await else { return Ok(Step::Nothing) };
+    let mut staged = None;
+    while let Some(piece) = read.recv().await {
+        let Piece::Part(part) = piece else { continue };
+        let events = part.rows.iter().map(|row| row.row.last_seq + 1 - row.row.first_seq).sum();
+        let key = match staged {
+            None => match store.stage(&moved, part).await? {
+                Staging::Staged(key) => key,
+                Staging::Taken(_) => {
+                    return Ok(Step::Refused("it was made meanwhile: give the command again".to_owned()));
+                }
+            },
+            Some(key) if store.stage_more(key, part).await? => key,
+            Some(_) => {
+                return Ok(Step::Refused("another import has taken its place: give the command again".to_owned()));
+            }
+        };
+        staged = Some(key);
+        counter.events(events);
+    }
+    Ok(staged.map_or(Step::Nothing, |key| Step::Staged(key, moved)))
+}
+
+/// Reads a thread's file to its end, or until nobody takes what is read.
+fn read_thread(
+    directory: &Directory,
+    entry: &ThreadEntry,
+    compare: bool,
+    pieces: &mpsc::Sender<Piece>,
+) -> Result<(), Damage> {
+    let mut file = ThreadFile::open(directory, entry)?;
+    if compare {
+        let (mut batches, mut bytes) = (Vec::new(), 0);
+        while let Some(batch) = file.next_batch()? {
+            bytes += batch.body.len();
+            batches.push(batch);
+            if bytes >= ROW_BYTES {
+                bytes = 0;
+                if pieces.blocking_send(Piece::Batches(std::mem::take(&mut batches))).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        // Nobody may listen any more; then the answer is known already.
+        let _ = pieces.blocking_send(Piece::Batches(batches));
+        return Ok(());
+    }
+    let packed = |rows: StoreResult<_>| rows.map_err(|error| Damage::whole(&entry.file, error));
+    let mut packer = Packer::new(&file.runs);
+    let mut part = StagedPart { runs: file.take_runs(), rows: Vec::new() };
+    if pieces.blocking_send(Piece::Thread(Box::new(file.moved.clone()))).is_err() {
+        return Ok(());
+    }
+    let mut raw = 0;
+    while let Some(batch) = file.next_batch()? {
+        let rows = packed(packer.push(batch))?;
+        raw += rows.iter().map(|row| row.raw).sum::<usize>();
+        part.rows.extend(rows);
+        if raw >= SEAL_BYTES {
+            raw = 0;
+            if pieces.blocking_send(Piece::Part(std::mem::take(&mut part))).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    part.rows.extend(packed(packer.finish())?);
+    let _ = pieces.blocking_send(Piece::Part(part));
+    Ok(())
+}
+
+fn facts(file: &FileEntry) -> Facts {
+    Facts { bytes: file.bytes, sha256: file.sha256.clone() }
+}
+
+async fn put_agents(
+    store: &dyn TransferStore,
+    directory: &Directory,
+    file: &FileEntry,
+) -> Result<Vec<Refusal>, MovingError> {
+    let read = || {
+        let mut lines = Lines::open(directory, AGENTS, facts(file))?;
+        let mut agents = Vec::new();
+        while lines.advance()? {
+            agents.push(lines.parse::<AgentLine>()?.agent);
+        }
+        Ok(agents)
+    };
+    // All of the file, before anything of it is used.
+    let agents = read().map_err(MovingError::Damaged)?;
+    let there = store.all_agents().await?;
+    let mut refused = Vec::new();
+    for agent in agents {
+        let own = there.iter().find(|own| (&own.0, &own.1) == (&agent.project_id, &agent.agent_id));
+        match own {
+            None => store.put_agent(&agent.project_id, &agent.agent_id, agent.definition.get()).await?,
+            Some((_, _, definition)) if definition == agent.definition.get() => {}
+            Some(_) => refused.push(Refusal {
+                what: format!("agent {} of project {}", agent.agent_id, agent.project_id),
+                why: "another agent of this name is there; it stays as it is".to_owned(),
+            }),
+        }
+    }
+    Ok(refused)
+}
+
+async fn put_feeds(
+    store: &dyn TransferStore,
+    directory: &Directory,
+    file: &FileEntry,
+    selection: &Selection,
+) -> Result<(), MovingError> {
+    // All of the file, before anything of it is used; then one feed at a time, since together they may be large.
+    let mut feeds = Feeds::open(directory, file)?;
+    while feeds.next()?.is_some() {}
+    let mut feeds = Feeds::open(directory, file)?;
+    while let Some((project, user, image)) = feeds.next()? {
+        if selection.takes_feed(&user) {
+            store.put_feed(&project, &user, &image).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The file of feeds, feed by feed.
+struct Feeds {
+    lines: Lines<'static>,
+    begun: Option<(ProjectId, UserId, FeedImage)>,
+}
+
+impl Feeds {
+    fn open(directory: &Directory, file: &FileEntry) -> Result<Self, MovingError> {
+        let lines = Lines::open(directory, FEEDS, facts(file)).map_err(MovingError::Damaged)?;
+        Ok(Self { lines, begun: None })
+    }
+
+    fn next(&mut self) -> Result<Option<(ProjectId, UserId, FeedImage)>, MovingError> {
+        while self.lines.advance().map_err(MovingError::Damaged)? {
+            match (self.lines.parse().map_err(MovingError::Damaged)?, &mut self.begun) {
+                (FeedLine::Feed { project_id, user_id, head }, begun) => {
+                    let feed = begun.replace((project_id, user_id, FeedImage { head, entries: Vec::new() }));
+                    if feed.is_some() {
+                        return Ok(feed);
+                    }
+                }
+                (FeedLine::Entry { cursor, thread_id }, Some((_, _, image)))
+                    if cursor <= image.head && cursor > image.entries.last().map_or(0, |last| last.0) =>
+                {
+                    image.entries.push((cursor, thread_id));
+                }
+                (FeedLine::Entry { .. }, _) => {
+                    let what = "positions rise up to the head of their feed";
+                    return Err(MovingError::Damaged(self.lines.damage(what)));
+                }
+            }
+        }
+        Ok(self.begun.take())
+    }
+}

@@ -1,0 +1,285 @@
+//! The manifest: which files belong to an export, and what is in them. Its last line says that it is whole.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::File,
+    io::{BufRead, BufReader},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Damage, MovingError,
+    directory::{Directory, Facts, JOURNAL, MANIFEST, NewFile, file_of},
+    format::{FORMAT, VERSION},
+};
+use crate::domain::{Epoch, ProjectId, Seq, ThreadId, Timestamp, UserId};
+
+/// Which threads are moved.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Selection {
+    /// Only these threads; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadId>,
+    /// Only the threads of this user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<UserId>,
+}
+
+impl Selection {
+    /// Whether everything is moved.
+    pub fn is_all(&self) -> bool {
+        self.threads.is_empty() && self.user.is_none()
+    }
+
+    /// Whether this thread is moved.
+    pub fn takes(&self, id: &ThreadId, user: &UserId) -> bool {
+        (self.threads.is_empty() || self.threads.contains(id)) && self.takes_user(user)
+    }
+
+    /// Whether this user's feed is moved: only with all of its threads.
+    pub fn takes_feed(&self, user: &UserId) -> bool {
+        self.threads.is_empty() && self.takes_user(user)
+    }
+
+    fn takes_user(&self, user: &UserId) -> bool {
+        self.user.as_ref().is_none_or(|only| only == user)
+    }
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.threads.as_slice() {
+            [] => f.write_str("all threads")?,
+            [only] => write!(f, "the thread {only}")?,
+            [first, rest @ ..] => write!(f, "the thread {first} and {} more", rest.len())?,
+        }
+        self.user.as_ref().map_or(Ok(()), |user| write!(f, " of user {user}"))
+    }
+}
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The program that wrote it.
+    pub made_by: String,
+    /// When it was begun.
+    pub made_at: Timestamp,
+    /// Which threads are in it.
+    pub selection: Selection,
+}
+
+impl Header {
+    /// Of an export that begins.
+    pub fn new(selection: &Selection, made_at: Timestamp) -> Self {
+        let made_by = format!("threadline {}", env!("CARGO_PKG_VERSION"));
+        Self { format: FORMAT.to_owned(), version: VERSION, made_by, made_at, selection: selection.clone() }
+    }
+}
+
+/// A thread and its file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThreadEntry {
+    /// Its project.
+    pub project_id: ProjectId,
+    /// Its id.
+    pub thread_id: ThreadId,
+    /// Its owner.
+    pub user_id: UserId,
+    /// The incarnation of its log.
+    pub epoch: Epoch,
+    /// Number of its events.
+    pub tail: Seq,
+    /// The version of its row.
+    pub version: i64,
+    /// Its file.
+    pub file: String,
+    /// The size of the file.
+    pub bytes: u64,
+    /// The SHA-256 of the file.
+    pub sha256: String,
+}
+
+impl ThreadEntry {
+    /// What its file must be.
+    pub fn facts(&self) -> Facts {
+        Facts { bytes: self.bytes, sha256: self.sha256.clone() }
+    }
+}
+
+/// A file of things that are not threads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileEntry {
+    /// How many are in it.
+    pub count: u64,
+    /// The size of the file.
+    pub bytes: u64,
+    /// The SHA-256 of the file.
+    pub sha256: String,
+}
+
+/// The end of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Complete {
+    /// Number of threads.
+    pub threads: u64,
+    /// Number of their events.
+    pub events: u64,
+    /// The SHA-256 of all lines before this one.
+    pub sha256: String,
+}
+
+/// A line behind the first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Line {
+    /// A thread.
+    Thread(ThreadEntry),
+    /// The agents.
+    Agents(FileEntry),
+    /// The feeds.
+    Feeds(FileEntry),
+    /// The end.
+    Complete(Complete),
+}
+
+/// A manifest that is whole.
+#[derive(Debug)]
+pub struct Manifest {
+    /// The threads.
+    pub threads: Vec<ThreadEntry>,
+    /// The agents.
+    pub agents: Option<FileEntry>,
+    /// The feeds.
+    pub feeds: Option<FileEntry>,
+}
+
+/// Threads by project and id.
+pub type Threads = BTreeMap<(ProjectId, ThreadId), ThreadEntry>;
+
+fn lines(directory: &Directory, name: &str) -> Result<impl Iterator<Item = std::io::Result<Vec<u8>>>, MovingError> {
+    let path = directory.at(name);
+    let file = File::open(&path).map_err(|error| MovingError::Io(path, error))?;
+    Ok(BufReader::new(file).split(b'\n'))
+}
+
+/// The manifest of a finished export, every line of it checked.
+pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
+    if !directory.has(MANIFEST) {
+        let path = directory.path().to_owned();
+        return Err(if directory.has(JOURNAL) { MovingError::Unfinished(path) } else { MovingError::Nothing(path) });
+    }
+    let damaged = |line, what: &dyn fmt::Display| MovingError::Damaged(Damage::at(MANIFEST, line, what));
+    let mut manifest = Manifest { threads: Vec::new(), agents: None, feeds: None };
+    let (mut digest, mut events) = (<sha2::Sha256 as sha2::Digest>::new(), 0u64);
+    let mut complete = None;
+    let mut number = 0;
+    for line in lines(directory, MANIFEST)? {
+        let line = line.map_err(|error| MovingError::Io(directory.at(MANIFEST), error))?;
+        number += 1;
+        if complete.is_some() {
+            return Err(damaged(number, &"something stands behind the end"));
+        }
+        if number == 1 {
+            let header: Header = serde_json::from_slice(&line)
+                .map_err(|error| damaged(1, &format_args!("this is no manifest of an export: {error}")))?;
+            if header.format != FORMAT {
+                return Err(damaged(1, &"this is no manifest of an export"));
+            }
+            if header.version != VERSION {
+                let unknown =
+                    format_args!("version {} of the format, and this program knows {VERSION}", header.version);
+                return Err(damaged(1, &unknown));
+            }
+        } else {
+            match serde_json::from_slice(&line).map_err(|error| damaged(number, &error))? {
+                Line::Thread(entry) => {
+                    if entry.file != file_of(&entry.project_id, &entry.thread_id) {
+                        return Err(damaged(number, &"the file has not the name that it must have"));
+                    }
+                    events += entry.tail;
+                    manifest.threads.push(entry);
+                }
+                Line::Agents(file) => manifest.agents = Some(file),
+                Line::Feeds(file) => manifest.feeds = Some(file),
+                Line::Complete(end) => {
+                    let found = super::directory::hex(&sha2::Digest::finalize(digest.clone()));
+                    if end.sha256 != found || (end.threads, end.events) != (manifest.threads.len() as u64, events) {
+                        return Err(damaged(number, &"the lines before are not those that were written"));
+                    }
+                    complete = Some(end);
+                    continue;
+                }
+            }
+        }
+        sha2::Digest::update(&mut digest, &line);
+        sha2::Digest::update(&mut digest, b"\n");
+    }
+    complete.map(|_| manifest).ok_or_else(|| damaged(number, &"the end is missing: the file is cut short"))
+}
+
+/// What a former try, finished or not, says about the threads. Whatever cannot be read is as if it were not there.
+pub fn known(directory: &Directory, selection: &Selection) -> Result<Threads, MovingError> {
+    let mut known = Threads::new();
+    for name in [MANIFEST, JOURNAL].into_iter().filter(|name| directory.has(name)) {
+        let mut lines = lines(directory, name)?.map_while(Result::ok);
+        let Some(header) = lines.next().and_then(|line| serde_json::from_slice::<Header>(&line).ok()) else { continue };
+        if header.selection != *selection {
+            return Err(MovingError::OtherSelection(directory.path().to_owned(), header.selection));
+        }
+        if header.version != VERSION {
+            continue;
+        }
+        for line in lines {
+            if let Ok(Line::Thread(entry)) = serde_json::from_slice(&line)
+                && entry.file == file_of(&entry.project_id, &entry.thread_id)
+            {
+                known.insert((entry.project_id.clone(), entry.thread_id.clone()), entry);
+            }
+        }
+    }
+    Ok(known)
+}
+
+/// Begins the journal of an export anew with what is known; from now on there is no finished manifest.
+pub fn begin(directory: &Directory, header: &Header, known: &Threads) -> Result<(), MovingError> {
+    let mut journal = NewFile::begin(directory, JOURNAL)?;
+    journal.line(header)?;
+    for entry in known.values() {
+        journal.line(&Line::Thread(entry.clone()))?;
+    }
+    journal.finish()?;
+    directory.remove(MANIFEST)
+}
+
+/// Writes the manifest of a finished export.
+pub fn finish(
+    directory: &Directory,
+    header: &Header,
+    threads: &Threads,
+    others: impl IntoIterator<Item = Line>,
+) -> Result<(), MovingError> {
+    let mut file = NewFile::begin(directory, MANIFEST)?;
+    file.line(header)?;
+    for entry in threads.values() {
+        file.line(&Line::Thread(entry.clone()))?;
+    }
+    for other in others {
+        file.line(&other)?;
+    }
+    let events = threads.values().map(|entry| entry.tail).sum();
+    let complete = Complete { threads: threads.len() as u64, events, sha256: file.sha256() };
+    file.line(&Line::Complete(complete))?;
+    file.finish()?;
+    directory.remove(JOURNAL)
+}

@@ -1,0 +1,208 @@
+//! Reading a file of an export, line by line: every line and the whole are checked, and little is held at a time.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    fs::File,
+    io::{BufRead, BufReader, Read},
+    mem,
+    sync::Arc,
+};
+
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Damage,
+    directory::{Directory, Facts, hex},
+    format::{EventLine, RunLine, ThreadFacts, ThreadLine},
+    manifest::ThreadEntry,
+};
+use crate::{
+    domain::{
+        Batch, Run, RunId, Seq, Timestamp,
+        event::BatchBuilder,
+        limits::{MAX_EVENT_BYTES, ROW_BYTES},
+    },
+    store::MovedThread,
+};
+
+/// Longest line: an event in its envelope, whose ids may be written with escapes.
+const MAX_LINE: usize = MAX_EVENT_BYTES + 64 * 1_024;
+
+/// A file that is read once, from its beginning to its end.
+pub struct Lines<'n> {
+    name: &'n str,
+    expected: Facts,
+    file: BufReader<File>,
+    digest: Sha256,
+    bytes: u64,
+    number: u64,
+    line: Vec<u8>,
+}
+
+impl<'n> Lines<'n> {
+    /// Opens the file `name`, which is to be as the manifest says.
+    pub fn open(directory: &Directory, name: &'n str, expected: Facts) -> Result<Self, Damage> {
+        let file = File::open(directory.at(name)).map_err(|error| Damage::whole(name, error))?;
+        let file = BufReader::with_capacity(256 * 1_024, file);
+        Ok(Self { name, expected, file, digest: Sha256::new(), bytes: 0, number: 0, line: Vec::new() })
+    }
+
+    /// Goes to the next line; false at the end of the file, if that is as expected.
+    pub fn advance(&mut self) -> Result<bool, Damage> {
+        self.line.clear();
+        let limit = MAX_LINE as u64 + 1;
+        let read = (&mut self.file).take(limit).read_until(b'\n', &mut self.line);
+        read.map_err(|error| Damage::at(self.name, self.number + 1, error))?;
+        if self.line.is_empty() {
+            self.end()?;
+            return Ok(false);
+        }
+        self.number += 1;
+        self.digest.update(&self.line);
+        self.bytes += self.line.len() as u64;
+        if self.line.pop_if(|last| *last == b'\n').is_none() {
+            return Err(if self.line.len() as u64 >= limit {
+                self.damage(format_args!("a line has at most {MAX_LINE} bytes"))
+            } else {
+                let (found, expected) = (self.bytes, self.expected.bytes);
+                self.damage(format_args!("the file is cut short here: it has {found} bytes instead of {expected}"))
+            });
+        }
+        Ok(true)
+    }
+
+    fn end(&self) -> Result<(), Damage> {
+        let Facts { bytes, sha256 } = &self.expected;
+        if self.bytes < *bytes {
+            let (found, number) = (self.bytes, self.number);
+            let what = format!("the file is cut short behind this line: it has {found} bytes instead of {bytes}");
+            return Err(Damage { file: self.name.to_owned(), line: Some(number), what });
+        }
+        if self.bytes > *bytes || hex(&self.digest.clone().finalize()) != *sha256 {
+            return Err(Damage::whole(self.name, "it was changed after the export: its SHA-256 is not the one noted"));
+        }
+        Ok(())
+    }
+
+    /// The line as JSON.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Damage> {
+        serde_json::from_slice(&self.line).map_err(|error| self.damage(error))
+    }
+
+    /// The line does not belong here, or not like this.
+    pub fn damage(&self, what: impl fmt::Display) -> Damage {
+        Damage::at(self.name, self.number, what)
+    }
+}
+
+/// What is wrong with a run behind the one that stands above it, if anything is.
+fn fault(run: &Run, moved: &MovedThread, above: Option<&Run>) -> Option<&'static str> {
+    let behind = run.first_seq.checked_add(run.producer_seq);
+    if run.first_seq == 0 || behind.is_none_or(|behind| behind > moved.thread.tail + 1) {
+        Some("the run has events that the thread has not")
+    } else if run.fence.0 < 1 || run.fence > moved.fence || above.is_some_and(|above| run.fence >= above.fence) {
+        Some("the fences of the runs fall from line to line, from that of the thread on")
+    } else if run.status.is_active() && run.fence != moved.fence || run.status.is_active() != run.ended_at.is_none() {
+        Some("only the newest run can be active, and only an active one has no end")
+    } else {
+        None
+    }
+}
+
+/// A thread's file, read as far as its runs.
+pub struct ThreadFile<'n> {
+    lines: Lines<'n>,
+    /// The thread.
+    pub moved: MovedThread,
+    /// Its runs, newest first.
+    pub runs: Vec<Run>,
+    spans: HashMap<RunId, (Seq, Seq)>,
+    /// Whether the present line is an event.
+    ahead: bool,
+    next: Seq,
+}
+
+impl<'n> ThreadFile<'n> {
+    /// Opens the file of an entry, and reads what comes before the events.
+    pub fn open(directory: &Directory, entry: &'n ThreadEntry) -> Result<Self, Damage> {
+        let mut lines = Lines::open(directory, &entry.file, entry.facts())?;
+        if !lines.advance()? {
+            return Err(Damage::whole(&entry.file, "it is empty"));
+        }
+        let facts: ThreadFacts = lines.parse::<ThreadLine>()?.thread;
+        if let Some(fault) = facts.fault() {
+            return Err(lines.damage(fault));
+        }
+        let mut moved = facts.thread(None);
+        let (thread, same) = (&moved.thread, &entry.thread_id);
+        if (&thread.project, &thread.id, thread.epoch, thread.tail, thread.version)
+            != (&entry.project_id, same, entry.epoch, entry.tail, entry.version)
+        {
+            return Err(lines.damage("this is not the thread that the manifest names"));
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        let mut spans = HashMap::new();
+        let (mut ahead, mut events) = (false, 0u64);
+        while lines.advance()? {
+            if !lines.line.starts_with(b"{\"run\":") {
+                ahead = true;
+                break;
+            }
+            let run = lines.parse::<RunLine>()?.run.run();
+            if let Some(fault) = fault(&run, &moved, runs.last()) {
+                return Err(lines.damage(fault));
+            }
+            if spans.insert(run.id.clone(), (run.first_seq, run.last_seq())).is_some() {
+                return Err(lines.damage("a run of this id stands above"));
+            }
+            events += run.producer_seq;
+            runs.push(run);
+        }
+        if events != thread.tail {
+            return Err(lines.damage(format_args!("the runs have {events} events, the thread has {}", thread.tail)));
+        }
+        moved.thread.active_run = runs.first().filter(|run| run.status.is_active()).cloned();
+        Ok(Self { lines, moved, runs, spans, ahead, next: 1 })
+    }
+
+    /// The next events: of one run and one moment, and not many. `None` at the end of a file that is sound.
+    pub fn next_batch(&mut self) -> Result<Option<Arc<Batch>>, Damage> {
+        let mut batch = BatchBuilder::default();
+        let mut shared: Option<(RunId, Timestamp)> = None;
+        let first = self.next;
+        while self.ahead {
+            let event: EventLine<'_> =
+                serde_json::from_slice(&self.lines.line).map_err(|error| self.lines.damage(error))?;
+            let fits = shared.as_ref().is_none_or(|(run, at)| (run, at) == (&event.run_id, &event.at));
+            if !fits || (!batch.is_empty() && batch.len() + event.event.get().len() >= ROW_BYTES) {
+                break;
+            }
+            if event.seq != self.next {
+                return Err(self.lines.damage(format_args!("seq {} where {} is expected", event.seq, self.next)));
+            }
+            let span = self.spans.get(&event.run_id);
+            if span.is_none_or(|(first, last)| event.seq < *first || event.seq > *last) {
+                return Err(self.lines.damage(format_args!("seq {} is no event of its run", event.seq)));
+            }
+            let text = event.event.get();
+            batch.push_line(text.as_bytes()).map_err(|error| self.lines.damage(error.kind))?;
+            shared.get_or_insert_with(|| (event.run_id, event.at));
+            self.next += 1;
+            self.ahead = self.lines.advance()?;
+        }
+        let tail = self.moved.thread.tail;
+        if !self.ahead && self.next != tail + 1 {
+            return Err(self.lines.damage(format_args!("the log ends at seq {} instead of {tail}", self.next - 1)));
+        }
+        let Some((run, at)) = shared else { return Ok(None) };
+        let events = batch.finish().map_err(|error| self.lines.damage(error.kind))?;
+        Ok(Some(Arc::new(Batch::new(first, self.next - 1, run, at, events.body().clone()))))
+    }
+
+    /// Takes the runs out.
+    pub fn take_runs(&mut self) -> Vec<Run> {
+        mem::take(&mut self.runs)
+    }
+}

@@ -1,0 +1,263 @@
+//! Out of a store and into another: all that clients see is the same, on every way that leads there.
+
+use std::{path::Path, sync::Arc};
+
+use serde_json::json;
+use threadline::{
+    domain::{Clock, Timestamp},
+    moving::{self, Moved, Selection},
+    progress::Progress,
+    store::{TransferStore, memory::MemoryStore, sqlite::SqliteStore},
+};
+
+use crate::{
+    command::{assert_same_files, command, export, import, run},
+    fixture::{placed, server_at},
+    harness::{Backend, Options, Server, eventually, number, text},
+    seen::{Seen, assert_same, everything},
+};
+
+const USERS: [&str; 3] = ["alice", "bob", "somebody-else"];
+
+/// The data of the first release, with every run ended: nothing of it changes by itself.
+async fn quiet(data: &Path) -> (Timestamp, Vec<Seen>) {
+    let (moment, _) = placed("sqlite-0.1.0", data);
+    let server = server_at(data, moment).await;
+    let alice = server.user("alice");
+    alice.append("active", "second", 3, json!([{ "type": "RUN_FINISHED" }])).await.ok(200);
+    for thread in ["stopping", "finishing"] {
+        alice.append(thread, "r", 2, json!([{ "type": "RUN_FINISHED" }])).await.ok(200);
+    }
+    let mut head = 0;
+    eventually("the feed is quiet", async || {
+        let list = alice.get("/v1/threads").await.ok(200);
+        let before = std::mem::replace(&mut head, number(&list, "feedCursor"));
+        let dirty = server.store.dirty_feeds(1).await.expect("looks");
+        (before == head && dirty.is_empty()).then_some(())
+    })
+    .await;
+    let seen = everything(&server, &USERS).await;
+    server.stop().await;
+    (moment, seen)
+}
+
+async fn opened(data: &Path, moment: Timestamp) -> SqliteStore {
+    SqliteStore::open(data, Clock::manual(moment)).await.expect("opens")
+}
+
+async fn out(store: &Arc<dyn TransferStore>, files: &Path) -> Moved {
+    let (all, now) = (Selection::default(), Timestamp(0));
+    moving::export(store.clone(), files, &all, now, &Progress::silent()).await.expect("exports")
+}
+
+async fn back(store: &Arc<dyn TransferStore>, files: &Path) -> Moved {
+    let refused = |refusal: &moving::Refusal| panic!("{refusal}");
+    moving::import(store.clone(), files, &Selection::default(), &Progress::silent(), refused).await.expect("imports")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_clients_see_is_the_same_after_the_move() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let (moment, seen) = quiet(&at("first")).await;
+    assert_eq!(
+        export(&at("first"), &at("moved")).done().split(' ').take(3).collect::<Vec<_>>(),
+        ["exported", "10", "threads"]
+    );
+    let imported = import(&at("second"), &at("moved")).done();
+    assert!(imported.starts_with("imported 10 threads with "), "{imported}");
+    let server = server_at(&at("second"), moment).await;
+    assert_same(&server, &seen).await;
+    // Its readers and writers go on: retries, feeds, and what comes next.
+    let alice = server.user("alice");
+    let again = alice.append("active", "second", 3, json!([{ "type": "RUN_FINISHED" }])).await.ok(200);
+    assert_eq!(number(&again, "firstSeq"), 5);
+    let feed = number(&alice.get("/v1/threads").await.ok(200), "feedCursor");
+    alice.get(&format!("/v1/feed?after={}", feed + 1)).await.problem(416, "cursor-ahead");
+    alice.run("sealed", "next").await;
+    eventually("the feed goes on", async || {
+        let page = alice.get(&format!("/v1/feed?after={feed}")).await.ok(200);
+        (page["entries"].as_array()?.len() == 1 && page["entries"][0]["threadId"] == "sealed").then_some(())
+    })
+    .await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_pair_of_stores_gives_back_the_same_files() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let (moment, seen) = quiet(&at("data")).await;
+    let first = opened(&at("data"), moment).await;
+    let source: Arc<dyn TransferStore> = Arc::new(first.clone());
+    let moved = out(&source, &at("a")).await;
+    assert_eq!((moved.threads, moved.present, moved.refused), (10, 0, 0));
+    let memory = Arc::new(MemoryStore::new(Clock::manual(moment)));
+    let reference: Arc<dyn TransferStore> = memory.clone();
+    assert_eq!(back(&reference, &at("a")).await.threads, 10);
+    out(&reference, &at("b")).await;
+    assert_same_files(&at("a"), &at("b"));
+    let second = opened(&at("other"), moment).await;
+    let target: Arc<dyn TransferStore> = Arc::new(second.clone());
+    back(&target, &at("b")).await;
+    out(&target, &at("c")).await;
+    assert_same_files(&at("a"), &at("c"));
+    // And through the eyes of clients.
+    let server = Server::over(memory, Options { clock: Clock::manual(moment), ..Options::memory() }).await;
+    assert_same(&server, &seen).await;
+    server.stop().await;
+    first.close().await;
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_again_changes_nothing_and_what_has_changed_is_written() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let (moment, _) = quiet(&at("data")).await;
+    export(&at("data"), &at("moved")).done();
+    let again = export(&at("data"), &at("moved")).done();
+    assert!(
+        again.starts_with("exported 0 threads with 0 events") && again.contains("10 were there already"),
+        "{again}"
+    );
+    import(&at("other"), &at("moved")).done();
+    let again = import(&at("other"), &at("moved")).done();
+    assert!(
+        again.starts_with("imported 0 threads with 0 events") && again.contains("10 were there already"),
+        "{again}"
+    );
+
+    let server = server_at(&at("data"), moment).await;
+    let alice = server.user("alice");
+    alice.patch("/v1/threads/empty", json!({ "name": "Not so empty" })).await.ok(200);
+    alice.put("/v1/threads/sealed/runs/more", json!([{ "type": "X" }, { "type": "RUN_FINISHED" }])).await.ok(201);
+    assert_eq!(alice.delete("/v1/threads/ended").await.status, 204);
+    assert_eq!(alice.delete("/v1/threads/archived").await.status, 204);
+    alice.thread("archived").await;
+    server.stop().await;
+    let third = export(&at("data"), &at("moved")).done();
+    assert!(third.starts_with("exported 3 threads") && third.contains("; 6 were there already"), "{third}");
+    export(&at("data"), &at("fresh")).done();
+    assert_same_files(&at("moved"), &at("fresh"));
+    // Over the older import: what is as it was is passed over, what went on or is another one is refused, by name.
+    let refused = import(&at("other"), &at("moved")).failed();
+    for line in [
+        "refused: thread sealed of project default: it is there already, and the event with seq 916 is missing",
+        "refused: thread archived of project default: another thread of this id is there",
+        "2 refused",
+    ] {
+        assert!(refused.contains(line), "{line} in {refused}");
+    }
+    let server = server_at(&at("other"), moment).await;
+    assert_eq!(server.user("alice").types("sealed").await.len(), 915);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_under_way_is_ended_where_it_comes_to() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let server = Server::in_directory(&at("data"), Options::new(Backend::Sqlite)).await;
+    let dev = server.client();
+    dev.thread("t").await;
+    dev.run("t", "r").await;
+    dev.append("t", "r", 1, json!([{ "type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant" }]))
+        .await
+        .ok(200);
+    server.stop().await;
+    export(&at("data"), &at("moved")).done();
+    import(&at("other"), &at("moved")).done();
+    let server = Server::in_directory(&at("other"), Options::new(Backend::Sqlite)).await;
+    let dev = server.client();
+    let run = eventually("the reaper ends it", async || {
+        let run = dev.get("/v1/threads/t/runs/r").await.ok(200);
+        (run["status"] == "error").then_some(run)
+    })
+    .await;
+    assert_eq!(text(&run, "errorCode"), "lease-expired");
+    assert_eq!(dev.types("t").await, ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR"]);
+    server.stop().await;
+    // The import is a prefix of what is there now: again it has nothing to do.
+    assert!(import(&at("other"), &at("moved")).done().contains("; 1 were there already"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn some_threads_or_one_users() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let (moment, seen) = quiet(&at("data")).await;
+    let selected = |verb: &str, data: &str, files: &str, options: &[&str]| {
+        let mut command = command(verb, &at(data), &at(files));
+        command.args(options);
+        run(command)
+    };
+    let one = selected("export", "data", "one", &["--thread", "sealed"]);
+    assert!(one.err.contains("only the thread sealed") && one.out.starts_with("exported 1 threads"), "{one:?}");
+    assert!(!at("one").join("feeds.ndjson").exists() && !at("one").join("agents.ndjson").exists());
+    let missing = selected("export", "data", "none", &["--thread", "nowhere"]).failed();
+    assert!(missing.contains("there is no thread nowhere"), "{missing}");
+    let other = selected("export", "data", "one", &["--user", "bob"]).failed();
+    assert!(other.contains("holds an export of the thread sealed"), "{other}");
+    let bobs = selected("export", "data", "bobs", &["--user", "bob"]);
+    assert!(
+        bobs.err.contains("only all threads of user bob") && bobs.out.starts_with("exported 2 threads"),
+        "{bobs:?}"
+    );
+
+    import(&at("from-one"), &at("one")).done();
+    let server = server_at(&at("from-one"), moment).await;
+    let logs = |seen: &[Seen]| -> Vec<Seen> {
+        seen.iter().filter(|seen| seen.path.starts_with("/v1/threads/sealed")).cloned().collect()
+    };
+    assert_same(&server, &logs(&seen)).await;
+    // Its feed is a new one, and has it.
+    eventually("it is fed", async || {
+        let feed = server.user("alice").get("/v1/feed?after=0").await.ok(200);
+        (feed["entries"].as_array()?.len() == 1).then_some(())
+    })
+    .await;
+    server.stop().await;
+
+    import(&at("from-bob"), &at("bobs")).done();
+    let server = server_at(&at("from-bob"), moment).await;
+    let bob: Vec<_> = seen.iter().filter(|seen| seen.user == "bob" && seen.path != "/v1/agents").cloned().collect();
+    assert_same(&server, &bob).await;
+    assert_eq!(server.user("alice").get("/v1/threads").await.ok(200)["threads"], json!([]));
+    server.stop().await;
+
+    export(&at("data"), &at("all")).done();
+    let part = selected("import", "part", "all", &["--thread", "large", "--thread", "empty"]).done();
+    assert!(part.starts_with("imported 2 threads"), "{part}");
+    let missing = selected("import", "part", "all", &["--thread", "nowhere"]).failed();
+    assert!(missing.contains("there is no thread nowhere in this export"), "{missing}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_cannot_be_done_is_told_with_what_to_do() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let nothing = export(&at("nowhere"), &at("moved")).failed();
+    assert!(nothing.contains("there is no data in") && !at("nowhere").exists(), "{nothing}");
+    let server = Server::in_directory(&at("data"), Options::new(Backend::Sqlite)).await;
+    server.client().thread("t").await;
+    for told in [export(&at("data"), &at("moved")).failed(), import(&at("data"), &at("moved")).failed()] {
+        assert!(told.contains("most likely by a running server: stop it"), "{told}");
+    }
+    server.stop().await;
+    std::fs::create_dir(at("full")).expect("made");
+    std::fs::write(at("full").join("something.txt"), "of value").expect("written");
+    let full = export(&at("data"), &at("full")).failed();
+    assert!(full.contains("is not empty and holds no export"), "{full}");
+    let nothing = import(&at("new"), &at("full")).failed();
+    assert!(nothing.contains("there is no export in"), "{nothing}");
+    let nothing = import(&at("new"), &at("nowhere")).failed();
+    assert!(nothing.contains("there is no export in"), "{nothing}");
+    // Another one at work in the same directory.
+    export(&at("data"), &at("moved")).done();
+    let held = std::fs::File::open(at("moved")).expect("opens");
+    held.lock().expect("locks");
+    for told in [export(&at("data"), &at("moved")).failed(), import(&at("new"), &at("moved")).failed()] {
+        assert!(told.contains("another export or import is using"), "{told}");
+    }
+}

@@ -1,0 +1,17 @@
+//! Moving: a data directory of an earlier release opens with the same bytes, and what is exported is imported as it was.
+
+#[allow(dead_code, unused_imports, unused_macros)]
+#[path = "../e2e/harness/mod.rs"]
+mod harness;
+
+#[path = "../backing/mod.rs"]
+mod backing;
+mod command;
+mod cycle;
+mod damage;
+mod fixture;
+mod killed;
+mod seen;
+#[allow(dead_code)]
+#[path = "../shared/through.rs"]
+mod through;
