@@ -164,7 +164,7 @@ impl Driver<'_> {
             if steps % 10 == 0 {
                 self.world.check_ends(self.unable);
             }
-            if self.world.tally.is_broken() {
+            if !self.world.tally.violations().is_empty() {
                 return;
             }
             if self.sim.elapsed() > end {
