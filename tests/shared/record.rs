@@ -130,18 +130,13 @@ impl Tally {
         self.violations.lock().expect("not poisoned").push(what);
     }
 
-    /// Whether there was any.
-    pub fn is_broken(&self) -> bool {
-        !self.violations.lock().expect("not poisoned").is_empty()
-    }
-
-    /// All of them.
+    /// All that must not be and was.
     pub fn violations(&self) -> Vec<String> {
         self.violations.lock().expect("not poisoned").clone()
     }
 
     pub fn assert_clean(&self) {
-        let violations = self.violations.lock().expect("not poisoned");
+        let violations = self.violations();
         let shown: Vec<_> = violations.iter().take(20).map(String::as_str).collect();
         assert!(shown.is_empty(), "{} promises were broken:\n{}", violations.len(), shown.join("\n"));
     }

@@ -106,7 +106,7 @@ impl Sight {
     }
 
     fn caught_up(&self, thread: &str, at: &Value) {
-        let had = self.logs[thread].events.len();
+        let had = self.count(thread);
         if at["seq"] != had {
             self.tally
                 .violation(format!("a subscriber of {thread} has {had} events and was told that this is all: {at}"));

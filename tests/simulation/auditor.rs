@@ -31,6 +31,7 @@ pub async fn audit(mut client: Client) {
         let (epoch, text) = log(&mut client, &format!("{path}/events")).await;
         found.judge(lane, &epoch, &text, &thread, &runs, &world.tally);
         check_held(&client, &lane.thread, &runs);
+        check_leases(&client, &runs);
         at_rest.insert(lane.thread.clone(), how_it_is(&thread));
     }
     client.note(&found);
@@ -58,6 +59,16 @@ async fn log(client: &mut Client, path: &str) -> (String, String) {
             }
         }
         client.move_on().await;
+    }
+}
+
+/// No run that was promised to live is ended for its silence before.
+fn check_leases(client: &Client, runs: &HashMap<String, Value>) {
+    let leases = client.world.leases.lock().expect("lock");
+    for (id, run) in runs.iter().filter(|(_, run)| run["errorCode"] == "lease-expired") {
+        if run["endedAt"].as_str() < leases.get(id).map(String::as_str) {
+            client.world.tally.violation(format!("its lease went to {:?}, but: {run}", leases.get(id)));
+        }
     }
 }
 

@@ -39,14 +39,11 @@ pub struct Gate {
 
 impl Gate {
     /// Does something with the locks that are alive, or fails before or after it.
-    async fn ask<T: std::fmt::Debug>(
+    async fn ask<T: Send + std::fmt::Debug>(
         &self,
         what: &str,
         work: impl FnOnce(&mut BTreeMap<String, (String, Timestamp)>) -> T + Send,
-    ) -> LockResult<T>
-    where
-        T: Send,
-    {
+    ) -> LockResult<T> {
         let fails = self.world.plan.lock_fails * u64::from(!self.world.is_calm());
         let (before, after, done, answered) = {
             let mut node = self.world.node(self.node);

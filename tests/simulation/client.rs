@@ -43,6 +43,16 @@ impl Client {
     /// Sends a request once.
     pub async fn send(&mut self, method: Method, path: &str, body: &str) -> Reply {
         let reply = network::ask(&self.node(), method.clone(), path, body).await;
+        self.heard(&method, path, reply).await
+    }
+
+    /// Sends a request whose body comes line by line, once.
+    pub async fn stream(&mut self, path: &str, lines: Vec<(u64, String)>) -> Reply {
+        let reply = network::stream(&self.node(), path, lines).await;
+        self.heard(&Method::POST, path, reply).await
+    }
+
+    async fn heard(&mut self, method: &Method, path: &str, reply: Reply) -> Reply {
         match &reply {
             Reply::Done(status, _) => self.note(format_args!("{method} {path}: {status}")),
             Reply::Refused(slug, _) => self.note(format_args!("{method} {path}: {slug}")),

@@ -1,18 +1,33 @@
 //! The simulated network: what the nodes listen on, and what the clients speak over it.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use futures_util::StreamExt;
-use http_body_util::{BodyExt, Full};
-use hyper::{Method, Request, Response, body::Incoming, client::conn::http1};
+use futures_util::{StreamExt, stream};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{
+    Method, Request, Response,
+    body::{Frame, Incoming},
+    client::conn::http1,
+};
 use hyper_util::rt::TokioIo;
 use threadline::server::Listener;
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{sleep, timeout},
+};
 use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
 use turmoil::net::{TcpListener, TcpStream};
 
-use crate::reply::Reply;
+use crate::{plan::Plan, reply::Reply, world::World};
 
 /// The key of the project.
 pub const KEY: &str = "simulated";
@@ -22,24 +37,78 @@ const PORT: u16 = 7420;
 /// A client gives up an answer after this time.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A port of a simulated host.
-pub struct Port(TcpListener);
+/// The simulated network sends nothing again and asks nobody whether he is still there. So a connection on which
+/// something was lost is reset after this time, as keep-alive and retransmission see to it elsewhere.
+const NOTICED: Duration = Duration::from_secs(4);
+
+/// A port of a node.
+pub struct Port {
+    listener: TcpListener,
+    world: Arc<World>,
+    node: usize,
+}
 
 impl Port {
-    pub async fn bind() -> io::Result<Self> {
-        TcpListener::bind(("0.0.0.0", PORT)).await.map(Self)
+    pub async fn bind(world: Arc<World>, node: usize) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(("0.0.0.0", PORT)).await?, world, node })
     }
 }
 
 impl Listener for Port {
-    type Stream = TcpStream;
+    type Stream = Line;
 
-    async fn accept(&self) -> io::Result<TcpStream> {
-        self.0.accept().await.map(|(stream, _)| stream)
+    async fn accept(&self) -> io::Result<Line> {
+        let (stream, from) = self.listener.accept().await?;
+        let client = turmoil::reverse_lookup(from.ip()).and_then(|name| Plan::number(&name));
+        let cut = client.map(|client| self.world.cuts[self.node][client].subscribe());
+        let lost = Box::pin(async move {
+            if let Some(mut cut) = cut
+                && cut.changed().await.is_ok()
+            {
+                return sleep(NOTICED).await;
+            }
+            std::future::pending().await
+        });
+        Ok(Line { stream, lost, reset: false })
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.listener.local_addr()
+    }
+}
+
+/// A node's end of a connection.
+pub struct Line {
+    stream: TcpStream,
+    lost: Pin<Box<dyn Future<Output = ()> + Send>>,
+    reset: bool,
+}
+
+impl Line {
+    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        if self.reset { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(Pin::new(&mut self.stream)) }
+    }
+}
+
+impl AsyncRead for Line {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = self.stream()?.poll_read(context, buf);
+        self.reset = read.is_pending() && self.lost.as_mut().poll(context).is_ready();
+        if self.reset { Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())) } else { read }
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_write(context, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_shutdown(context)
     }
 }
 
@@ -49,6 +118,30 @@ async fn connect(node: &str) -> Option<TcpStream> {
 
 /// Sends a request over a connection of its own; `None` if no answer begins.
 pub async fn open(node: &str, method: Method, path: &str, accept: &str, body: &str) -> Option<Response<Incoming>> {
+    let body = Full::new(Bytes::copy_from_slice(body.as_bytes())).boxed_unsync();
+    send(node, method, path, ["application/json", accept], body, PATIENCE).await
+}
+
+/// Sends lines one after the other, with pauses of so many milliseconds before them, and waits for the answer.
+pub async fn stream(node: &str, path: &str, lines: Vec<(u64, String)>) -> Reply {
+    let most = PATIENCE + lines.iter().map(|(pause, _)| Duration::from_millis(*pause)).sum();
+    let body = stream::unfold(lines.into_iter(), async |mut lines| {
+        let (pause, line) = lines.next()?;
+        sleep(Duration::from_millis(pause)).await;
+        Some((Ok(Frame::data(Bytes::from(format!("{line}\n")))), lines))
+    });
+    let body = StreamBody::new(body).boxed_unsync();
+    whole(send(node, Method::POST, path, ["application/x-ndjson", "*/*"], body, most).await).await
+}
+
+async fn send(
+    node: &str,
+    method: Method,
+    path: &str,
+    [content, accept]: [&str; 2],
+    body: UnsyncBoxBody<Bytes, Infallible>,
+    patience: Duration,
+) -> Option<Response<Incoming>> {
     let stream = connect(node).await?;
     let request = Request::builder()
         .method(method)
@@ -56,21 +149,30 @@ pub async fn open(node: &str, method: Method, path: &str, accept: &str, body: &s
         .header("host", node)
         .header("authorization", format!("Bearer {KEY}"))
         .header("threadline-user", USER)
-        .header("content-type", "application/json")
+        .header("content-type", content)
         .header("accept", accept)
-        .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))
+        .body(body)
         .expect("a request");
     let answer = async {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
-        tokio::spawn(connection);
-        sender.send_request(request).await.ok()
+        let connection = tokio::spawn(connection).abort_handle();
+        let answer = timeout(patience, sender.send_request(request)).await;
+        if answer.is_err() {
+            // Who gives up hangs up.
+            connection.abort();
+        }
+        answer.ok()?.ok()
     };
-    timeout(PATIENCE, answer).await.ok()?
+    answer.await
 }
 
 /// A request with its whole answer.
 pub async fn ask(node: &str, method: Method, path: &str, body: &str) -> Reply {
-    let Some(answer) = open(node, method, path, "*/*", body).await else {
+    whole(open(node, method, path, "*/*", body).await).await
+}
+
+async fn whole(answer: Option<Response<Incoming>>) -> Reply {
+    let Some(answer) = answer else {
         return Reply::Unknown("no answer".into());
     };
     let status = answer.status().as_u16();

@@ -161,6 +161,11 @@ impl Plan {
         format!("client{number}")
     }
 
+    /// Which client has this name on the network.
+    pub fn number(name: &str) -> Option<usize> {
+        name.strip_prefix("client")?.parse().ok()
+    }
+
     /// The name of a thread.
     pub fn thread(number: usize) -> String {
         format!("t{number}")

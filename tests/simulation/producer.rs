@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use futures_util::SinkExt;
 use hyper::Method;
 use serde_json::{Value, json};
+use threadline::domain::Timestamp;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::{
@@ -49,8 +50,9 @@ pub async fn work(client: Client) {
         work.thread = work.client.rng.between(0, world.plan.threads as u64 - 1) as usize;
         work.id = format!("{}.{number}", work.client.name);
         match work.client.rng.between(0, 9) {
-            0..=4 => work.requests().await,
-            5..=8 => work.frames().await,
+            0..=3 => work.requests().await,
+            4..=7 => work.frames().await,
+            8 => work.streamed().await,
             _ => work.whole().await,
         }
         number += 1;
@@ -96,22 +98,37 @@ impl Work {
         let body = json!({ "runId": self.id, "leaseSeconds": self.client.world.plan.lease }).to_string();
         let asked = self.client.world.clock.now();
         match self.client.insist(Method::POST, &self.path(""), &body).await {
-            Reply::Done(..) => {
+            Reply::Done(_, answer) => {
                 self.with(|run| run.started = true);
+                self.leased(&answer["run"]);
                 true
             }
             Reply::Refused(slug, problem) if slug == "run-active" => {
-                let by = problem["run"]["runId"].as_str().unwrap_or_default().to_owned();
-                let held =
-                    Held { thread: Plan::thread(self.thread), by, asked, answered: self.client.world.clock.now() };
-                self.client.world.held.lock().expect("lock").push(held);
-                self.client.world.counts().held += 1;
+                self.held(asked, &problem);
                 false
             }
             reply => {
                 self.wrong(format_args!("its start: {reply:?}"));
                 false
             }
+        }
+    }
+
+    /// Notes that a start was refused because of another run.
+    fn held(&self, asked: Timestamp, problem: &Value) {
+        let world = &self.client.world;
+        let by = problem["run"]["runId"].as_str().unwrap_or_default().to_owned();
+        let held = Held { thread: Plan::thread(self.thread), by, asked, answered: world.clock.now() };
+        world.held.lock().expect("lock").push(held);
+        world.counts().held += 1;
+    }
+
+    /// Notes until when the run was promised to live.
+    fn leased(&self, answer: &Value) {
+        if let Some(until) = answer["leaseUntil"].as_str() {
+            let leases = &mut self.client.world.leases.lock().expect("lock");
+            let known = leases.entry(self.id.clone()).or_default();
+            *known = until.to_owned().max(std::mem::take(known));
         }
     }
 
@@ -138,6 +155,7 @@ impl Work {
         if receipt["lastSeq"] != first + count - 1 {
             self.wrong(format_args!("batch {batch} of {count} events: {receipt}"));
         }
+        self.leased(receipt);
         if receipt["stopRequested"] == true { Step::Stops } else { Step::Goes }
     }
 
@@ -233,6 +251,50 @@ impl Work {
         }
     }
 
+    /// A run as the body of one request, whose connection keeps it alive.
+    async fn streamed(&mut self) {
+        self.with(|run| run.streamed = true);
+        let terminal = self.client.rng.chance(50);
+        let (batch, _, _) = self.prepare(terminal);
+        let lines = self.with(|run| run.events.clone());
+        let asked = self.client.world.clock.now();
+        let (mut from, lease) = (0, self.client.world.plan.lease);
+        loop {
+            // Longer than the lease now and then: the node beats for it.
+            let longest = if self.client.rng.chance(10) { 1_500 * lease } else { 200 };
+            let pieces = lines[from..].iter().map(|line| (self.client.rng.between(0, longest), line.clone())).collect();
+            let path = self.path(&format!("?runId={}&leaseSeconds={lease}&producerSeq={}", self.id, from + 1));
+            match self.client.stream(&path, pieces).await {
+                Reply::Done(_, answer) => {
+                    self.with(|run| (run.started, run.ended) = (true, true));
+                    let (run, count) = (&answer["run"], lines.len() as u64);
+                    let first = run["firstSeq"].as_u64().unwrap_or(0);
+                    // One that was stopped has only a part of it.
+                    if run["producerSeq"].as_u64() >= Some(count) && run["status"] != "stopped" {
+                        self.acked(batch, &json!({ "firstSeq": first, "lastSeq": first + count - 1 }));
+                    }
+                    return;
+                }
+                Reply::Refused(slug, problem) if slug == "run-active" => return self.held(asked, &problem),
+                // A part of it may be there: this is no refusal of the whole.
+                Reply::Refused(slug, _) if slug == "run-fenced" => return,
+                Reply::Refused(slug, problem) => return self.wrong(format_args!("streamed: {slug} {problem}")),
+                Reply::Unknown(_) if self.client.rng.chance(10) => return,
+                // From the beginning, or from where the run stands.
+                Reply::Unknown(_) => {
+                    from = 0;
+                    let run = self.path(&format!("/{}", self.id));
+                    if self.client.rng.chance(50)
+                        && let Reply::Done(_, run) = self.client.send(Method::GET, &run, "").await
+                        && run["endedAt"].is_null()
+                    {
+                        from = (run["producerSeq"].as_u64().unwrap_or(0) as usize).min(lines.len());
+                    }
+                }
+            }
+        }
+    }
+
     /// A run by frames of a socket, several of them under way at once.
     async fn frames(&mut self) {
         if !self.start().await {
@@ -255,6 +317,7 @@ impl Work {
             while left > 0 || !pending.is_empty() {
                 match self.turn(&mut socket, &mut left, terminal, &mut pending).await {
                     Some(Step::Over) => return,
+                    Some(Step::Goes | Step::Stops) if self.client.rng.chance(5) => self.beat(&mut socket).await,
                     Some(Step::Goes | Step::Stops) => {}
                     None if self.client.rng.chance(10) => return,
                     None => {
@@ -268,6 +331,19 @@ impl Work {
             break;
         }
         if terminal { self.with(|run| run.ended = true) } else { self.end().await }
+    }
+
+    /// Says nothing for longer than the lease, but that it is alive. The answers are read with those to its appends.
+    async fn beat(&mut self, socket: &mut Socket) {
+        let lease = self.client.world.plan.lease * 1_000;
+        for number in 0..self.client.rng.between(1, 6) {
+            self.client.pause(lease / 3, lease / 2).await;
+            let (thread, id) = (Plan::thread(self.thread), &self.id);
+            let beat = json!({ "id": format!("beat {number}"), "heartbeat": { "threadId": thread, "runId": id } });
+            if socket.send(Message::text(beat.to_string())).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Sends up to 6 ahead, then takes one answer. `None`: the socket broke.
@@ -291,6 +367,7 @@ impl Work {
         }
         loop {
             let answer: Value = serde_json::from_str(&frame(socket).await?).expect("JSON");
+            self.leased(&answer["alive"]);
             let Some(batch) = answer["id"].as_str().and_then(|id| id.parse::<usize>().ok()) else { continue };
             if let Some(receipt) = answer.get("appended") {
                 pending.retain(|(other, _)| *other != batch);

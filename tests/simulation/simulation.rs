@@ -107,7 +107,7 @@ pub fn run(seed: u64, design: Design) -> Outcome {
 /// A node: the product, as `threadline serve` runs it, on another network and another store.
 async fn serve(world: Arc<World>, node: usize) -> turmoil::Result {
     let mut told = world.drain[node].subscribe();
-    let port = Port::bind().await?;
+    let port = Port::bind(world.clone(), node).await?;
     let store = Through { inner: world.store.clone(), pass: Way { node, world: world.clone() } };
     let store: DynStore = Arc::new(store);
     let clock = world.clocks[node].clone();
@@ -164,7 +164,7 @@ impl Driver<'_> {
             if steps % 10 == 0 {
                 self.world.check_ends(self.unable);
             }
-            if self.world.tally.is_broken() {
+            if !self.world.tally.violations().is_empty() {
                 return;
             }
             if self.sim.elapsed() > end {
@@ -205,6 +205,7 @@ impl Driver<'_> {
         if begins {
             self.broken.insert((node, client));
             self.sim.partition(from, to);
+            self.world.cuts[node][client].send_replace(());
         } else {
             self.broken.remove(&(node, client));
             self.sim.repair(from, to);

@@ -102,11 +102,15 @@ pub struct World {
     pub producing: AtomicUsize,
     /// Tells a node to end.
     pub drain: Vec<watch::Sender<()>>,
+    /// For each node and each client: told when something on their link is lost.
+    pub cuts: Vec<Vec<watch::Sender<()>>>,
     /// The logs, once nothing changes any more.
     pub logs: OnceLock<HashMap<String, Vec<Event>>>,
     /// What the feed must tell of each thread by then.
     pub at_rest: OnceLock<BTreeMap<String, (bool, String)>>,
     pub held: Mutex<Vec<Held>>,
+    /// Until when runs were promised to live, as the wire says it.
+    pub leases: Mutex<HashMap<String, String>>,
     pub locks: Locks,
     ether: Mutex<Ether>,
     nodes: Vec<Mutex<Node>>,
@@ -135,9 +139,11 @@ impl World {
             lanes: (0..plan.threads).map(|number| Lane::new(Plan::thread(number))).collect(),
             producing: AtomicUsize::new(0),
             drain: (0..plan.nodes).map(|_| watch::Sender::new(())).collect(),
+            cuts: (0..plan.nodes).map(|_| plan.clients.iter().map(|_| watch::Sender::new(())).collect()).collect(),
             logs: OnceLock::new(),
             at_rest: OnceLock::new(),
             held: Mutex::default(),
+            leases: Mutex::default(),
             locks: Locks::default(),
             ether: Mutex::default(),
             nodes: (0..plan.nodes).map(|number| Mutex::new(node(number))).collect(),
