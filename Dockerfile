@@ -13,7 +13,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     && mkdir /out/data
 
 # glibc, libgcc and certificates; no shell, no package manager.
-FROM gcr.io/distroless/cc-debian12
+FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /out/threadline /usr/local/bin/threadline
 # For the embedded store; with THREADLINE_STORE nothing is written here.
 COPY --from=build --chown=65532:65532 /out/data /data
