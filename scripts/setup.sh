@@ -25,6 +25,7 @@ if [ "${1:-run}" = "test" ]; then
   want python3 python3
   want node nodejs            # the real AG-UI client
   want npm npm
+  want haproxy haproxy        # nodes behind a load balancer
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
 

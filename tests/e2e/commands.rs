@@ -47,7 +47,11 @@ async fn health_is_good_while_the_server_takes_requests() {
     let url = format!("http://{}", server.addr);
     let client = Client::new(ClientConfig::new(&url)).expect("a client");
     client.health().await.expect("well, and no key is needed to ask");
-    Client::new(ClientConfig::new(format!("{url}/elsewhere"))).expect("a client").health().await.expect_err("not there");
+    Client::new(ClientConfig::new(format!("{url}/elsewhere")))
+        .expect("a client")
+        .health()
+        .await
+        .expect_err("not there");
     server.stop().await;
     client.health().await.expect_err("stopped");
 }
