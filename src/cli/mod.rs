@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 an error (told on stderr, with what to do about it), 2 the command line is wrong.
 
 mod following;
+pub mod health;
 pub mod moving;
 mod output;
 mod render;
@@ -108,6 +109,8 @@ pub enum Command {
     Tail(TailArgs),
     /// List threads
     Threads(ThreadsArgs),
+    /// Ask the server whether it is well; exit code 1 if it is not
+    Health,
     /// Write threads to files, to move them or to keep them
     Export(ExportArgs),
     /// Read threads from the files of an export

@@ -133,6 +133,16 @@ impl Client {
         Ok(url)
     }
 
+    /// A URL beside `v1`.
+    pub(super) fn at_root(&self, name: &str) -> Result<Url, ClientError> {
+        let mut url = self.base.clone();
+        url.path_segments_mut()
+            .map_err(|()| ClientError::Config("the address of the server has no path".to_owned()))?
+            .pop_if_empty()
+            .push(name);
+        Ok(url)
+    }
+
     pub(super) fn request(&self, method: Method, url: Url) -> RequestBuilder {
         self.http.request(method, url).timeout(self.config.request_timeout)
     }

@@ -101,6 +101,12 @@ pub struct StreamRun {
 }
 
 impl Client {
+    /// Whether the server takes requests: an error if it cannot be reached or is shutting down.
+    pub async fn health(&self) -> Result<(), ClientError> {
+        let request = self.request(Method::GET, self.at_root("healthz")?);
+        self.send(request).await.map(drop)
+    }
+
     /// Makes a thread. The same request again answers with the same thread.
     pub async fn create_thread(&self, thread: &CreateThread) -> Result<Thread, ClientError> {
         self.json(self.request(Method::POST, self.url(&["threads"])?).json(thread)).await

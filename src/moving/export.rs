@@ -182,7 +182,7 @@ fn as_of(run: Run, tail: Seq) -> Run {
     if run.last_seq() <= tail {
         return run;
     }
-    run.as_of(tail).unwrap_or_else(|| Run {
+    run.as_of(tail).unwrap_or(Run {
         status: RunStatus::Running,
         error_code: None,
         error_message: None,

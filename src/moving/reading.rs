@@ -188,7 +188,7 @@ impl<'n> ThreadFile<'n> {
             }
             let text = event.event.get();
             batch.push_line(text.as_bytes()).map_err(|error| self.lines.damage(error.kind))?;
-            shared.get_or_insert_with(|| (event.run_id, event.at));
+            shared.get_or_insert((event.run_id, event.at));
             self.next += 1;
             self.ahead = self.lines.advance()?;
         }

@@ -40,3 +40,18 @@ async fn a_message_is_answered_on_stdout() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn health_is_good_while_the_server_takes_requests() {
+    let server = Server::start(Options::memory().with_key("k")).await;
+    let url = format!("http://{}", server.addr);
+    let client = Client::new(ClientConfig::new(&url)).expect("a client");
+    client.health().await.expect("well, and no key is needed to ask");
+    Client::new(ClientConfig::new(format!("{url}/elsewhere")))
+        .expect("a client")
+        .health()
+        .await
+        .expect_err("not there");
+    server.stop().await;
+    client.health().await.expect_err("stopped");
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# Three nodes over a Postgres and a Redis of their own, behind HAProxy with deploy/haproxy.cfg: what docker-compose.yml
+# starts, without containers. Everything is in a temporary directory and gone at the end.
+#
+#   scripts/cluster.sh [PATH-TO-THREADLINE]          until Ctrl-C
+#   scripts/cluster.sh PATH-TO-THREADLINE check      follows runs through it, then ends
+#
+# THREADLINE_API_KEY is used if it is set; THREADLINE_LISTEN says where the balancer listens (default 127.0.0.1:7420).
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+program=$(realpath "${1:-$root/target/release/threadline}")
+check=${2:-}
+[ -x "$program" ] || { echo "there is no $program: build it with cargo build --release" >&2; exit 1; }
+for tool in redis-server haproxy curl python3; do
+  command -v "$tool" >/dev/null || { echo "$tool is missing: make setup-test installs it" >&2; exit 1; }
+done
+postgres=$(compgen -G '/usr/lib/postgresql/*/bin' | sort -V | tail -n1 || true)
+[ -n "$postgres" ] || { echo "Postgres is missing: make setup-test installs it" >&2; exit 1; }
+
+work=$(mktemp -d)
+chmod 711 "$work"
+pids=()
+# In the order in which they stand on each other, so that nodes end their runs while there is a store.
+finish() {
+  local status=$?
+  trap - EXIT INT TERM
+  set +e
+  for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
+    kill -TERM "${pids[i]}" 2>/dev/null && wait "${pids[i]}" 2>/dev/null
+  done
+  [ $status -eq 0 ] || tail -n 30 "$work"/*.log >&2
+  rm -rf "$work"
+  exit $status
+}
+trap finish EXIT
+trap 'exit 0' INT TERM
+trap 'echo "not ok - line $LINENO: $BASH_COMMAND" >&2' ERR
+
+# Ports that are free, and outside of the range that connections are given theirs from.
+read -r pg redis n1 n2 n3 <<<"$(python3 - <<'PY'
+import os, socket
+ports, port = [], 20000 + os.getpid() % 6000 * 2
+while len(ports) < 5:
+    with socket.socket() as s:
+        try:
+            s.bind(("127.0.0.1", port)); ports.append(port)
+        except OSError:
+            pass
+    port += 1
+print(*ports)
+PY
+)"
+until_ready() { # what, command
+  for _ in $(seq 300); do
+    if "${@:2}" >/dev/null 2>&1; then return; fi
+    sleep 0.1
+  done
+  echo "$1 did not get ready" >&2
+  exit 1
+}
+
+# Postgres does not run as root.
+as=()
+mkdir "$work/pg"
+if [ "$(id -u)" -eq 0 ]; then
+  owner=$(id -u postgres >/dev/null 2>&1 && echo postgres || echo nobody)
+  chown "$owner" "$work/pg"
+  as=(setpriv --reuid "$owner" --regid "$(id -g "$owner")" --clear-groups)
+fi
+(cd "$work/pg" && "${as[@]}" "$postgres/initdb" -D "$work/pg/data" -U threadline --auth=trust -E UTF8 --locale=C >"$work/initdb.log")
+(cd "$work/pg" && exec "${as[@]}" "$postgres/postgres" -D "$work/pg/data" -p "$pg" -c listen_addresses=127.0.0.1 \
+  -c unix_socket_directories="$work/pg") >"$work/postgres.log" 2>&1 &
+pids+=($!)
+redis-server --port "$redis" --bind 127.0.0.1 --dir "$work" --save '' --appendonly no --maxmemory-policy noeviction \
+  >"$work/redis.log" &
+pids+=($!)
+until_ready Postgres "$postgres/pg_isready" -q -h 127.0.0.1 -p "$pg" -U threadline -d postgres
+"$postgres/createdb" -h 127.0.0.1 -p "$pg" -U threadline threadline
+until_ready Redis redis-cli -p "$redis" ping
+
+THREADLINE_API_KEY=${THREADLINE_API_KEY:-$(python3 -c 'import secrets; print(secrets.token_hex(32))')}
+export THREADLINE_API_KEY
+export THREADLINE_STORE="postgres://threadline@127.0.0.1:$pg/threadline" THREADLINE_REDIS="redis://127.0.0.1:$redis/"
+unset THREADLINE_USER THREADLINE_CONFIG
+balancer=${THREADLINE_LISTEN:-127.0.0.1:7420}
+nodes=("$n1" "$n2" "$n3")
+node_pids=()
+node() { # number
+  THREADLINE_LISTEN=127.0.0.1:${nodes[$1]} "$program" serve >>"$work/node$1.log" 2>&1 &
+  node_pids[$1]=$!
+  pids+=($!)
+}
+for number in 0 1 2; do node $number; done
+for number in 0 1 2; do until_ready "node $number" curl -fs "http://127.0.0.1:${nodes[number]}/healthz"; done
+THREADLINE_BALANCER=$balancer THREADLINE_NODE1=127.0.0.1:$n1 THREADLINE_NODE2=127.0.0.1:$n2 \
+  THREADLINE_NODE3=127.0.0.1:$n3 haproxy -db -f "$root/deploy/haproxy.cfg" >"$work/haproxy.log" 2>&1 &
+pids+=($!)
+export THREADLINE_URL=http://$balancer
+until_ready HAProxy curl -fs "$THREADLINE_URL/healthz"
+
+if [ "$check" != check ]; then
+  cat <<TEXT
+Three nodes on ports ${nodes[*]}, Postgres on $pg, Redis on $redis, and the balancer on $THREADLINE_URL
+
+  export THREADLINE_URL=$THREADLINE_URL THREADLINE_API_KEY=$THREADLINE_API_KEY
+  $program run chat "Hello"        # on one node
+  $program tail chat               # from another
+
+Kill a node and see who goes on: kill -9 ${node_pids[0]}. Ctrl-C ends everything.
+TEXT
+  # Nodes may be killed; the balancer is what is waited for.
+  wait "${pids[-1]}"
+  exit 0
+fi
+
+passed=0
+ok() { passed=$((passed + 1)); echo "ok $passed - $1"; }
+api() { curl -fsS -H "Authorization: Bearer $THREADLINE_API_KEY" -H 'Threadline-User: alice' "$@"; }
+export THREADLINE_USER=alice
+ok "three nodes are up behind $THREADLINE_URL"
+if curl -fs "$THREADLINE_URL/v1/threads" >/dev/null; then false; fi; ok "without the key nobody is let in"
+
+# A run on one node; a socket on another and an event stream on the third follow it.
+api "$THREADLINE_URL/v1/threads" -d '{"threadId":"run"}' >/dev/null
+timeout 90 "$program" tail run --raw --url "http://127.0.0.1:$n2" >"$work/socket.ndjson" 2>"$work/socket.log" &
+socket=$!
+api -N -H 'Accept: text/event-stream' "http://127.0.0.1:$n3/v1/threads/run/events" >"$work/stream.sse" 2>"$work/stream.log" &
+stream=$!
+timeout 90 "$program" tail run --raw >"$work/balanced.ndjson" 2>"$work/balanced.log" &
+balanced=$!
+pids+=("$socket" "$stream" "$balanced")
+api -T "$root/examples/pydantic-ai/recorded-run.ndjson" -X POST -H 'Content-Type: application/x-ndjson' \
+  "http://127.0.0.1:$n1/v1/threads/run/runs?runId=first" >/dev/null
+events=$(grep -c . "$root/examples/pydantic-ai/recorded-run.ndjson")
+api -H 'Accept: application/x-ndjson' "$THREADLINE_URL/v1/threads/run/events?limit=10000" >"$work/log.ndjson"
+[ "$(wc -l <"$work/log.ndjson")" -ge "$events" ]; ok "a run of $events events went in through one node"
+all_seen() {
+  [ "$(wc -l <"$work/socket.ndjson")" -ge "$events" ] && [ "$(wc -l <"$work/balanced.ndjson")" -ge "$events" ] &&
+    [ "$(grep -c '^id: ' "$work/stream.sse")" -ge "$events" ]
+}
+until_ready "the readers" all_seen
+cmp -s "$work/socket.ndjson" "$work/balanced.ndjson"; ok "readers on the other nodes and through the balancer saw it, byte for byte"
+
+# A streamed run through the balancer arrives while it is under way: nothing is buffered.
+api "$THREADLINE_URL/v1/threads" -d '{"threadId":"live"}' >/dev/null
+mkfifo "$work/live"
+api -T - -X POST -H 'Content-Type: application/x-ndjson' "$THREADLINE_URL/v1/threads/live/runs?runId=r" <"$work/live" \
+  >"$work/live.json" 2>"$work/live.log" &
+live=$!
+exec 9>"$work/live"
+echo '{"type":"A"}' >&9
+has() { api "$THREADLINE_URL/v1/threads/live/events" | grep -q "\"type\":\"$1\""; }
+until_ready "the first event" has A; ok "a streamed request passes through unbuffered"
+echo '{"type":"RUN_FINISHED"}' >&9
+exec 9>&-
+wait $live
+has RUN_FINISHED; ok "and ends its run"
+
+# A rolling restart: every node is told to stop, one after the other, while requests go on.
+for number in 0 1 2; do
+  kill -TERM "${node_pids[number]}"
+  for try in $(seq 40); do
+    api "$THREADLINE_URL/v1/threads" -d "{\"threadId\":\"while-$number-$try\"}" >/dev/null
+  done
+  wait "${node_pids[number]}" || { echo "node $number did not end well" >&2; false; }
+  node $number
+  until_ready "node $number" curl -fs "http://127.0.0.1:${nodes[number]}/healthz"
+  sleep 2.5 # the balancer looks every second, and takes a node out after two looks
+done
+ok "120 requests during a rolling restart, none refused"
+api "$THREADLINE_URL/v1/threads/run/runs" -d '{"runId":"second","leaseSeconds":60}' >/dev/null
+api "$THREADLINE_URL/v1/threads/run/runs/second/events" -d '[{"type":"X"}]' >/dev/null
+api -X POST "$THREADLINE_URL/v1/threads/run/runs/second/finish" >/dev/null
+more() { tail -n1 "$work/balanced.ndjson" | grep -q RUN_FINISHED && tail -n1 "$work/socket.ndjson" | grep -q RUN_FINISHED &&
+  cmp -s "$work/socket.ndjson" "$work/balanced.ndjson" && [ "$(wc -l <"$work/balanced.ndjson")" -gt "$(wc -l <"$work/log.ndjson")" ]; }
+until_ready "the readers after the restart" more; ok "readers came back and missed nothing"
+
+# A node that is killed is not missed.
+kill -KILL "${node_pids[1]}"
+wait "${node_pids[1]}" 2>/dev/null || true
+for try in $(seq 20); do api "$THREADLINE_URL/v1/threads/run" >/dev/null; done
+ok "reads go on when a node is killed"
+echo "all $passed checks passed"
