@@ -52,7 +52,7 @@ fn program(name: &str) -> PathBuf {
         .map(|versions| versions.flatten().map(|version| version.path()).collect())
         .unwrap_or_default();
     versions.sort_by_key(|path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()));
-    let mut places = versions.into_iter().rev().map(|version| version.join("bin")).chain(std::env::split_paths(&on_path));
+    let places = versions.into_iter().rev().map(|version| version.join("bin")).chain(std::env::split_paths(&on_path));
     places.map(|place| place.join(name)).find(|path| path.exists()).unwrap_or_else(|| {
         panic!("{name} is missing: install PostgreSQL (Debian: apt-get install postgresql), or run scripts/setup.sh test")
     })

@@ -117,7 +117,7 @@ pub(super) const GROUP: &str = concat!(
 /// messages, `$11` usages; then the rows for the log: `$12` keys, `$13` events from the row's first to the batch's end, `$14`
 /// events, `$15` bodies.
 macro_rules! wide {
-    ($wait:literal) => {
+    ($wait:literal, $head:literal, $run:literal, $thread:literal) => {
         concat!(
             "WITH ",
             now!(),
@@ -135,7 +135,7 @@ macro_rules! wide {
                 "l.fence",
                 "l.pseq",
                 "$6::bigint",
-                "h.key = l.key",
+                $head,
                 ", active = l.status IS NULL",
                 ", l.status, l.stopped, l.code, l.message, l.usage"
             ),
@@ -149,11 +149,13 @@ macro_rules! wide {
                SET status = CASE WHEN up.stop_at IS NULL THEN up.status ELSE up.stopped END, error_code = up.code,
                    error_message = up.message, usage = up.usage, producer_seq = up.producer_seq, stop_at = up.stop_at,
                    ended_at = up.now
-               FROM up WHERE up.status IS NOT NULL AND r.key = up.key AND r.fence = up.fence
-             ), touched AS (
+               FROM up WHERE up.status IS NOT NULL AND r.key = up.key AND r.fence = up.fence",
+            $run,
+            "), touched AS (
                UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
-               FROM up WHERE up.status IS NOT NULL AND t.key = up.key
-             )
+               FROM up WHERE up.status IS NOT NULL AND t.key = up.key",
+            $thread,
+            ")
              SELECT h.now, h.run, ",
             head_columns!(),
             " FROM up h"
@@ -161,9 +163,9 @@ macro_rules! wide {
     };
 }
 /// A group leaves locked heads out …
-pub(super) const WIDE: &str = wide!(" SKIP LOCKED");
+pub(super) const WIDE: &str = wide!(" SKIP LOCKED", "h.key = l.key", "", "");
 /// … a single append waits.
-pub(super) const WIDE_ONE: &str = wide!("");
+pub(super) const WIDE_ONE: &str = wide!("", "h.key = ($2::bigint[])[1]", " AND r.key = ($2::bigint[])[1]", " AND t.key = ($2::bigint[])[1]");
 
 /// Rows for the log, behind heads that are moved in the same statement.
 #[derive(Default)]

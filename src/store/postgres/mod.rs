@@ -29,6 +29,7 @@ mod feed;
 mod fetch;
 mod log;
 mod migrate;
+mod plans;
 mod pool;
 mod rows;
 mod runs;
@@ -141,34 +142,6 @@ impl PgStore {
     pub fn findings(&self) -> &[Finding] {
         &self.inner.findings
     }
-
-    /// The statements that are asked all the time, by name: for EXPLAIN.
-    pub const HOT: [(&'static str, &'static str); 24] = [
-        ("append one", append::ONE),
-        ("append a group", append::GROUP),
-        ("append a group with ends", append::WIDE),
-        ("append one with its end", append::WIDE_ONE),
-        ("page after", log::AFTER),
-        ("page before", log::BEFORE),
-        ("heads", log::HEADS),
-        ("start", start::START),
-        ("close", start::CLOSE),
-        ("look", start::LOOK),
-        ("heartbeat", runs::HEARTBEAT),
-        ("heartbeat, waiting", runs::HEARTBEAT_WAIT),
-        ("stop", runs::STOP),
-        ("release", runs::RELEASE),
-        ("due", runs::DUE),
-        ("runs", runs::RUNS),
-        ("thread", threads::BY_ID),
-        ("list, recent", threads::LIST_RECENT),
-        ("list, created", threads::LIST_CREATED),
-        ("create", threads::CREATE),
-        ("edit", threads::EDIT),
-        ("pump", feed::PUMP),
-        ("feed", feed::PAGE),
-        ("swap", seal::SWAP),
-    ];
 
     /// The time of a manual clock; without one the database's counts.
     fn now(&self) -> Option<i64> {
