@@ -54,7 +54,9 @@ fn program(name: &str) -> PathBuf {
     versions.sort_by_key(|path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()));
     let places = versions.into_iter().rev().map(|version| version.join("bin")).chain(std::env::split_paths(&on_path));
     places.map(|place| place.join(name)).find(|path| path.exists()).unwrap_or_else(|| {
-        panic!("{name} is missing: install PostgreSQL (Debian: apt-get install postgresql), or run scripts/setup.sh test")
+        panic!(
+            "{name} is missing: install PostgreSQL (Debian: apt-get install postgresql), or run scripts/setup.sh test"
+        )
     })
 }
 
@@ -146,7 +148,8 @@ impl Postgres {
             for (name, value) in &self.options {
                 keeper.arg("-c").arg(format!("{name}={value}"));
             }
-            self.keeper = Some(keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh"));
+            self.keeper =
+                Some(keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh"));
             if self.is_ready(deadline) {
                 return;
             }

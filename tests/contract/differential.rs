@@ -69,7 +69,7 @@ fn some_events(dice: &mut Dice) -> threadline::domain::NewEvents {
     ndjson(&lines.join("\n"))
 }
 
-async fn history(seed: u64, steps: usize, other: Env) {
+pub async fn history(seed: u64, steps: usize, other: Env) {
     let memory = threadline::store::memory::MemoryStore::new(other.clock.clone());
     let clock = other.clock.clone();
     let envs = (Env { store: std::sync::Arc::new(memory), clock: clock.clone(), ..Env::memory() }, other);

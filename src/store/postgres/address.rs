@@ -3,11 +3,11 @@
 use std::str::FromStr;
 
 use sqlx::{
-    AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, SqlStr,
-    postgres::{PgArguments, PgConnectOptions, PgRow},
+    AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, SqlSafeStr, SqlStr,
+    postgres::{PgArguments, PgConnectOptions},
 };
 
-use super::{OpenError, fetch::Work};
+use super::{OpenError, fetch::Rows};
 use crate::domain::limits::{
     PG_CONNECT_TIMEOUT, PG_LOCK_TIMEOUT, PG_MIGRATION_TIMEOUT, PG_STATEMENT_TIMEOUT, PG_WORK_MEM_KIB,
 };
@@ -82,9 +82,9 @@ impl Address {
         connection: &mut PgConnection,
         text: SqlStr,
         arguments: PgArguments,
-    ) -> Work<Vec<PgRow>> {
+    ) -> Result<Rows, sqlx::Error> {
         let Some(begin) = &self.begin else {
-            return Ok(sqlx::query_with(text, arguments).fetch_all(connection).await?);
+            return sqlx::query_with(text, arguments).fetch_all(connection).await;
         };
         connection.execute(AssertSqlSafe(begin.clone())).await?;
         match sqlx::query_with(text, arguments).persistent(false).fetch_all(&mut *connection).await {
@@ -94,9 +94,14 @@ impl Address {
             }
             Err(error) => {
                 connection.execute("ROLLBACK").await?;
-                Err(error.into())
+                Err(error)
             }
         }
+    }
+
+    /// [`Address::run`] without arguments.
+    pub(super) async fn ask(&self, connection: &mut PgConnection, text: &'static str) -> Result<Rows, sqlx::Error> {
+        self.run(connection, text.into_sql_str(), PgArguments::default()).await
     }
 
     /// Begins a transaction in which a schema is changed.

@@ -165,7 +165,8 @@ macro_rules! wide {
 /// A group leaves locked heads out …
 pub(super) const WIDE: &str = wide!(" SKIP LOCKED", "h.key = l.key", "", "");
 /// … a single append waits.
-pub(super) const WIDE_ONE: &str = wide!("", "h.key = ($2::bigint[])[1]", " AND r.key = ($2::bigint[])[1]", " AND t.key = ($2::bigint[])[1]");
+pub(super) const WIDE_ONE: &str =
+    wide!("", "h.key = ($2::bigint[])[1]", " AND r.key = ($2::bigint[])[1]", " AND t.key = ($2::bigint[])[1]");
 
 /// Rows for the log, behind heads that are moved in the same statement.
 #[derive(Default)]

@@ -95,8 +95,7 @@ impl FeedStore for PgStore {
         let (mut head, dirty) = (columns.count()?, columns.flag()?);
         let mut missed = if dirty { 0 } else { PG_RACES };
         while missed < PG_RACES {
-            let pump =
-                query(PUMP).bind(project.as_str()).bind(user.as_str()).bind(rows::limit(FEED_CHUNK));
+            let pump = query(PUMP).bind(project.as_str()).bind(user.as_str()).bind(rows::limit(FEED_CHUNK));
             let rows = self.write(pump).await?;
             let Some(row) = rows.first() else { break };
             let mut columns = Columns::new(row);

@@ -37,8 +37,7 @@ impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(|error| error.code()).map(|code| code.into_owned());
         let text = error.to_string();
-        let unavailable =
-            |text, broken| Self { error: StoreError::Unavailable(text), broken, duplicate: false };
+        let unavailable = |text, broken| Self { error: StoreError::Unavailable(text), broken, duplicate: false };
         match code.as_deref() {
             Some("23505") => Self { error: StoreError::Corrupt(text), broken: false, duplicate: true },
             // Data exceptions and constraints; a damaged page or index.

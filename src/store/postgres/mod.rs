@@ -9,12 +9,14 @@
 
 use std::sync::Arc;
 
-pub use self::{check::Finding, migrate::Migrated};
+use sqlx::Row;
+
 use self::{
     address::Address,
     fetch::{Rows, Statement, Work},
     pool::Pool,
 };
+pub use self::{check::Finding, migrate::Migrated};
 use super::StoreResult;
 use crate::domain::{
     Clock,
@@ -99,13 +101,13 @@ impl PgStore {
     pub async fn open(url: &str, clock: Clock) -> Result<Self, OpenError> {
         let mut address = Address::parse(url)?;
         let mut connection = address.connect().await?;
-        let findings = check::server(&mut connection).await?;
+        let findings = check::server(&address, &mut connection).await?;
         let migrated = migrate::run(&address, &mut connection).await?;
         if migrated.from < migrated.to {
             tracing::info!(from = migrated.from, to = migrated.to, "the database was migrated");
         }
-        let installation = sqlx::query_scalar("SELECT id FROM installation").persistent(false);
-        let installation = installation.fetch_one(&mut connection).await?;
+        let rows = address.ask(&mut connection, "SELECT id FROM installation").await?;
+        let installation = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
         Address::close(connection).await;
         if findings.iter().any(|finding| finding.setting == "synchronous_commit") {
             address = address.durable();
@@ -120,7 +122,7 @@ impl PgStore {
     pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
         let address = Address::parse(url)?;
         let mut connection = address.connect().await?;
-        check::server(&mut connection).await?;
+        check::server(&address, &mut connection).await?;
         let migrated = migrate::run(&address, &mut connection).await?;
         Address::close(connection).await;
         Ok(migrated)

@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{
-    Execute, PgConnection, SqlStr,
-    postgres::{PgArguments, PgRow},
-};
+use sqlx::{Execute, PgConnection, SqlStr, postgres::PgArguments};
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout, timeout_at},
@@ -79,7 +76,7 @@ impl Pool {
     }
 
     /// Runs one statement. Not to be cancelled: see [`run`].
-    async fn carry_out(&self, text: SqlStr, arguments: PgArguments) -> Work<Vec<PgRow>> {
+    async fn carry_out(&self, text: SqlStr, arguments: PgArguments) -> Work<Rows> {
         let _place = match timeout(PG_ACQUIRE_TIMEOUT, self.places.acquire()).await {
             Ok(Ok(place)) => place,
             Ok(Err(_)) => return Err(Failure::gone("the store is closed")),
@@ -95,7 +92,8 @@ impl Pool {
                 self.put(connection, age);
                 Ok(rows)
             }
-            Ok(Err(failure)) => {
+            Ok(Err(error)) => {
+                let failure = Failure::from(error);
                 if failure.broken {
                     self.forget();
                 } else {

@@ -9,10 +9,27 @@ macro_rules! head_columns {
     };
     ($h:ident) => {
         concat!(
-            stringify!($h), ".key, ", stringify!($h), ".epoch, ", stringify!($h), ".tail, ", stringify!($h), ".fence, ",
-            "CASE WHEN ", stringify!($h), ".active THEN ", stringify!($h), ".run END, ",
-            stringify!($h), ".producer_seq, ", stringify!($h), ".lease_until, ", stringify!($h), ".stop_at, ",
-            stringify!($h), ".finishing"
+            stringify!($h),
+            ".key, ",
+            stringify!($h),
+            ".epoch, ",
+            stringify!($h),
+            ".tail, ",
+            stringify!($h),
+            ".fence, ",
+            "CASE WHEN ",
+            stringify!($h),
+            ".active THEN ",
+            stringify!($h),
+            ".run END, ",
+            stringify!($h),
+            ".producer_seq, ",
+            stringify!($h),
+            ".lease_until, ",
+            stringify!($h),
+            ".stop_at, ",
+            stringify!($h),
+            ".finishing"
         )
     };
 }
@@ -25,10 +42,30 @@ macro_rules! run_columns {
     };
     ($r:ident) => {
         concat!(
-            stringify!($r), ".fence, ", stringify!($r), ".id, ", stringify!($r), ".agent, ", stringify!($r), ".status, ",
-            stringify!($r), ".error_code, ", stringify!($r), ".error_message, ", stringify!($r), ".usage, ",
-            stringify!($r), ".first_seq, ", stringify!($r), ".producer_seq, ", stringify!($r), ".started_at, ",
-            stringify!($r), ".ended_at, ", stringify!($r), ".stop_at"
+            stringify!($r),
+            ".fence, ",
+            stringify!($r),
+            ".id, ",
+            stringify!($r),
+            ".agent, ",
+            stringify!($r),
+            ".status, ",
+            stringify!($r),
+            ".error_code, ",
+            stringify!($r),
+            ".error_message, ",
+            stringify!($r),
+            ".usage, ",
+            stringify!($r),
+            ".first_seq, ",
+            stringify!($r),
+            ".producer_seq, ",
+            stringify!($r),
+            ".started_at, ",
+            stringify!($r),
+            ".ended_at, ",
+            stringify!($r),
+            ".stop_at"
         )
     };
 }

@@ -19,15 +19,7 @@ use crate::{
 /// A thread, its head and its active run.
 macro_rules! thread_query {
     ($select:literal, $rest:literal) => {
-        concat!(
-            "SELECT ",
-            $select,
-            thread_columns!(),
-            " FROM threads t",
-            with_head_and_run!(),
-            " WHERE ",
-            $rest
-        )
+        concat!("SELECT ", $select, thread_columns!(), " FROM threads t", with_head_and_run!(), " WHERE ", $rest)
     };
 }
 

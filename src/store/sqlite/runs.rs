@@ -20,8 +20,7 @@ use crate::{
     },
     store::{
         ActiveHead, Beat, CloseOutcome, Closing, Committed, Due, Head, RunStore, StartOutcome, StartRun, StopOutcome,
-        StoreResult,
-        sql::append::End,
+        StoreResult, sql::append::End,
     },
 };
 

@@ -77,7 +77,6 @@ impl Sealing for SqliteStore {
         })
         .await
     }
-
 }
 
 impl SqliteStore {

@@ -6,7 +6,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     domain::{NewEvents, NewThread, ProjectId, RunId, ThreadId, ThreadKey, UserId},
-    store::{Append, LogStore, ReadFrom, RunStore, StartOutcome, StartRun, StoreError, ThreadStore, sql::seal::Sealing},
+    store::{
+        Append, LogStore, ReadFrom, RunStore, StartOutcome, StartRun, StoreError, ThreadStore, sql::seal::Sealing,
+    },
 };
 
 async fn open() -> (SqliteStore, TempDir) {

@@ -8,25 +8,30 @@ mod pooler;
 
 use std::{sync::Arc, time::Duration};
 
-use threadline::store::postgres::PgStore;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use threadline::{domain::Clock, store::postgres::PgStore};
 
 use crate::{backing::postgres::Postgres, support::*};
 
-/// A database of its own; its URL and its name.
-fn database() -> (String, String) {
-    let url = Postgres::shared().fresh_database();
-    let name = url.rsplit('/').next().expect("a name").to_owned();
-    (url, name)
+/// A session of the test's own.
+async fn session(url: &str) -> PgConnection {
+    PgConnection::connect(url).await.expect("connects")
 }
 
-/// Another node over a database.
-async fn node(url: &str, like: &Env) -> Env {
-    let store = PgStore::open(url, like.clock.clone()).await.expect("opens");
-    Env { store: Arc::new(store), clock: like.clock.clone(), dir: None }
+async fn execute(session: &mut PgConnection, text: &str) {
+    sqlx::raw_sql(AssertSqlSafe(text.to_owned())).execute(session).await.expect("SQL");
 }
 
-async fn first_node(url: &str) -> Env {
-    node(url, &Env::memory()).await
+/// The first column of the first row.
+async fn ask(url: &str, text: &str) -> i64 {
+    let text = AssertSqlSafe(format!("SELECT ({text})::bigint"));
+    sqlx::query_scalar(text).fetch_one(&mut session(url).await).await.expect("SQL")
+}
+
+/// A node over a database.
+async fn node(url: &str, clock: &Clock) -> (Env, PgStore) {
+    let store = PgStore::open(url, clock.clone()).await.expect("opens");
+    (Env { store: Arc::new(store.clone()), clock: clock.clone(), dir: None }, store)
 }
 
 /// Fails if it takes longer than it may.

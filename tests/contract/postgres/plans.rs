@@ -31,7 +31,9 @@ async fn check(url: &str, when: &str) {
     let plans = PgStore::plans(url).await.expect("plans");
     let (mut seen, mut wrong) = (0, Vec::new());
     for (name, plan) in &plans {
-        if std::env::var("SHOW").is_ok_and(|show| show == *name) { println!("{when} {plan}"); }
+        if std::env::var("SHOW").is_ok_and(|show| show == *name) {
+            println!("{when} {plan}");
+        }
         let plan: Value = serde_json::from_str(plan).expect("JSON");
         let (mut found, mut nodes) = (Vec::new(), Vec::new());
         scans(&plan[0]["Plan"], &mut found);
@@ -54,11 +56,12 @@ async fn check(url: &str, when: &str) {
 
 #[tokio::test]
 async fn hot_statements_go_by_index() {
-    let (url, name) = database();
-    let env = first_node(&url).await;
+    let url = Postgres::shared().fresh_database();
+    let (env, _) = node(&url, &clock()).await;
+    let mut own = session(&url).await;
     check(&url, "empty").await;
     env.running("one", "r").await;
-    Postgres::shared().sql(&name, "VACUUM ANALYZE");
+    execute(&mut own, "VACUUM ANALYZE").await;
     check(&url, "one thread").await;
     for n in 0..40 {
         let (key, fence) = env.running(&format!("t{n}"), "r").await;
@@ -66,7 +69,7 @@ async fn hot_statements_go_by_index() {
         env.append(append(key, fence, None, finished())).await.expect("appended");
         env.start(key, "next").await;
     }
-    Postgres::shared().sql(&name, "VACUUM ANALYZE");
+    execute(&mut own, "VACUUM ANALYZE").await;
     check(&url, "small").await;
     // As many rows as make the planner think again.
     let many = "INSERT INTO threads (project, id, user_id, created_at, updated_at, sort_at, created_with, metadata)
@@ -79,16 +82,15 @@ async fn hot_statements_go_by_index() {
           ON CONFLICT DO NOTHING;
         VACUUM ANALYZE";
     for statement in many.split(';') {
-        Postgres::shared().sql(&name, statement);
+        execute(&mut own, statement).await;
     }
     check(&url, "large").await;
 }
 
 #[tokio::test]
 async fn appends_rewrite_heads_in_place() {
-    let (url, name) = database();
-    let (store, clock) = (PgStore::open(&url, clock()).await.expect("opens"), clock());
-    let env = Env { store: Arc::new(store.clone()), clock, dir: None };
+    let url = Postgres::shared().fresh_database();
+    let (env, store) = node(&url, &clock()).await;
     let mut running = Vec::new();
     for n in 0..50 {
         running.push(env.running(&format!("t{n}"), "r").await);
@@ -96,7 +98,7 @@ async fn appends_rewrite_heads_in_place() {
     let mut appends = 0;
     for round in 0..40 {
         let batch: Vec<_> = running.iter().map(|(key, fence)| append(*key, *fence, None, events([round]))).collect();
-        appends += env.store.append(&batch).await.expect("appends").iter().flatten().count() as u64;
+        appends += env.store.append(&batch).await.expect("appends").iter().flatten().count() as i64;
         let (key, fence) = running[round as usize % 50];
         env.put(key, fence, [round]).await;
         appends += 1;
@@ -104,20 +106,15 @@ async fn appends_rewrite_heads_in_place() {
     assert_eq!(appends, 40 * 51);
     // Sessions report what they did when they end.
     store.close().await;
-    let updates = || {
-        let text = "SELECT n_tup_upd || ' ' || n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'heads'";
-        let seen = Postgres::shared().sql(&name, text);
-        let mut numbers = seen.split(' ').map(|number| number.parse::<u64>().expect("a number"));
-        (numbers.next().expect("updates"), numbers.next().expect("HOT updates"))
-    };
+    let count = |what: &str| format!("SELECT {what} FROM pg_stat_user_tables WHERE relname = 'heads'");
     within(30, async {
-        while updates().0 < appends + 50 {
+        while ask(&url, &count("n_tup_upd")).await < appends + 50 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
     .await;
     // The 50 starts made their runs active, which is in an index.
-    let (all, hot) = updates();
-    assert_eq!(all, appends + 50);
+    assert_eq!(ask(&url, &count("n_tup_upd")).await, appends + 50);
+    let hot = ask(&url, &count("n_tup_hot_upd")).await;
     assert!(hot * 100 >= appends * 97, "{hot} of {appends}");
 }
