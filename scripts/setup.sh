@@ -25,6 +25,9 @@ if [ "${1:-run}" = "test" ]; then
   want python3 python3
   want node nodejs            # the real AG-UI client
   want npm npm
+  # The production back-end, privately: no service is started or touched.
+  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || want initdb postgresql
+  PATH="$PATH:/usr/sbin" want pgbouncer pgbouncer
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
 

@@ -13,6 +13,7 @@ use crate::{
     service::Service,
     store::{
         DynStore,
+        postgres::{self, PgStore},
         sqlite::{OpenError, SqliteStore},
     },
 };
@@ -137,4 +138,14 @@ impl App {
         }
         !failed.is_cancelled()
     }
+}
+
+/// Brings the schema of a PostgreSQL database up to date; what was done.
+pub async fn migrate(url: &str) -> Result<String, postgres::OpenError> {
+    let done = PgStore::migrate(url).await?;
+    Ok(match (done.from, done.to) {
+        (from, to) if from == to => format!("The schema is up to date: version {to}."),
+        (0, to) => format!("The schema was made: version {to}."),
+        (from, to) => format!("The schema was brought from version {from} to {to}."),
+    })
 }

@@ -6,7 +6,7 @@ use clap::Parser;
 use threadline::{
     agents::DEMO,
     api::front,
-    app::{App, ServeConfig},
+    app::{self, App, ServeConfig},
     bench,
     cli::{self, API_KEY_VARIABLE, Cli, Command, ListenAddress, ServeArgs},
     config,
@@ -26,6 +26,16 @@ async fn main() -> ExitCode {
         Command::Run(args) => cli::report(cli::run::run(&cli.connect, &args).await),
         Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, &args).await),
         Command::Threads(args) => cli::report(cli::threads::run(&cli.connect, &args).await),
+        Command::Migrate(args) => match app::migrate(&args.store).await {
+            Ok(done) => {
+                println!("{done}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Command::Bench(args) => match bench::run(args).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

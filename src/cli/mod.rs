@@ -102,6 +102,8 @@ pub enum Command {
     Tail(TailArgs),
     /// List threads
     Threads(ThreadsArgs),
+    /// Bring the schema of a PostgreSQL database up to date
+    Migrate(MigrateArgs),
     /// Measure Threadline beside a bare program on this machine
     Bench(BenchArgs),
     /// Print the OpenAPI document of the HTTP interface
@@ -131,6 +133,21 @@ pub struct ServeArgs {
     /// An AG-UI endpoint that runs can be handed to; may be given several times
     #[arg(long = "agent", value_name = "NAME=URL", value_parser = named_agent)]
     pub agents: Vec<(String, String)>,
+}
+
+/// Which database to migrate.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  threadline migrate --store postgres://threadline@db.internal/threadline
+  THREADLINE_STORE=postgres://… threadline migrate     Passwords do not belong into arguments, which others can see
+
+The server does the same when it starts; this is for those who want to do it before. It may be run at any time and as often
+as you like, beside running servers of the release before.")]
+pub struct MigrateArgs {
+    /// The database; with ?pooler=transaction behind a pooler like pgbouncer
+    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL")]
+    pub store: String,
 }
 
 fn named_agent(text: &str) -> Result<(String, String), String> {

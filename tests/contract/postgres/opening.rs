@@ -27,6 +27,22 @@ async fn nodes_that_start_at_once_migrate_once() {
 }
 
 #[tokio::test]
+async fn the_command_line_migrates_and_says_so() {
+    let url = Postgres::shared().fresh_database();
+    let migrate = async |url: &str| {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_threadline"));
+        let output = command.args(["migrate", "--store", url]).output().await.expect("runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    assert_eq!(migrate(&url).await, (Some(0), "The schema was made: version 1.\n".into(), String::new()));
+    assert_eq!(migrate(&url).await, (Some(0), "The schema is up to date: version 1.\n".into(), String::new()));
+    let (code, _, error) = migrate("postgres://127.0.0.1:1/none").await;
+    assert_eq!(code, Some(1));
+    assert!(error.contains("cannot open the database"), "{error}");
+}
+
+#[tokio::test]
 async fn only_databases_of_this_program_and_version_are_opened() {
     let url = Postgres::shared().fresh_database();
     PgStore::migrate(&url).await.expect("migrates");

@@ -30,7 +30,7 @@ impl Pooler {
         let settings = format!(
             "[databases]\n* = host=127.0.0.1 port={server_port} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
              listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 5\n\
-             ignore_startup_parameters = extra_float_digits\nserver_reset_query_always = 1\n"
+             server_reset_query_always = 1\n"
         );
         let file = dir.path().join("pgbouncer.ini");
         fs::write(&file, settings).expect("writes");
