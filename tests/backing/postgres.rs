@@ -100,10 +100,6 @@ impl Postgres {
         SHARED.get_or_init(|| Self::start(&[]))
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// The URL of a database.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
@@ -117,7 +113,7 @@ impl Postgres {
     }
 
     /// Runs SQL in a database; its output, fields separated by `|`.
-    pub fn sql(&self, database: &str, text: &str) -> String {
+    fn sql(&self, database: &str, text: &str) -> String {
         let output = self.psql(&["-d", database, "-c", text]).output().expect("psql runs");
         assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()

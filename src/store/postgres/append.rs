@@ -10,7 +10,7 @@ use sqlx::query;
 
 use super::{
     PgStore,
-    fetch::Statement,
+    fetch::{Kind, Statement},
     rows::{self, Columns, head_columns, now},
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     store::{
         Append, Appended, StoreResult,
         sql::{
-            append::{End, GroupCommit, appended},
+            append::{End, GroupCommit, GroupFailure, appended},
             columns::Cells,
             corrupt,
         },
@@ -239,7 +239,7 @@ fn wide(group: &[&Append], now: Option<i64>) -> Statement<'static> {
         .bind(pieces.bodies)
 }
 
-fn statement(group: &[&Append], now: Option<i64>) -> Statement<'static> {
+fn statement<'q>(group: &[&'q Append], now: Option<i64>) -> Statement<'q> {
     match group {
         [only] if is_narrow(only) => query(ONE)
             .bind(now)
@@ -248,9 +248,9 @@ fn statement(group: &[&Append], now: Option<i64>) -> Statement<'static> {
             .bind(producer_seq(only))
             .bind(count(only))
             .bind(rows::millis(STOP_GRACE))
-            .bind(only.events.body().to_vec()),
+            .bind(&only.events.body()[..]),
         many if many.iter().all(|append| is_narrow(append)) => {
-            let bodies: Vec<Vec<u8>> = many.iter().map(|append| append.events.body().to_vec()).collect();
+            let bodies: Vec<&[u8]> = many.iter().map(|append| &append.events.body()[..]).collect();
             group_arguments(GROUP, many, now).bind(bodies)
         }
         many => wide(many, now),
@@ -274,11 +274,14 @@ fn answers<R: Cells>(rows: &[R], group: &[&Append]) -> StoreResult<HashMap<Threa
 
 #[async_trait]
 impl GroupCommit for PgStore {
-    async fn commit_group(&self, group: Vec<Append>) -> StoreResult<Vec<Option<Appended>>> {
+    async fn commit_group(&self, group: Vec<Append>) -> Result<Vec<Option<Appended>>, GroupFailure> {
         let mut sorted: Vec<&Append> = group.iter().collect();
         sorted.sort_unstable_by_key(|append| append.key);
-        let rows = self.write(statement(&sorted, self.now())).await?;
-        let mut answers = answers(&rows, &sorted)?;
+        let rows = self.write_once(statement(&sorted, self.now())).await.map_err(|failure| GroupFailure {
+            error: failure.error,
+            divisible: matches!(failure.kind, Kind::Refused | Kind::Duplicate),
+        })?;
+        let mut answers = answers(&rows, &sorted).map_err(|error| GroupFailure { error, divisible: false })?;
         Ok(group.iter().map(|append| answers.remove(&append.key)).collect())
     }
 }

@@ -6,6 +6,7 @@ use sqlx::query;
 use super::{
     PgStore,
     append::Pieces,
+    fetch::Kind,
     rows::{self, Columns, head_columns, now, run_columns},
 };
 use crate::{
@@ -207,7 +208,7 @@ impl PgStore {
             .bind(older);
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
-            Err(failure) if failure.duplicate => return Ok(None),
+            Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
             done => done?,
         };
         let Some(row) = rows.first() else { return Ok(None) };

@@ -63,6 +63,44 @@ async fn a_head_that_somebody_holds_delays_nobody_else() {
 }
 
 #[tokio::test]
+async fn one_poisoned_thread_does_not_fail_its_group() {
+    let url = Postgres::shared().fresh_database();
+    let (env, _) = node(&url, &clock()).await;
+    let ((good, good_fence), (bad, bad_fence)) = (env.running("good", "r").await, env.running("bad", "r").await);
+    // A row where no row can be: the assertion of the log's key must stop the append.
+    execute(&mut session(&url).await, &format!("INSERT INTO log VALUES ({}, 1, 1, 1, 0, 2, '{{}}')", bad.0)).await;
+    let group = [append(bad, bad_fence, None, events([1])), append(good, good_fence, None, events([1]))];
+    let answers = env.store.append(&group).await.expect("the group");
+    assert!(answers[0].is_none() && answers[1].is_some());
+    let alone = env.store.append(&group[..1]).await;
+    assert!(matches!(alone, Err(StoreError::Corrupt(_))), "{alone:?}");
+    assert_eq!((env.head(bad).await.tail, env.head(good).await.tail), (0, 1));
+}
+
+#[tokio::test]
+async fn a_group_whose_fate_is_unknown_is_not_tried_again() {
+    let url = Postgres::shared().fresh_database();
+    let (env, _) = node(&url, &clock()).await;
+    let ((a, a_fence), (b, b_fence)) = (env.running("a", "r").await, env.running("b", "r").await);
+    let group = [append(a, a_fence, None, events([1])), append(b, b_fence, None, events([1]))];
+    env.store.append(&group).await.expect("appends");
+    // The session ends in the middle of the statement, which is held up at the log.
+    let mut other = session(&url).await;
+    execute(&mut other, "BEGIN; LOCK TABLE log IN EXCLUSIVE MODE").await;
+    let appending = tokio::spawn({
+        let (store, group) = (env.store.clone(), group.clone());
+        async move { store.append(&group).await }
+    });
+    let waiting = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+        WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    within(10, async { while ask(&url, waiting).await == 0 {} }).await;
+    let answer = within(10, appending).await.expect("task");
+    execute(&mut other, "ROLLBACK").await;
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    assert_eq!((env.head(a).await.tail, env.head(b).await.tail), (1, 1));
+}
+
+#[tokio::test]
 async fn a_start_waits_for_who_holds_the_head_and_sees_what_that_one_left() {
     let url = Postgres::shared().fresh_database();
     let (env, _) = node(&url, &clock()).await;
