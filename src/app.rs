@@ -237,6 +237,16 @@ impl<L: Listener> App<L> {
     }
 }
 
+/// Brings the schema of a PostgreSQL database up to date; what was done.
+pub async fn migrate(url: &str) -> Result<String, StartError> {
+    let done = PgStore::migrate(url).await.map_err(|error| StartError::Postgres(without_secrets(url), error))?;
+    Ok(match (done.from, done.to) {
+        (from, to) if from == to => format!("The schema is up to date: version {to}."),
+        (0, to) => format!("The schema was made: version {to}."),
+        (from, to) => format!("The schema was brought from version {from} to {to}."),
+    })
+}
+
 /// Why a command cannot open a store by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {

@@ -6,7 +6,7 @@ use clap::Parser;
 use threadline::{
     agents::DEMO,
     api::front,
-    app::{App, ServeConfig, StoreChoice, without_secrets},
+    app::{self, App, ServeConfig, StoreChoice, without_secrets},
     bench,
     cli::{self, API_KEY_VARIABLE, Cli, Command, ListenAddress, ServeArgs},
     config,
@@ -30,6 +30,16 @@ async fn main() -> ExitCode {
         Command::Health => cli::report(cli::health::run(&cli.connect).await),
         Command::Export(args) => cli::report(cli::moving::export(&cli.connect, &args).await),
         Command::Import(args) => cli::report(cli::moving::import(&cli.connect, &args).await),
+        Command::Migrate(args) => match app::migrate(&args.store).await {
+            Ok(done) => {
+                println!("{done}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Command::Bench(args) => match bench::run(args).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -58,8 +58,9 @@ CREATE TABLE heads (
   finishing    boolean NOT NULL DEFAULT FALSE,
   run          text COLLATE "C"
 ) WITH (fillfactor = 50);
--- For the reaper. Deliberately not on lease_until: an append would then have to move its entry every time.
-CREATE INDEX heads_active ON heads (key) WHERE active;
+-- For the reaper. Deliberately not on lease_until: an append would then have to move its entry every time. `key > 0` is
+-- always so, and said only by the reaper: nobody else is to be led through all active heads, be they few at this moment.
+CREATE INDEX heads_active ON heads (key) WHERE active AND key > 0;
 
 -- The record of a run. While it is active, its head knows better (producer_seq, finishing).
 CREATE TABLE runs (

@@ -115,6 +115,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Read threads from the files of an export
     Import(ImportArgs),
+    /// Bring the schema of a PostgreSQL database up to date
+    Migrate(MigrateArgs),
     /// Measure Threadline beside a bare program on this machine
     Bench(BenchArgs),
     /// Print the OpenAPI document of the HTTP interface
@@ -180,6 +182,21 @@ fn store_url(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("write it like postgres://user:password@host/database; without it everything is kept in --data".into())
+}
+
+/// Which database to migrate.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  threadline migrate --store postgres://threadline@db.internal/threadline
+  THREADLINE_STORE=postgres://… threadline migrate     Passwords do not belong into arguments, which others can see
+
+The server does the same when it starts; this is for those who want to do it before. It may be run at any time and as often
+as you like, beside running servers of the release before.")]
+pub struct MigrateArgs {
+    /// The database; with ?pooler=transaction behind a pooler like pgbouncer
+    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = store_url)]
+    pub store: String,
 }
 
 fn named_agent(text: &str) -> Result<(String, String), String> {

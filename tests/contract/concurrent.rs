@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::support::*;
 
 /// Dense (checked by `log`), runs never mixed, nothing behind a terminal event, records that fit the log.
-async fn check(env: &Env, key: ThreadKey) {
+pub async fn check(env: &Env, key: ThreadKey) {
     let log = env.log(key).await;
     let mut runs = env.store.runs(key, None, 100_000).await.expect("runs");
     runs.reverse();

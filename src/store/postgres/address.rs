@@ -3,11 +3,11 @@
 use std::str::FromStr;
 
 use sqlx::{
-    AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, SqlStr,
-    postgres::{PgArguments, PgConnectOptions, PgRow},
+    AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, SqlSafeStr, SqlStr,
+    postgres::{PgArguments, PgConnectOptions},
 };
 
-use super::{OpenError, fetch::Work};
+use super::{OpenError, fetch::Rows};
 use crate::domain::limits::{
     PG_CONNECT_TIMEOUT, PG_LOCK_TIMEOUT, PG_MIGRATION_TIMEOUT, PG_STATEMENT_TIMEOUT, PG_WORK_MEM_KIB,
 };
@@ -23,11 +23,13 @@ pub(super) struct Address {
 
 /// Every statement goes by index from one row to the next, whatever the planner knows of the tables: plans made while they
 /// were small are still right once they are large. So they can be made once, for all arguments.
-const PLANS: [(&str, &str); 6] = [
+const PLANS: [(&str, &str); 7] = [
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("enable_bitmapscan", "off"),
+    // Rows that are only passed by are dear, so that even a table of two rows is not walked through.
+    ("cpu_tuple_cost", "1"),
     ("jit", "off"),
     ("plan_cache_mode", "force_generic_plan"),
 ];
@@ -80,9 +82,9 @@ impl Address {
         connection: &mut PgConnection,
         text: SqlStr,
         arguments: PgArguments,
-    ) -> Work<Vec<PgRow>> {
+    ) -> Result<Rows, sqlx::Error> {
         let Some(begin) = &self.begin else {
-            return Ok(sqlx::query_with(text, arguments).fetch_all(connection).await?);
+            return sqlx::query_with(text, arguments).fetch_all(connection).await;
         };
         connection.execute(AssertSqlSafe(begin.clone())).await?;
         match sqlx::query_with(text, arguments).persistent(false).fetch_all(&mut *connection).await {
@@ -92,9 +94,14 @@ impl Address {
             }
             Err(error) => {
                 connection.execute("ROLLBACK").await?;
-                Err(error.into())
+                Err(error)
             }
         }
+    }
+
+    /// [`Address::run`] without arguments.
+    pub(super) async fn ask(&self, connection: &mut PgConnection, text: &'static str) -> Result<Rows, sqlx::Error> {
+        self.run(connection, text.into_sql_str(), PgArguments::default()).await
     }
 
     /// Begins a transaction in which a schema is changed.

@@ -10,7 +10,7 @@ use sqlx::query;
 
 use super::{
     PgStore,
-    fetch::Statement,
+    fetch::{Kind, Statement},
     rows::{self, Columns, head_columns, now},
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     store::{
         Append, Appended, StoreResult,
         sql::{
-            append::{End, GroupCommit, appended},
+            append::{End, GroupCommit, GroupFailure, appended},
             columns::Cells,
             corrupt,
         },
@@ -117,7 +117,7 @@ pub(super) const GROUP: &str = concat!(
 /// messages, `$11` usages; then the rows for the log: `$12` keys, `$13` events from the row's first to the batch's end, `$14`
 /// events, `$15` bodies.
 macro_rules! wide {
-    ($wait:literal) => {
+    ($wait:literal, $head:literal, $run:literal, $thread:literal) => {
         concat!(
             "WITH ",
             now!(),
@@ -135,7 +135,7 @@ macro_rules! wide {
                 "l.fence",
                 "l.pseq",
                 "$6::bigint",
-                "h.key = l.key",
+                $head,
                 ", active = l.status IS NULL",
                 ", l.status, l.stopped, l.code, l.message, l.usage"
             ),
@@ -149,11 +149,13 @@ macro_rules! wide {
                SET status = CASE WHEN up.stop_at IS NULL THEN up.status ELSE up.stopped END, error_code = up.code,
                    error_message = up.message, usage = up.usage, producer_seq = up.producer_seq, stop_at = up.stop_at,
                    ended_at = up.now
-               FROM up WHERE up.status IS NOT NULL AND r.key = up.key AND r.fence = up.fence
-             ), touched AS (
+               FROM up WHERE up.status IS NOT NULL AND r.key = up.key AND r.fence = up.fence",
+            $run,
+            "), touched AS (
                UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
-               FROM up WHERE up.status IS NOT NULL AND t.key = up.key
-             )
+               FROM up WHERE up.status IS NOT NULL AND t.key = up.key",
+            $thread,
+            ")
              SELECT h.now, h.run, ",
             head_columns!(),
             " FROM up h"
@@ -161,9 +163,10 @@ macro_rules! wide {
     };
 }
 /// A group leaves locked heads out …
-pub(super) const WIDE: &str = wide!(" SKIP LOCKED");
+pub(super) const WIDE: &str = wide!(" SKIP LOCKED", "h.key = l.key", "", "");
 /// … a single append waits.
-pub(super) const WIDE_ONE: &str = wide!("");
+pub(super) const WIDE_ONE: &str =
+    wide!("", "h.key = ($2::bigint[])[1]", " AND r.key = ($2::bigint[])[1]", " AND t.key = ($2::bigint[])[1]");
 
 /// Rows for the log, behind heads that are moved in the same statement.
 #[derive(Default)]
@@ -236,7 +239,7 @@ fn wide(group: &[&Append], now: Option<i64>) -> Statement<'static> {
         .bind(pieces.bodies)
 }
 
-fn statement(group: &[&Append], now: Option<i64>) -> Statement<'static> {
+fn statement<'q>(group: &[&'q Append], now: Option<i64>) -> Statement<'q> {
     match group {
         [only] if is_narrow(only) => query(ONE)
             .bind(now)
@@ -245,9 +248,9 @@ fn statement(group: &[&Append], now: Option<i64>) -> Statement<'static> {
             .bind(producer_seq(only))
             .bind(count(only))
             .bind(rows::millis(STOP_GRACE))
-            .bind(only.events.body().to_vec()),
+            .bind(&only.events.body()[..]),
         many if many.iter().all(|append| is_narrow(append)) => {
-            let bodies: Vec<Vec<u8>> = many.iter().map(|append| append.events.body().to_vec()).collect();
+            let bodies: Vec<&[u8]> = many.iter().map(|append| &append.events.body()[..]).collect();
             group_arguments(GROUP, many, now).bind(bodies)
         }
         many => wide(many, now),
@@ -271,11 +274,14 @@ fn answers<R: Cells>(rows: &[R], group: &[&Append]) -> StoreResult<HashMap<Threa
 
 #[async_trait]
 impl GroupCommit for PgStore {
-    async fn commit_group(&self, group: Vec<Append>) -> StoreResult<Vec<Option<Appended>>> {
+    async fn commit_group(&self, group: Vec<Append>) -> Result<Vec<Option<Appended>>, GroupFailure> {
         let mut sorted: Vec<&Append> = group.iter().collect();
         sorted.sort_unstable_by_key(|append| append.key);
-        let rows = self.write(statement(&sorted, self.now())).await?;
-        let mut answers = answers(&rows, &sorted)?;
+        let rows = self.write_once(statement(&sorted, self.now())).await.map_err(|failure| GroupFailure {
+            error: failure.error,
+            divisible: matches!(failure.kind, Kind::Refused | Kind::Duplicate),
+        })?;
+        let mut answers = answers(&rows, &sorted).map_err(|error| GroupFailure { error, divisible: false })?;
         Ok(group.iter().map(|append| answers.remove(&append.key)).collect())
     }
 }

@@ -2,7 +2,7 @@
 
 use sqlx::{PgConnection, Row};
 
-use super::OpenError;
+use super::{OpenError, address::Address};
 
 /// The oldest version that has all that the statements need.
 const OLDEST: i64 = 130_000;
@@ -25,10 +25,10 @@ const SETTINGS: [(&str, &str); 3] = [
 ];
 
 /// Refuses a server that cannot do the work, and warns about one that may lose it.
-pub(super) async fn server(connection: &mut PgConnection) -> Result<Vec<Finding>, OpenError> {
+pub(super) async fn server(address: &Address, connection: &mut PgConnection) -> Result<Vec<Finding>, OpenError> {
     let text = "SELECT name, setting FROM pg_settings WHERE name IN
         ('server_version', 'server_version_num', 'server_encoding', 'fsync', 'full_page_writes', 'synchronous_commit')";
-    let rows = sqlx::query(text).persistent(false).fetch_all(connection).await?;
+    let rows = address.ask(connection, text).await?;
     let settings: Vec<(String, String)> =
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, sqlx::Error>>()?;
     let setting = |wanted: &str| {

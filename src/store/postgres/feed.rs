@@ -64,9 +64,10 @@ pub(super) const PAGE: &str = concat!(
     " FROM feed_heads f
      LEFT JOIN (SELECT pos, thread, key FROM feed_entries WHERE project = $1 AND user_id = $2 AND pos > $3
                 ORDER BY pos LIMIT $4) e ON TRUE
-     LEFT JOIN threads t ON t.key = e.key AND t.deleted = 0
-     LEFT JOIN heads h ON h.key = t.key
-     LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.active
+     LEFT JOIN LATERAL (SELECT * FROM threads WHERE threads.key = e.key AND threads.deleted < 1 OFFSET 0) AS t ON TRUE
+     LEFT JOIN LATERAL (SELECT * FROM heads WHERE heads.key = t.key OFFSET 0) AS h ON TRUE
+     LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.fence AND h.active OFFSET 0) AS r
+       ON TRUE
      WHERE f.project = $1 AND f.user_id = $2 ORDER BY e.pos"
 );
 pub(super) const WAS_DELETED: &str = "\

@@ -17,19 +17,35 @@ pub(super) type Work<T> = Result<T, Failure>;
 /// The rows of a statement.
 pub(super) type Rows = Vec<PgRow>;
 
-/// Why a piece of work failed, and whether connections made until now are to be trusted any further.
+/// Why a piece of work failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) error: StoreError,
-    pub(super) broken: bool,
-    /// A unique index refused: somebody else was first, or what is stored contradicts itself.
-    pub(super) duplicate: bool,
+    pub(super) kind: Kind,
+}
+
+/// What a failure says about the work and about the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The connection is not to be trusted any further, nor those made before it. Nobody knows whether the work was done.
+    Broken,
+    /// It was not done, because others are in the way or too much is asked at once: a time-out, a deadlock.
+    Busy,
+    /// It was not done, because of what it was to do: bad data, no room.
+    Refused,
+    /// It was not done, because a unique index has it already: somebody else was first, or what is stored contradicts itself.
+    Duplicate,
 }
 
 impl Failure {
     /// The database cannot be reached, or does not answer.
-    pub(super) fn gone(why: impl std::fmt::Display) -> Self {
-        Self { error: StoreError::Unavailable(why.to_string()), broken: true, duplicate: false }
+    pub(super) fn broken(why: impl std::fmt::Display) -> Self {
+        Self { error: StoreError::Unavailable(why.to_string()), kind: Kind::Broken }
+    }
+
+    /// Nothing was asked of the database.
+    pub(super) fn busy(why: impl std::fmt::Display) -> Self {
+        Self { error: StoreError::Unavailable(why.to_string()), kind: Kind::Busy }
     }
 }
 
@@ -37,27 +53,30 @@ impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(|error| error.code()).map(|code| code.into_owned());
         let text = error.to_string();
-        let unavailable = |text, broken| Self { error: StoreError::Unavailable(text), broken, duplicate: false };
-        match code.as_deref() {
-            Some("23505") => Self { error: StoreError::Corrupt(text), broken: false, duplicate: true },
-            // Data exceptions and constraints; a damaged page or index.
-            Some(code) if code.starts_with("22") || code.starts_with("23") || code.starts_with("XX") => {
-                Self { error: StoreError::Corrupt(text), broken: false, duplicate: false }
-            }
+        let (kind, corrupt) = match code.as_deref() {
+            Some("23505") => (Kind::Duplicate, true),
             // Connection lost, server going down or starting, a server that only reads now, a prepared statement that a
             // pooler took away: the next connection may be a better one.
-            Some(code) if code.starts_with("08") || code.starts_with("57P") || matches!(code, "25006" | "26000") => {
-                unavailable(text, true)
-            }
-            // Time-outs, no room, deadlocks, missing rights.
-            Some(_) => unavailable(text, false),
+            Some("25006" | "26000") => (Kind::Broken, false),
+            Some(code) => match &code[..2.min(code.len())] {
+                "08" => (Kind::Broken, false),
+                "57" if code.starts_with("57P") => (Kind::Broken, false),
+                // Data exceptions and constraints; a damaged page or index.
+                "22" | "23" | "XX" => (Kind::Refused, true),
+                // No room; too large or too complex.
+                "53" | "54" => (Kind::Refused, false),
+                // Time-outs, deadlocks, missing rights.
+                _ => (Kind::Busy, false),
+            },
             None => match error {
                 sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::Encode(_) => {
-                    Self { error: StoreError::Corrupt(text), broken: false, duplicate: false }
+                    (Kind::Refused, true)
                 }
-                _ => unavailable(text, true),
+                _ => (Kind::Broken, false),
             },
-        }
+        };
+        let error = if corrupt { StoreError::Corrupt(text) } else { StoreError::Unavailable(text) };
+        Self { error, kind }
     }
 }
 

@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use sqlx::Row;
+
 use self::{
     address::Address,
     fetch::{Rows, Statement, Work},
@@ -29,6 +31,7 @@ mod feed;
 mod fetch;
 mod log;
 mod migrate;
+mod plans;
 mod pool;
 mod rows;
 mod runs;
@@ -99,13 +102,13 @@ impl PgStore {
     pub async fn open(url: &str, clock: Clock) -> Result<Self, OpenError> {
         let mut address = Address::parse(url)?;
         let mut connection = address.connect().await?;
-        let findings = check::server(&mut connection).await?;
+        let findings = check::server(&address, &mut connection).await?;
         let migrated = migrate::run(&address, &mut connection).await?;
         if migrated.from < migrated.to {
             tracing::info!(from = migrated.from, to = migrated.to, "the database was migrated");
         }
-        let installation = sqlx::query_scalar("SELECT id FROM installation").persistent(false);
-        let installation = installation.fetch_one(&mut connection).await?;
+        let rows = address.ask(&mut connection, "SELECT id FROM installation").await?;
+        let installation = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
         Address::close(connection).await;
         if findings.iter().any(|finding| finding.setting == "synchronous_commit") {
             address = address.durable();
@@ -120,7 +123,7 @@ impl PgStore {
     pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
         let address = Address::parse(url)?;
         let mut connection = address.connect().await?;
-        check::server(&mut connection).await?;
+        check::server(&address, &mut connection).await?;
         let migrated = migrate::run(&address, &mut connection).await?;
         Address::close(connection).await;
         Ok(migrated)
@@ -142,34 +145,6 @@ impl PgStore {
     pub fn findings(&self) -> &[Finding] {
         &self.inner.findings
     }
-
-    /// The statements that are asked all the time, by name: for EXPLAIN.
-    pub const HOT: [(&'static str, &'static str); 24] = [
-        ("append one", append::ONE),
-        ("append a group", append::GROUP),
-        ("append a group with ends", append::WIDE),
-        ("append one with its end", append::WIDE_ONE),
-        ("page after", log::AFTER),
-        ("page before", log::BEFORE),
-        ("heads", log::HEADS),
-        ("start", start::START),
-        ("close", start::CLOSE),
-        ("look", start::LOOK),
-        ("heartbeat", runs::HEARTBEAT),
-        ("heartbeat, waiting", runs::HEARTBEAT_WAIT),
-        ("stop", runs::STOP),
-        ("release", runs::RELEASE),
-        ("due", runs::DUE),
-        ("runs", runs::RUNS),
-        ("thread", threads::BY_ID),
-        ("list, recent", threads::LIST_RECENT),
-        ("list, created", threads::LIST_CREATED),
-        ("create", threads::CREATE),
-        ("edit", threads::EDIT),
-        ("pump", feed::PUMP),
-        ("feed", feed::PAGE),
-        ("swap", seal::SWAP),
-    ];
 
     /// The time of a manual clock; without one the database's counts.
     fn now(&self) -> Option<i64> {

@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{
-    Execute, PgConnection, SqlStr,
-    postgres::{PgArguments, PgRow},
-};
+use sqlx::{Execute, PgConnection, SqlStr, postgres::PgArguments};
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout, timeout_at},
@@ -19,12 +16,9 @@ use tokio::{
 
 use super::{
     address::Address,
-    fetch::{Failure, Rows, Statement, Work},
+    fetch::{Failure, Kind, Rows, Statement, Work},
 };
-use crate::{
-    domain::limits::{PG_ACQUIRE_TIMEOUT, PG_ANSWER_TIMEOUT},
-    store::StoreError,
-};
+use crate::domain::limits::{PG_ACQUIRE_TIMEOUT, PG_ANSWER_TIMEOUT};
 
 /// A bounded number of connections, made when they are needed. A connection is given back only after a clean end. If one
 /// turns out to be broken, all that are idle are forgotten: the server was restarted, or the network is another one, and
@@ -79,14 +73,11 @@ impl Pool {
     }
 
     /// Runs one statement. Not to be cancelled: see [`run`].
-    async fn carry_out(&self, text: SqlStr, arguments: PgArguments) -> Work<Vec<PgRow>> {
+    async fn carry_out(&self, text: SqlStr, arguments: PgArguments) -> Work<Rows> {
         let _place = match timeout(PG_ACQUIRE_TIMEOUT, self.places.acquire()).await {
             Ok(Ok(place)) => place,
-            Ok(Err(_)) => return Err(Failure::gone("the store is closed")),
-            Err(_) => {
-                let error = StoreError::Unavailable("all connections to the database are busy".to_owned());
-                return Err(Failure { error, broken: false, duplicate: false });
-            }
+            Ok(Err(_)) => return Err(Failure::busy("the store is closed")),
+            Err(_) => return Err(Failure::busy("all connections to the database are busy")),
         };
         let (mut connection, age) = self.take().await?;
         let answer = timeout_at(Instant::now() + self.patience, self.address.run(&mut connection, text, arguments));
@@ -95,8 +86,9 @@ impl Pool {
                 self.put(connection, age);
                 Ok(rows)
             }
-            Ok(Err(failure)) => {
-                if failure.broken {
+            Ok(Err(error)) => {
+                let failure = Failure::from(error);
+                if failure.kind == Kind::Broken {
                     self.forget();
                 } else {
                     self.put(connection, age);
@@ -106,7 +98,7 @@ impl Pool {
             // Dropped and not closed: the server is not there to take leave of.
             Err(_) => {
                 self.forget();
-                Err(Failure::gone("the database does not answer"))
+                Err(Failure::broken("the database does not answer"))
             }
         }
     }
@@ -127,11 +119,7 @@ fn unpack(mut statement: Statement<'_>) -> Work<(SqlStr, PgArguments)> {
 }
 
 async fn finish(task: tokio::task::JoinHandle<Work<Rows>>) -> Work<Rows> {
-    task.await.map_err(|error| Failure {
-        error: StoreError::Unavailable(format!("a statement was cut short: {error}")),
-        broken: false,
-        duplicate: false,
-    })?
+    task.await.map_err(|error| Failure::broken(format_args!("a statement was cut short: {error}")))?
 }
 
 /// The rows of one statement, which is carried out by a task of its own: a caller that goes away cannot leave a connection
@@ -150,7 +138,7 @@ pub(super) async fn read(pool: &Arc<Pool>, statement: Statement<'_>) -> Work<Row
     let pool = pool.clone();
     let task = tokio::spawn(async move {
         match pool.carry_out(text.clone(), arguments.clone()).await {
-            Err(failure) if failure.broken && !pool.places.is_closed() => pool.carry_out(text, arguments).await,
+            Err(failure) if failure.kind == Kind::Broken => pool.carry_out(text, arguments).await,
             done => done,
         }
     });

@@ -85,6 +85,17 @@ macro_rules! thread_columns {
 }
 pub(super) use thread_columns;
 
+/// Puts the head `h` and the active run `r` beside a thread `t`. Each is looked up by its key for the row before it: the
+/// planner, which may have seen these tables when they had three rows, is left no other way.
+macro_rules! with_head_and_run {
+    () => {
+        " CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = t.key OFFSET 0) AS h
+          LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.fence AND h.active OFFSET 0) AS r
+            ON TRUE"
+    };
+}
+pub(super) use with_head_and_run;
+
 /// The present moment, once for a whole statement: `$1`, or the database's clock if that is NULL.
 macro_rules! now {
     () => {

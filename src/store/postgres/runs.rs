@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A head and the run of an id.
-const BY_ID: &str = concat!(
+pub(super) const BY_ID: &str = concat!(
     "SELECT ",
     head_columns!(),
     ", ",
@@ -73,9 +73,9 @@ pub(super) const STOP: &str = concat!(
          AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
        RETURNING h.key, h.fence, h.stop_at
      ), noted AS (
-       UPDATE runs AS r SET stop_at = up.stop_at FROM up WHERE r.key = up.key AND r.fence = up.fence
+       UPDATE runs AS r SET stop_at = up.stop_at FROM up WHERE r.key = $2 AND r.fence = up.fence
      ), touched AS (
-       UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = up.key
+       UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2
      )
      SELECT key FROM up"
 );
@@ -83,14 +83,15 @@ pub(super) const RELEASE: &str = "\
     WITH up AS (
       UPDATE heads AS h SET finishing = TRUE WHERE h.key = $1 AND h.fence = $2 AND h.active RETURNING h.key
     ), touched AS (
-      UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = up.key
+      UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $1
     )
     SELECT key FROM up";
 pub(super) const DUE: &str = concat!(
     "WITH ",
     now!(),
-    " SELECT t.key, t.project, t.user_id, t.id FROM c CROSS JOIN heads h JOIN threads t ON t.key = h.key
-      WHERE h.active AND (h.lease_until <= c.now OR h.stop_at <= c.now - $2::bigint) LIMIT $3"
+    " SELECT t.key, t.project, t.user_id, t.id FROM c CROSS JOIN heads h
+      CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
+      WHERE h.active AND h.key > 0 AND (h.lease_until <= c.now OR h.stop_at <= c.now - $2::bigint) LIMIT $3"
 );
 
 impl PgStore {

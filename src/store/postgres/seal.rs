@@ -32,7 +32,7 @@ pub(super) const SWAP: &str = "\
         ORDER BY log.first_seq FOR UPDATE SKIP LOCKED) AS l
     ), gone AS (
       DELETE FROM log USING taken t
-      WHERE log.key = t.key AND log.first_seq = t.first_seq AND (SELECT count(*) FROM taken) = $7::bigint
+      WHERE log.key = $1 AND log.first_seq = t.first_seq AND (SELECT count(*) FROM taken) = $7::bigint
       RETURNING log.first_seq
     ), put AS (
       INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)

@@ -6,6 +6,7 @@ use sqlx::query;
 use super::{
     PgStore,
     append::Pieces,
+    fetch::Kind,
     rows::{self, Columns, head_columns, now, run_columns},
 };
 use crate::{
@@ -66,13 +67,13 @@ pub(super) const START: &str = concat!(
        UPDATE runs AS r
        SET status = $14::bigint, error_code = $15::text, error_message = $16::text,
            producer_seq = $12 + $13 + 1 - r.first_seq, ended_at = up.now
-       FROM up WHERE r.key = up.key AND r.fence = $11
+       FROM up WHERE r.key = $2 AND r.fence = $11
        RETURNING r.id
      ), touched AS (
        UPDATE threads AS t
        SET last_run_at = up.now, sort_at = up.now,
            version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int
-       FROM up WHERE t.key = up.key
+       FROM up WHERE t.key = $2
      )
      SELECT (SELECT id FROM closed), h.now, ",
     head_columns!(),
@@ -98,11 +99,11 @@ pub(super) const CLOSE: &str = concat!(
        UPDATE runs AS r
        SET status = $8::bigint, error_code = $9::text, error_message = $10::text, producer_seq = up.producer_seq,
            stop_at = up.stop_at, ended_at = up.now
-       FROM up WHERE r.key = up.key AND r.fence = up.fence
+       FROM up WHERE r.key = $2 AND r.fence = $3
        RETURNING r.*
      ), touched AS (
        UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
-       FROM up WHERE t.key = up.key
+       FROM up WHERE t.key = $2
      )
      SELECT h.now, ",
     head_columns!(),
@@ -207,7 +208,7 @@ impl PgStore {
             .bind(older);
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
-            Err(failure) if failure.duplicate => return Ok(None),
+            Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
             done => done?,
         };
         let Some(row) = rows.first() else { return Ok(None) };

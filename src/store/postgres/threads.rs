@@ -6,7 +6,7 @@ use sqlx::query;
 use super::{
     PgStore,
     fetch::{Rows, Statement},
-    rows::{self, Columns, head_columns, now, run_columns, thread_columns},
+    rows::{self, Columns, head_columns, now, run_columns, thread_columns, with_head_and_run},
 };
 use crate::{
     domain::{
@@ -19,14 +19,7 @@ use crate::{
 /// A thread, its head and its active run.
 macro_rules! thread_query {
     ($select:literal, $rest:literal) => {
-        concat!(
-            "SELECT ",
-            $select,
-            thread_columns!(),
-            " FROM threads t JOIN heads h ON h.key = t.key",
-            " LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.active WHERE ",
-            $rest
-        )
+        concat!("SELECT ", $select, thread_columns!(), " FROM threads t", with_head_and_run!(), " WHERE ", $rest)
     };
 }
 
@@ -65,7 +58,8 @@ pub(super) const CREATE: &str = concat!(
      SELECT key, created_at FROM made"
 );
 
-/// What is read of the head and the run is as it was a moment before.
+/// What is read of the head and the run is as it was a moment before. `deleted < 1` and not `= 0`, here and wherever a key is
+/// given: the planner must not think of the indexes that have `deleted = 0` in them.
 pub(super) const EDIT: &str = concat!(
     "WITH ",
     now!(),
@@ -76,13 +70,13 @@ pub(super) const EDIT: &str = concat!(
          metadata = coalesce($7::text, t.metadata),
          archived = coalesce($8::boolean, t.archived),
          updated_at = c.now, sort_at = coalesce(t.last_run_at, c.now), version = t.version + 1
-       FROM c WHERE t.key = $2::bigint AND t.version = $3::bigint AND t.deleted = 0
+       FROM c WHERE t.key = $2::bigint AND t.version = $3::bigint AND t.deleted < 1
        RETURNING t.*
      )
      SELECT ",
     thread_columns!(),
-    " FROM t JOIN heads h ON h.key = t.key
-      LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.active"
+    " FROM t",
+    with_head_and_run!()
 );
 
 /// The tombstone keeps the rows reachable for the purge and the feed; the head goes at once, and with it every
@@ -91,7 +85,7 @@ pub(super) const DELETE: &str = "\
     WITH gone AS (
       DELETE FROM heads WHERE key = $1 RETURNING key
     ), buried AS (
-      UPDATE threads AS t SET deleted = 1, version = t.version + 1 FROM gone WHERE t.key = gone.key
+      UPDATE threads AS t SET deleted = 1, version = t.version + 1 FROM gone WHERE t.key = $1
     )
     SELECT key FROM gone";
 

@@ -6,8 +6,8 @@ use sqlx::query;
 
 use super::{
     PgStore,
-    fetch::{Rows, Statement},
-    rows::{self, Columns, head_columns, now, run_columns, thread_columns},
+    fetch::{Kind, Rows, Statement},
+    rows::{self, Columns, head_columns, now, run_columns, thread_columns, with_head_and_run},
     threads::thread_query,
 };
 use crate::{
@@ -277,7 +277,7 @@ impl TransferStore for PgStore {
             Ok(rows) if rows.is_empty() => Ok(Published::Gone),
             Ok(_) => Ok(Published::Done),
             // A thread of this id was made a moment ago.
-            Err(failure) if failure.duplicate => Ok(Published::Taken),
+            Err(failure) if failure.kind == Kind::Duplicate => Ok(Published::Taken),
             Err(failure) => Err(failure.into()),
         }
     }

@@ -71,7 +71,14 @@ fn groups(batch: &[Append]) -> Vec<Range<usize>> {
 /// A back-end that commits a group: no thread twice, everything of it or nothing.
 #[async_trait]
 pub(in crate::store) trait GroupCommit: Sync {
-    async fn commit_group(&self, group: Vec<Append>) -> StoreResult<Vec<Option<Appended>>>;
+    async fn commit_group(&self, group: Vec<Append>) -> Result<Vec<Option<Appended>>, GroupFailure>;
+}
+
+/// Why a group was not committed.
+pub(in crate::store) struct GroupFailure {
+    pub(in crate::store) error: StoreError,
+    /// Nothing of it is left, and it may be the fault of a single entry: the others can be tried without it.
+    pub(in crate::store) divisible: bool,
 }
 
 /// What [`crate::store::LogStore::append`] promises, over a back-end that commits groups.
@@ -84,8 +91,8 @@ pub(in crate::store) async fn append_all(
         let group = &batch[range];
         match store.commit_group(group.to_vec()).await {
             Ok(done) => answers.extend(done),
-            Err(error) if batch.len() == 1 => return Err(error),
-            Err(error) => {
+            Err(GroupFailure { error, divisible }) if batch.len() == 1 || !divisible => return Err(error),
+            Err(GroupFailure { error, .. }) => {
                 tracing::warn!(%error, threads = group.len(), "a group commit failed; its entries are tried alone");
                 answers.extend(append_alone(store, group, error).await?);
             }
@@ -107,7 +114,7 @@ async fn append_alone(
     for append in group {
         match store.commit_group(vec![append.clone()]).await {
             Ok(mut done) => answers.push(done.pop().flatten()),
-            Err(error) => {
+            Err(GroupFailure { error, .. }) => {
                 tracing::error!(%error, thread = append.key.0, "an append failed");
                 failed += 1;
                 answers.push(None);

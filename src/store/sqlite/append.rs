@@ -18,7 +18,7 @@ use crate::{
     },
     store::{
         Append, Appended, Head, StoreResult,
-        sql::append::{End, GroupCommit, appended},
+        sql::append::{End, GroupCommit, GroupFailure, appended},
     },
 };
 
@@ -211,9 +211,9 @@ async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timesta
 
 #[async_trait]
 impl GroupCommit for SqliteStore {
-    async fn commit_group(&self, batch: Vec<Append>) -> StoreResult<Vec<Option<Appended>>> {
+    async fn commit_group(&self, batch: Vec<Append>) -> Result<Vec<Option<Appended>>, GroupFailure> {
         let clock = self.inner.clock.clone();
-        self.write(move |connection| {
+        let done = self.write(move |connection| {
             Box::pin(async move {
                 let now = clock.now();
                 match batch.as_slice() {
@@ -224,8 +224,8 @@ impl GroupCommit for SqliteStore {
                     many => group(connection, many, now).await,
                 }
             })
-        })
-        .await
+        });
+        done.await.map_err(|error| GroupFailure { error, divisible: true })
     }
 }
 
