@@ -138,9 +138,12 @@ fn told(error: impl std::fmt::Display) -> CliError {
 fn say(verb: &str, moved: &Moved, way: &str, path: &Path) -> Result<(), CliError> {
     let Moved { threads, events, present, .. } = moved;
     let mut out = io::stdout().lock();
-    write!(out, "{verb} {threads} threads with {events} events {way} {}", path.display())?;
+    let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let (threads, events) = (counted(*threads, "thread"), counted(*events, "event"));
+    write!(out, "{verb} {threads} with {events} {way} {}", path.display())?;
     if *present > 0 {
-        write!(out, "; {present} were there already")?;
+        let were = if *present == 1 { "was" } else { "were" };
+        write!(out, "; {present} {were} there already")?;
     }
     writeln!(out)?;
     Ok(())

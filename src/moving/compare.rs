@@ -1,10 +1,10 @@
 //! Whether a thread that is there already is the one of a file: of the same epoch, and with all of its events.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use super::MovingError;
 use crate::{
-    domain::{Batch, LogSlice, Seq, ThreadKey, limits::MAX_EVENT_PAGE},
+    domain::{Batch, Seq, ThreadKey, limits::MAX_EVENT_PAGE},
     store::{ReadFrom, TransferStore},
 };
 
@@ -12,13 +12,14 @@ use crate::{
 pub struct Comparison<'s> {
     store: &'s dyn TransferStore,
     key: ThreadKey,
-    page: LogSlice,
+    /// What was read of it and is not passed yet.
+    ahead: VecDeque<Arc<Batch>>,
 }
 
 impl<'s> Comparison<'s> {
     /// With the log of this thread.
     pub fn new(store: &'s dyn TransferStore, key: ThreadKey) -> Self {
-        Self { store, key, page: LogSlice::default() }
+        Self { store, key, ahead: VecDeque::new() }
     }
 
     /// Where the log differs from the next batches: the seq of the first event that is not the same.
@@ -26,19 +27,23 @@ impl<'s> Comparison<'s> {
         for batch in batches {
             let mut after = batch.first_seq - 1;
             while after < batch.last_seq {
-                if self.page.last_seq().is_none_or(|last| last <= after) {
+                while self.ahead.front().is_some_and(|there| there.last_seq <= after) {
+                    self.ahead.pop_front();
+                }
+                if self.ahead.is_empty() {
                     let page = self.store.read(self.key, ReadFrom::After(after), MAX_EVENT_PAGE).await?;
-                    self.page = page.map(|page| page.slice).unwrap_or_default();
+                    self.ahead.extend(page.map(|page| page.slice.0).unwrap_or_default());
                 }
-                let own = self.page.between(after, batch.last_seq + 1);
-                let Some(last) = own.last_seq() else { return Ok(Some(after + 1)) };
-                let same = own.events().zip(batch.events().skip((after + 1 - batch.first_seq) as usize));
-                for ((seq, event, there), (expected, wanted)) in same {
-                    if seq != expected || event != wanted || (&there.run, there.at) != (&batch.run, batch.at) {
-                        return Ok(Some(expected));
-                    }
+                let own = self.ahead.front().and_then(|there| there.between(after, batch.last_seq + 1));
+                let Some(there) = own else { return Ok(Some(after + 1)) };
+                if (&there.run, there.at) != (&batch.run, batch.at) {
+                    return Ok(Some(after + 1));
                 }
-                after = last;
+                let wanted = batch.events().skip((after + 1 - batch.first_seq) as usize);
+                if let Some(((seq, _), _)) = there.events().zip(wanted).find(|(there, wanted)| there != wanted) {
+                    return Ok(Some(seq));
+                }
+                after = there.last_seq;
             }
         }
         Ok(None)

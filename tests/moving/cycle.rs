@@ -179,7 +179,7 @@ async fn a_run_under_way_is_ended_where_it_comes_to() {
     assert_eq!(dev.types("t").await, ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR"]);
     server.stop().await;
     // The import is a prefix of what is there now: again it has nothing to do.
-    assert!(import(&at("other"), &at("moved")).done().contains("; 1 were there already"));
+    assert!(import(&at("other"), &at("moved")).done().contains("; 1 was there already"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,7 +193,7 @@ async fn some_threads_or_one_users() {
         run(command)
     };
     let one = selected("export", "data", "one", &["--thread", "sealed"]);
-    assert!(one.err.contains("only the thread sealed") && one.out.starts_with("exported 1 threads"), "{one:?}");
+    assert!(one.err.contains("only the thread sealed") && one.out.starts_with("exported 1 thread"), "{one:?}");
     assert!(!at("one").join("feeds.ndjson").exists() && !at("one").join("agents.ndjson").exists());
     let missing = selected("export", "data", "none", &["--thread", "nowhere"]).failed();
     assert!(missing.contains("there is no thread nowhere"), "{missing}");

@@ -108,7 +108,7 @@ async fn a_file_of_a_thread() {
     // An export that is given again finds the damage, and writes the thread anew.
     cut(line(6) - 10);
     let again = export(&home.path().join("data"), &files).done();
-    assert!(again.starts_with("exported 1 threads with 6 events") && again.contains("1 were there"), "{again}");
+    assert!(again.starts_with("exported 1 thread with 6 events") && again.contains("1 was there"), "{again}");
     assert_eq!(fs::read(&bad).expect("a file"), whole);
 }
 
