@@ -139,7 +139,7 @@ async fn a_start_waits_for_who_holds_the_head_and_sees_what_that_one_left() {
 
 #[tokio::test]
 async fn a_server_that_was_killed_is_used_again_once_it_is_back() {
-    let mut server = Postgres::start(&[]);
+    let server = Postgres::start(&[]);
     let (env, store) = node(&server.fresh_database(), &clock()).await;
     let mut running = Vec::new();
     for n in 0..12 {
