@@ -134,12 +134,12 @@ pub const WAL_RESTART_PAGES: u32 = 12_000;
 pub const WAL_LOOK_COMMITS: u64 = 16;
 /// Size at which the write-ahead log is written back whole and truncated.
 pub const WAL_LIMIT_BYTES: u64 = 64 * 1_024 * 1_024;
-/// Connections of one node that write to Postgres, and …
-pub const PG_WRITERS: usize = 8;
-/// … those that read, so that readers never take a writer's place.
-pub const PG_READERS: usize = 8;
-/// Group commits of one node that are under way at once on Postgres.
+/// Group commits of one node that are under way at once on Postgres, each on a connection of its own; …
 pub const PG_PIPELINES: usize = 4;
+/// … connections for all that writes and may wait for a lock, so that it never keeps a group commit waiting; …
+pub const PG_WRITERS: usize = 6;
+/// … and for what reads, so that readers never take a writer's place.
+pub const PG_READERS: usize = 6;
 /// Time in which a connection to Postgres must be made.
 pub const PG_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for one of the connections.

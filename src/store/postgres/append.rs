@@ -11,6 +11,7 @@ use sqlx::query;
 use super::{
     PgStore,
     fetch::{Kind, Statement},
+    pool,
     rows::{self, Columns, head_columns, now},
 };
 use crate::{
@@ -277,7 +278,9 @@ impl GroupCommit for PgStore {
     async fn commit_group(&self, group: Vec<Append>) -> Result<Vec<Option<Appended>>, GroupFailure> {
         let mut sorted: Vec<&Append> = group.iter().collect();
         sorted.sort_unstable_by_key(|append| append.key);
-        let rows = self.write_once(statement(&sorted, self.now())).await.map_err(|failure| GroupFailure {
+        // A group waits for no head: it has its own connections, which nobody takes who does.
+        let pool = if group.len() > 1 { &self.inner.groups } else { &self.inner.writers };
+        let rows = pool::run(pool, statement(&sorted, self.now())).await.map_err(|failure| GroupFailure {
             error: failure.error,
             divisible: matches!(failure.kind, Kind::Refused | Kind::Duplicate),
         })?;

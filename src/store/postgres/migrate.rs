@@ -13,7 +13,7 @@ const STEPS: [&str; 1] = [include_str!("../../../migrations/postgres/0001_initia
 /// Of the advisory lock: "threadli" as a number.
 const LOCK: i64 = 0x7468_7265_6164_6c69;
 
-/// What [`run`] found and did.
+/// What was found and done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migrated {
     /// The schema version before; 0 is an empty database.

@@ -20,7 +20,7 @@ pub use self::{check::Finding, migrate::Migrated};
 use super::StoreResult;
 use crate::domain::{
     Clock,
-    limits::{PG_READERS, PG_WRITERS},
+    limits::{PG_PIPELINES, PG_READERS, PG_WRITERS},
 };
 
 mod address;
@@ -89,6 +89,7 @@ pub struct PgStore {
 #[derive(Debug)]
 struct Inner {
     clock: Clock,
+    groups: Arc<Pool>,
     writers: Arc<Pool>,
     readers: Arc<Pool>,
     installation: String,
@@ -114,9 +115,9 @@ impl PgStore {
             address = address.durable();
         }
         let address = Arc::new(address);
-        let writers = Arc::new(Pool::new(address.clone(), PG_WRITERS));
-        let readers = Arc::new(Pool::new(address, PG_READERS));
-        Ok(Self { inner: Arc::new(Inner { clock, writers, readers, installation, findings }) })
+        let pool = |size| Arc::new(Pool::new(address.clone(), size));
+        let (groups, writers, readers) = (pool(PG_PIPELINES), pool(PG_WRITERS), pool(PG_READERS));
+        Ok(Self { inner: Arc::new(Inner { clock, groups, writers, readers, installation, findings }) })
     }
 
     /// Brings the schema of a database up to date, and nothing else.
@@ -132,6 +133,7 @@ impl PgStore {
     /// Ends all connections once their statements have ended. What is asked later is answered with
     /// [`super::StoreError::Unavailable`].
     pub async fn close(&self) {
+        self.inner.groups.close().await;
         self.inner.writers.close().await;
         self.inner.readers.close().await;
     }

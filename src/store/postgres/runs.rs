@@ -60,7 +60,7 @@ macro_rules! heartbeat {
 }
 /// Heads that are locked are left out …
 pub(super) const HEARTBEAT: &str = heartbeat!(" SKIP LOCKED");
-/// … or waited for.
+/// … or, a single one, waited for.
 pub(super) const HEARTBEAT_WAIT: &str = heartbeat!("");
 /// The thread's row shows it, so its version moves; a repetition changes nothing. A run that began a moment ago and is not
 /// seen yet is left for the next try.
@@ -122,14 +122,15 @@ impl PgStore {
         Ok(active)
     }
 
-    /// All that can be had at once first: one head that is held up delays only itself.
+    /// All that can be had at once; then the others one by one, so that nobody's head is kept locked while another one is
+    /// waited for.
     async fn beat_all(&self, round: &[Beat]) -> StoreResult<Vec<Option<ActiveHead>>> {
         let mut sorted = round.to_vec();
         sorted.sort_unstable_by_key(|beat| beat.key);
         let mut active = self.beat(HEARTBEAT, &sorted).await?;
         sorted.retain(|beat| !active.contains_key(&beat.key));
-        if !sorted.is_empty() {
-            active.extend(self.beat(HEARTBEAT_WAIT, &sorted).await?);
+        for beat in sorted {
+            active.extend(self.beat(HEARTBEAT_WAIT, &[beat]).await?);
         }
         Ok(round.iter().map(|beat| active.remove(&beat.key)).collect())
     }

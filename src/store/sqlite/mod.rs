@@ -143,7 +143,7 @@ impl SqliteStore {
     }
 
     /// Closes the store cleanly: everything is in the one file, and the lock is free. What is asked of it later
-    /// is answered with [`StoreError::Unavailable`].
+    /// is answered with [`super::StoreError::Unavailable`].
     pub async fn close(&self) {
         self.inner.checkpoints.close().await;
         self.inner.readers.close().await;

@@ -50,7 +50,7 @@ async fn a_head_that_somebody_holds_delays_nobody_else() {
         assert!(after > before, "those that could be had are extended");
     };
     let others = async {
-        for n in 0..20 {
+        for n in 0..10 {
             env.put(running[0].0, running[0].1, [n]).await;
         }
         assert!(begin.elapsed() < PG_LOCK_TIMEOUT, "{:?}", begin.elapsed());
