@@ -5,7 +5,7 @@ CARGO ?= cargo
 TOOLS := target/tools
 DENY  := $(TOOLS)/bin/cargo-deny
 
-.PHONY: run test quick test-full lint fmt doc deny openapi setup bench clean
+.PHONY: run test quick test-full lint fmt doc deny openapi setup bench bench-production clean
 
 run: setup
 	$(CARGO) run --release --quiet -- serve
@@ -47,12 +47,20 @@ openapi:
 bench:
 	$(CARGO) run --release --quiet -- bench all
 
+# The same on Postgres and Redis, which are started for it.
+bench-production: setup-bench
+	$(CARGO) build --release --quiet
+	scripts/bench-production.sh target/release/threadline all
+
 setup:
 	@scripts/setup.sh run
 
-.PHONY: setup-test
+.PHONY: setup-test setup-bench
 setup-test:
 	@scripts/setup.sh test
+
+setup-bench:
+	@scripts/setup.sh bench
 
 clean:
 	$(CARGO) clean

@@ -28,7 +28,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("client", &["domain"]),
     // Measures the program from the inside, beside bare ones.
-    ("bench", &["app", "domain", "service", "store"]),
+    ("bench", &["app", "domain", "redis_link", "service", "store"]),
     ("cli", &["bench", "client", "domain"]),
 ];
 

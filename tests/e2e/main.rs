@@ -2,6 +2,8 @@
 
 mod agents;
 mod architecture;
+#[path = "../backing/mod.rs"]
+mod backing;
 mod bad_input;
 mod benchmark;
 mod chat;
