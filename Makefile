@@ -6,7 +6,7 @@ TOOLS := target/tools
 DENY  := $(TOOLS)/bin/cargo-deny
 HADOLINT := $(TOOLS)/bin/hadolint
 
-.PHONY: run test quick test-full lint fmt doc deny openapi setup cluster containers bench clean
+.PHONY: run test quick test-full lint fmt doc deny openapi setup cluster containers bench bench-production clean
 
 run: setup
 	$(CARGO) run --release --quiet -- serve
@@ -63,12 +63,20 @@ cluster: setup-test
 bench:
 	$(CARGO) run --release --quiet -- bench all
 
+# The same on Postgres and Redis, which are started for it.
+bench-production: setup-bench
+	$(CARGO) build --release --quiet
+	scripts/bench-production.sh target/release/threadline all
+
 setup:
 	@scripts/setup.sh run
 
-.PHONY: setup-test
+.PHONY: setup-test setup-bench
 setup-test:
 	@scripts/setup.sh test
+
+setup-bench:
+	@scripts/setup.sh bench
 
 clean:
 	$(CARGO) clean

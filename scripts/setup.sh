@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sees to it that what the build and the tests need is there: installs Debian packages where it may, else says which.
-# Rust itself has to be there already.
+# Rust itself has to be there already. `setup.sh run` (the default), `setup.sh test` or `setup.sh bench`.
 set -euo pipefail
 
 need_rust="1.94"
@@ -21,15 +21,17 @@ fi
 
 want cc build-essential       # SQLite, zstd and the TLS library are built from C
 want curl curl                # examples and smoke test
+if [ "${1:-run}" != "run" ]; then
+  # Tests and benchmark start servers of their own from these.
+  compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || want postgres postgresql
+  want_server redis-server redis-server
+fi
 if [ "${1:-run}" = "test" ]; then
   want strace strace          # the order of system calls, and kills at a chosen one
   want jq jq
   want python3 python3
   want node nodejs            # the real AG-UI client
   want npm npm
-  # The tests start servers of their own from these.
-  compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || want postgres postgresql
-  want_server redis-server redis-server
   want_server pgbouncer pgbouncer
   want openssl openssl
   want haproxy haproxy        # nodes behind a load balancer

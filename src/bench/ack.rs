@@ -1,4 +1,7 @@
 //! The time until an acknowledgement: one run, one event at a time, on a machine that does nothing else.
+//!
+//! It is compared with what cannot be avoided: the way to a server and back, and making something durable. That is an
+//! fdatasync for SQLite, and for Postgres the same statement, committed over one connection by a bare program.
 
 use std::{
     fs::File,
@@ -10,17 +13,55 @@ use std::{
 use super::{
     BenchError, Plan,
     append::bodies,
+    bare::postgres::Single,
     measure::{median, percentile_us},
+    place::{Ground, Place},
     process::{Process, TempDir},
     report::{Budget, Report},
     socket::{self, Run, Socket},
 };
 
-/// Measures beside what cannot be avoided: an fdatasync, and the way to a server and back.
+/// What makes something durable, and does nothing else.
+enum Durable {
+    /// A file that is synchronised. It stands beside the data.
+    File(TempDir),
+    /// A database that is committed to.
+    Commit(Box<Single>),
+}
+
+impl Durable {
+    async fn open(ground: &Ground) -> Result<Self, BenchError> {
+        Ok(match ground.place().await? {
+            Place::Directory(data) => Self::File(data),
+            Place::Database(database) => Self::Commit(Box::new(Single::open(database).await?)),
+        })
+    }
+
+    async fn trips(&mut self, bodies: &[String]) -> Result<Vec<Duration>, BenchError> {
+        match self {
+            Self::File(data) => {
+                let (file, count) = (data.path().join("fdatasync"), bodies.len());
+                tokio::task::spawn_blocking(move || fdatasync(&file, count)).await?
+            }
+            Self::Commit(single) => single.trips(bodies).await,
+        }
+    }
+
+    /// Its figure, and what is said of it.
+    fn words(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::File(_) => ("ack.fdatasync_p50_us", "acknowledgement, one event, idle: p50"),
+            Self::Commit(..) => ("ack.commit_p50_us", "acknowledgement, idle: p50 (bare: a commit and an echo)"),
+        }
+    }
+}
+
+/// Measures, in turn.
 pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError> {
-    let data = TempDir::new(&plan.dir)?;
-    let server = Process::start("serve", Some(data.path()))?;
-    let peer = Process::start("peer", None)?;
+    let place = plan.ground.place().await?;
+    let server = place.serve()?;
+    let peer = Process::start("peer")?;
+    let mut durable = Durable::open(&plan.ground).await?;
     let bodies = bodies(1, plan.trips, 9);
     let mut ours = (Socket::open(server.address()).await?, socket::start_runs(server.address(), 1).await?);
     let mut echo = (Socket::echo(peer.address(), "/").await?, socket::unsaved_runs(1));
@@ -28,9 +69,7 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
     for pair in 0..plan.pairs {
         report.progress(&format!("time until an acknowledgement, round {} of {}", pair + 1, plan.pairs));
         let mut mine = trips(&mut ours.0, &mut ours.1[0], &bodies).await?;
-        let file = data.path().join("fdatasync");
-        let count = plan.trips;
-        let mut synced = tokio::task::spawn_blocking(move || fdatasync(&file, count)).await??;
+        let mut synced = durable.trips(&bodies).await?;
         let mut echoed = trips(&mut echo.0, &mut echo.1[0], &bodies).await?;
         let (m, d, e) =
             (percentile_us(&mut mine, 0.5), percentile_us(&mut synced, 0.5), percentile_us(&mut echoed, 0.5));
@@ -43,10 +82,10 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
     let (p50, disk, trip, ratio) = (median(p50), median(disk), median(trip), median(ratio));
     report.key("ack.p50_us", p50);
     report.key("ack.p99_us", median(p99));
-    report.key("ack.fdatasync_p50_us", disk);
+    let (key, what) = durable.words();
+    report.key(key, disk);
     report.key("ack.echo_p50_us", trip);
     report.key("ack.ratio", ratio);
-    let what = "acknowledgement, one event, idle: p50";
     report.row(what, "µs", p50, Some(disk + trip), Some(ratio), Budget::RatioAtMost(3.0));
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::{
     BenchError, Plan,
     generate::Events,
     measure::{Pairs, median},
-    process::{Process, TempDir},
+    process::Process,
     report::{Budget, Report},
     socket::{self, Producer, Socket},
 };
@@ -40,9 +40,9 @@ pub fn bodies(batch: usize, count: usize, seed: u64) -> Vec<String> {
 
 /// Measures, in pairs.
 pub async fn measure(plan: &Plan, report: &mut Report) -> Result<Saturation, BenchError> {
-    let data = TempDir::new(&plan.dir)?;
-    let server = Process::start("serve", Some(data.path()))?;
-    let peer = Process::start("peer", None)?;
+    let place = plan.ground.place().await?;
+    let server = place.serve()?;
+    let peer = Process::start("peer")?;
     let bare_store = report.get("append.bare_events_per_s");
     let mut worst = f64::INFINITY;
     let mut saturation = Saturation { events_per_s: 0.0 };
@@ -87,8 +87,8 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<Saturation, Ben
 
 /// The saturation alone, for the measurement of live latency.
 pub async fn saturation(plan: &Plan, report: &Report) -> Result<Saturation, BenchError> {
-    let data = TempDir::new(&plan.dir)?;
-    let server = Process::start("serve", Some(data.path()))?;
+    let place = plan.ground.place().await?;
+    let server = place.serve()?;
     let mut producers = producers(Some(server.address()), None, 1).await?;
     let mut rates = Vec::new();
     for _ in 0..3 {

@@ -3,7 +3,6 @@
 use super::{
     BenchError, Plan,
     generate::Events,
-    process::TempDir,
     report::{Budget, Report},
     seeded,
 };
@@ -14,11 +13,11 @@ const SHORT: usize = 200;
 /// Measures.
 pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError> {
     report.progress("bytes on disk of a long thread");
-    let data = TempDir::new(&plan.dir)?;
-    let long = seeded::thread(data.path(), Events::new(11).take(plan.events as usize)).await?;
+    let place = plan.ground.place().await?;
+    let long = seeded::thread(&place, Events::new(11).take(plan.events as usize)).await?;
     report.progress("bytes on disk of a thread of 200 events");
-    let data = TempDir::new(&plan.dir)?;
-    let short = seeded::thread(data.path(), Events::new(11).take(SHORT)).await?;
+    let place = plan.ground.place().await?;
+    let short = seeded::thread(&place, Events::new(11).take(SHORT)).await?;
     report.key("disk.bytes_per_event_sealed", long.stored);
     report.key("disk.bytes_per_event_200", short.stored);
     report.key("disk.raw_bytes_per_event", long.raw);

@@ -14,7 +14,7 @@ use super::{
     followers::{Followers, Source},
     generate::Events,
     measure::Pairs,
-    process::{self, Process, TempDir},
+    process::{self, Process},
     report::{Budget, Report},
     socket::{self, Run, Socket},
 };
@@ -37,8 +37,8 @@ struct Side {
 pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError> {
     process::raise_file_limit();
     report.progress("connecting followers");
-    let data = TempDir::new(&plan.dir)?;
-    let (server, naive) = (Process::start("serve", Some(data.path()))?, Process::start("naive", None)?);
+    let place = plan.ground.place().await?;
+    let (server, naive) = (place.serve()?, Process::start("naive")?);
     let run = socket::start_runs(server.address(), 1).await?.remove(0);
     let mut ours = Side {
         followers: Followers::open(server.address(), Source::Thread(run.thread.clone()), plan.followers).await?,
@@ -86,7 +86,7 @@ impl Side {
     async fn pump(&mut self, events: &[String], span: Duration) -> Result<f64, BenchError> {
         let (start, before) = (Instant::now(), self.followers.delivered());
         let mut under_way = 0;
-        while start.elapsed() < span {
+        while start.elapsed() < span || self.followers.delivered() == before {
             let received = self.followers.delivered() / self.followers.count();
             while under_way < AHEAD && self.sent < received + AHEAD {
                 self.feed(&events[self.sent as usize % events.len()]).await?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{
     BenchError, Plan,
     measure::median,
-    process::{Process, TempDir},
+    process::Process,
     report::{Budget, Report},
 };
 
@@ -17,8 +17,8 @@ const FIRST: &[u8] = b"TEXT_MESSAGE_START";
 /// Measures: the agent asked by itself and through `/agui`, in turn, each run in a thread of its own.
 pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError> {
     report.progress("the first event of an agent");
-    let data = TempDir::new(&plan.dir)?;
-    let (server, agent) = (Process::start("serve", Some(data.path()))?, Process::start("naive", None)?);
+    let place = plan.ground.place().await?;
+    let (server, agent) = (place.serve()?, Process::start("naive")?);
     let client = reqwest::Client::new();
     let direct = format!("http://{}/agent", agent.address());
     let definition = json!({ "url": direct });

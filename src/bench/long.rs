@@ -8,7 +8,6 @@ use super::{
     BenchError, Plan, ack,
     generate::Events,
     measure::{Pairs, percentile_us},
-    process::{Process, TempDir},
     report::{Budget, Report},
     seeded,
     socket::{Http, Run, Socket},
@@ -20,10 +19,10 @@ const TAIL: u64 = 10;
 /// Measures, in pairs.
 pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError> {
     report.progress("writing long threads");
-    let data = TempDir::new(&plan.dir)?;
-    let mut events = seeded::thread(data.path(), Events::new(41).take(plan.events as usize)).await?;
-    let mut messages = seeded::thread(data.path(), messages(plan.messages)).await?;
-    let server = Process::start("serve", Some(data.path()))?;
+    let place = plan.ground.place().await?;
+    let mut events = seeded::thread(&place, Events::new(41).take(plan.events as usize)).await?;
+    let mut messages = seeded::thread(&place, messages(plan.messages)).await?;
+    let server = place.serve()?;
     let mut site = Site {
         http: Http::new(server.address()),
         socket: Socket::open(server.address()).await?,

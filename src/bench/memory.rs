@@ -2,7 +2,7 @@
 
 use super::{
     BenchError, Plan,
-    process::{self, Process, TempDir},
+    process::{self, Process},
     report::{Budget, Report},
     socket::{Http, Socket},
 };
@@ -20,8 +20,8 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
     if count < plan.idle {
         report.note(&format!("only {count} idle subscribers: too few files may be open at once (ulimit -n)"));
     }
-    let data = TempDir::new(&plan.dir)?;
-    let server = Process::start("serve", Some(data.path()))?;
+    let place = plan.ground.place().await?;
+    let server = place.serve()?;
     let http = Http::new(server.address());
     let mut threads = Vec::with_capacity(THREADS);
     for _ in 0..THREADS.min(count) {

@@ -1,13 +1,20 @@
 //! `threadline bench`: the product beside a bare program that does only what cannot be avoided.
 //!
+//! SQLite is measured by itself, in a directory; with `--store` and `--redis` it is nodes that share a Postgres and a Redis.
 //! Every figure comes as a pair, measured in turn in the same run: absolute numbers change with the machine and the
 //! minute, ratios hardly do. Servers run in processes of their own, so that client and server share no runtime.
 
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
 
-use crate::app::{App, ServeConfig, StartError};
+use crate::{
+    app::{App, ServeConfig, StartError, StoreChoice},
+    domain::limits::DEFAULT_LOCK_KEY_PREFIX,
+    redis_link::AddressError,
+    store::postgres,
+};
 
 mod ack;
 mod append;
@@ -23,17 +30,22 @@ mod measure;
 mod memory;
 mod naive;
 mod peer;
+mod place;
 mod process;
 mod replay;
 mod report;
 mod resume;
 mod seeded;
+mod servers;
 mod socket;
+mod start;
 mod store;
 
 pub use generate::Events;
+use place::Ground;
 use process::TempDir;
 use report::Report;
+use servers::{REDIS_VARIABLE, STORE_VARIABLE, Servers};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -42,6 +54,8 @@ pub enum Workload {
     Append,
     /// The time until an acknowledgement
     Ack,
+    /// Starts of runs, and refused ones (with --store and --redis only)
+    Start,
     /// From an append to the sockets of ten followers, at half of the saturation
     Live,
     /// A thousand followers of one thread under load
@@ -84,8 +98,18 @@ pub struct BenchArgs {
     pub rate: Option<f64>,
     /// Where the data of the measurement goes; choose a directory on the disk that is to be measured. Everything is
     /// removed at the end
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "store")]
     pub dir: Option<PathBuf>,
+    /// Measure nodes that share this Postgres, postgres://user:password@host/database, instead of SQLite. The database
+    /// named is left alone: others are made beside it (threadline_bench_…), and removed at the end
+    #[arg(long, env = STORE_VARIABLE, hide_env_values = true, value_name = "URL", requires = "redis")]
+    pub store: Option<String>,
+    /// The Redis that goes with it. Keys begin with threadline_bench_… and are removed at the end
+    #[arg(long, env = REDIS_VARIABLE, hide_env_values = true, value_name = "URL", requires = "store")]
+    pub redis: Option<String>,
+    /// Of the server that is measured.
+    #[arg(long, hide = true, default_value = DEFAULT_LOCK_KEY_PREFIX)]
+    pub lock_key_prefix: String,
     /// Everything as small as can be, to see whether it works: the figures say nothing.
     #[arg(long, hide = true)]
     pub tiny: bool,
@@ -109,6 +133,29 @@ pub enum BenchError {
     /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] crate::store::sqlite::OpenError),
+    /// The Postgres that was named cannot be used.
+    #[error("{0}: {1}")]
+    Postgres(String, #[source] postgres::OpenError),
+    /// What is measured must not depend on a pooler.
+    #[error("name the database server itself: through a pooler its connections cannot be counted")]
+    Pooler,
+    /// Databases cannot be made.
+    #[error(
+        "the user of --store may not make databases, and the one that is named is left alone: ALTER ROLE … CREATEDB"
+    )]
+    MayNotCreate,
+    /// The Redis that was named makes no sense.
+    #[error(transparent)]
+    RedisAddress(#[from] AddressError),
+    /// The Redis that was named cannot be used.
+    #[error("Redis: {0}")]
+    Redis(#[from] redis::RedisError),
+    /// There is nothing to measure.
+    #[error("`bench start` measures nodes that share servers: name them with --store and --redis")]
+    Alone,
+    /// Somebody asked for the end.
+    #[error("stopped before everything was measured")]
+    Stopped,
     /// A use case failed.
     #[error("the service failed: {0}")]
     Service(#[from] crate::service::ServiceError),
@@ -142,7 +189,7 @@ impl From<tokio_tungstenite::tungstenite::Error> for BenchError {
 }
 
 /// How much, how long and how often is measured.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Plan {
     /// Interleaved pairs.
     pairs: usize,
@@ -161,11 +208,11 @@ struct Plan {
     /// Events a second that `live` is measured at; half of the saturation if not given.
     rate: Option<f64>,
     /// Where data goes.
-    dir: PathBuf,
+    ground: Ground,
 }
 
 impl Plan {
-    fn new(args: &BenchArgs, dir: PathBuf) -> Self {
+    fn new(args: &BenchArgs, ground: Ground) -> Self {
         let full = Self {
             pairs: 5,
             span: Duration::from_secs(2),
@@ -175,7 +222,7 @@ impl Plan {
             followers: 1_000,
             idle: 5_000,
             rate: args.rate,
-            dir,
+            ground,
         };
         let quick = |full: Self| Self { pairs: 3, span: Duration::from_millis(700), trips: 300, ..full };
         let tiny = |full: Self| Self {
@@ -198,10 +245,9 @@ impl Plan {
 
 /// Runs the measurements and prints what they gave.
 pub async fn run(args: BenchArgs) -> Result<(), BenchError> {
-    let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let ended = |name: &str, result: io::Result<()>| result.map_err(|error| BenchError::Process(name.into(), error));
     match args.workload {
-        Workload::Serve => return serve(dir).await,
+        Workload::Serve => return serve(args).await,
         Workload::Peer => return ended("peer", peer::serve().await),
         Workload::Naive => return ended("naive", naive::serve().await),
         _ => {}
@@ -209,11 +255,34 @@ pub async fn run(args: BenchArgs) -> Result<(), BenchError> {
     if cfg!(debug_assertions) {
         eprintln!("This is a debug build: the figures say nothing about a release.");
     }
-    let home = TempDir::new(&dir)?;
-    let plan = Plan::new(&args, home.path().to_owned());
+    let ground = match (&args.store, &args.redis) {
+        (Some(store), Some(redis)) => Ground::Servers(Servers::new(store, redis).await?),
+        _ if args.workload == Workload::Start => return Err(BenchError::Alone),
+        _ => Ground::Directory(TempDir::new(&directory(&args))?),
+    };
+    let plan = Plan::new(&args, ground);
     let mut report = Report::new();
-    measure(args.workload, &plan, &mut report).await?;
+    let measured = tokio::select! {
+        measured = measure(args.workload, &plan, &mut report) => measured,
+        () = asked_to_stop() => Err(BenchError::Stopped),
+    };
+    let cleared = plan.ground.clear().await;
+    measured.and(cleared)?;
     report.print(args.json).map_err(BenchError::Print)
+}
+
+fn directory(args: &BenchArgs) -> PathBuf {
+    args.dir.clone().unwrap_or_else(std::env::temp_dir)
+}
+
+/// Completes on Ctrl-C or SIGTERM: what was made is to be removed.
+async fn asked_to_stop() {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return std::future::pending().await };
+    tokio::select! {
+        Ok(()) = tokio::signal::ctrl_c() => {}
+        Some(()) = terminate.recv() => {}
+        else => std::future::pending().await,
+    }
 }
 
 async fn measure(workload: Workload, plan: &Plan, report: &mut Report) -> Result<(), BenchError> {
@@ -226,6 +295,9 @@ async fn measure(workload: Workload, plan: &Plan, report: &mut Report) -> Result
     }
     if wanted(Workload::Ack) {
         ack::measure(plan, report).await?;
+    }
+    if wanted(Workload::Start) {
+        start::measure(plan, report).await?;
     }
     if wanted(Workload::Live) {
         live::measure(plan, saturation, report).await?;
@@ -250,10 +322,15 @@ async fn measure(workload: Workload, plan: &Plan, report: &mut Report) -> Result
 }
 
 /// The server that is measured: as `threadline serve` runs it.
-async fn serve(data: PathBuf) -> Result<(), BenchError> {
+async fn serve(args: BenchArgs) -> Result<(), BenchError> {
     process::raise_file_limit();
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    let app = App::start(ServeConfig::embedded(listen, data)).await?;
+    let mut config = ServeConfig::embedded(listen, directory(&args));
+    if let Some(store) = args.store {
+        config.store = StoreChoice::Postgres(store);
+    }
+    (config.redis, config.lock_key_prefix) = (args.redis, args.lock_key_prefix);
+    let app = App::start(config).await?;
     process::announce(&[app.local_addr().map_err(BenchError::Connection)?]);
     app.run(process::released()).await;
     Ok(())

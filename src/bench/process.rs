@@ -50,13 +50,16 @@ pub struct Process {
 
 impl Process {
     /// Starts `threadline bench <role>` and waits until it says where it listens.
-    pub fn start(role: &str, dir: Option<&Path>) -> Result<Self, BenchError> {
+    pub fn start(role: &str) -> Result<Self, BenchError> {
+        Self::start_with(role, |_| {})
+    }
+
+    /// [`Process::start`] with more arguments or variables.
+    pub fn start_with(role: &str, tell: impl FnOnce(&mut Command)) -> Result<Self, BenchError> {
         let failed = |error| BenchError::Process(role.to_owned(), error);
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command.args(["bench", role]).env("RUST_LOG", "warn").stdin(Stdio::piped()).stdout(Stdio::piped());
-        if let Some(dir) = dir {
-            command.arg("--dir").arg(dir);
-        }
+        tell(&mut command);
         let mut child = command.spawn().map_err(failed)?;
         let mut line = String::new();
         if let Some(out) = child.stdout.take() {

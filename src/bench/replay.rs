@@ -11,7 +11,7 @@ use super::{
     BenchError, Plan,
     generate::Events,
     measure::Pairs,
-    process::{Process, TempDir},
+    process::Process,
     report::{Budget, Report},
     seeded,
     socket::Socket,
@@ -23,10 +23,10 @@ const READS: usize = 5;
 /// Measures, in pairs.
 pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError> {
     report.progress("writing and sealing a long thread");
-    let data = TempDir::new(&plan.dir)?;
-    let long = seeded::thread(data.path(), Events::new(11).take(plan.events as usize)).await?;
-    let server = Process::start("serve", Some(data.path()))?;
-    let peer = Process::start("peer", None)?;
+    let place = plan.ground.place().await?;
+    let long = seeded::thread(&place, Events::new(11).take(plan.events as usize)).await?;
+    let server = place.serve()?;
+    let peer = Process::start("peer")?;
     let mut pairs = Pairs::default();
     for pair in 0..plan.pairs {
         report.progress(&format!("replay, pair {} of {}", pair + 1, plan.pairs));

@@ -4,7 +4,6 @@ use super::{
     BenchError, Plan,
     generate::Events,
     measure::median,
-    process::{Process, TempDir},
     replay,
     report::{Budget, Report},
     seeded,
@@ -16,9 +15,9 @@ const RETURNS: usize = 20;
 /// Measures.
 pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError> {
     report.progress("writing and sealing a long thread");
-    let data = TempDir::new(&plan.dir)?;
-    let long = seeded::thread(data.path(), Events::new(21).take(plan.events as usize)).await?;
-    let server = Process::start("serve", Some(data.path()))?;
+    let place = plan.ground.place().await?;
+    let long = seeded::thread(&place, Events::new(21).take(plan.events as usize)).await?;
+    let server = place.serve()?;
     let (mut near, mut far) = (Vec::new(), Vec::new());
     for round in 0..plan.pairs {
         report.progress(&format!("coming back, round {} of {}", round + 1, plan.pairs));

@@ -183,10 +183,24 @@ impl Http {
     /// Starts a run.
     pub async fn start(&self, thread: &str) -> Result<Run, BenchError> {
         let run = uuid::Uuid::now_v7().to_string();
+        self.ask_to_start(thread, &run).await?.error_for_status()?;
+        Ok(Run { thread: thread.to_owned(), run, next: 1 })
+    }
+
+    /// Starts a run where another one is active, which is refused.
+    pub async fn start_in_vain(&self, thread: &str) -> Result<(), BenchError> {
+        let answer = self.ask_to_start(thread, &uuid::Uuid::now_v7().to_string()).await?;
+        if answer.status() != reqwest::StatusCode::CONFLICT {
+            return Err(BenchError::Unexpected(format!("a second start was answered with {}", answer.status())));
+        }
+        answer.bytes().await?;
+        Ok(())
+    }
+
+    async fn ask_to_start(&self, thread: &str, run: &str) -> Result<reqwest::Response, BenchError> {
         let start = serde_json::json!({ "runId": run, "leaseSeconds": 3600 });
         let url = format!("{}/{thread}/runs", self.threads);
-        self.client.post(url).json(&start).send().await?.error_for_status()?;
-        Ok(Run { thread: thread.to_owned(), run, next: 1 })
+        Ok(self.client.post(url).json(&start).send().await?)
     }
 }
 
@@ -215,10 +229,10 @@ impl Producer {
     /// Appends as fast as answers come until `end`, then waits for what is under way; how many events were
     /// acknowledged.
     pub async fn pump(&mut self, window: usize, end: Instant) -> Result<u64, BenchError> {
-        let (mut under_way, mut done) = (0, 0u64);
+        let (mut under_way, mut done) = (0u64, 0u64);
         loop {
-            let more = Instant::now() < end;
-            while more && under_way < window {
+            let more = Instant::now() < end || done + under_way == 0;
+            while more && under_way < window as u64 {
                 self.append().await?;
                 under_way += 1;
             }

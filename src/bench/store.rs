@@ -1,6 +1,6 @@
 //! Durable appends at the store port: 100 writers, batches of 32, beside the bare program.
 
-use std::{path::Path, sync::Arc, time::Duration, time::Instant};
+use std::{sync::Arc, time::Duration, time::Instant};
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
@@ -9,13 +9,12 @@ use super::{
     BenchError, Plan, bare,
     generate::Events,
     measure::Pairs,
-    process::TempDir,
+    place::{Place, Store},
     report::{Budget, Report},
 };
 use crate::{
     domain::{Clock, NewEvents, Principal, ProjectId, RunId, ThreadId, UserId},
     service::{CreateThread, NewRun, Ports, Service, ServiceError},
-    store::sqlite::SqliteStore,
 };
 
 const WRITERS: usize = 100;
@@ -30,15 +29,15 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
     let mut pairs = Pairs::default();
     for pair in 0..plan.pairs {
         report.progress(&format!("append at the store port, pair {} of {}", pair + 1, plan.pairs));
-        let (ours_dir, bare_dir) = (TempDir::new(&plan.dir)?, TempDir::new(&plan.dir)?);
+        let (ours_place, bare_place) = (plan.ground.place().await?, plan.ground.place().await?);
         // Whoever comes second finds a warmer machine: in turn.
         let (ours, bare);
         if pair % 2 == 0 {
-            ours = append(ours_dir.path(), &bodies, plan.span).await?;
-            bare = bare::append(bare_dir.path(), WRITERS, BATCH, &bodies, plan.span).await?;
+            ours = append(&ours_place, &bodies, plan.span).await?;
+            bare = bare::append(&bare_place, WRITERS, BATCH, &bodies, plan.span).await?;
         } else {
-            bare = bare::append(bare_dir.path(), WRITERS, BATCH, &bodies, plan.span).await?;
-            ours = append(ours_dir.path(), &bodies, plan.span).await?;
+            bare = bare::append(&bare_place, WRITERS, BATCH, &bodies, plan.span).await?;
+            ours = append(&ours_place, &bodies, plan.span).await?;
         }
         pairs.push(ours, bare);
     }
@@ -58,16 +57,16 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
 
 /// A store with its service, as the server has it.
 pub struct Embedded {
-    pub store: Arc<SqliteStore>,
+    store: Store,
     pub service: Service,
     pub principal: Principal,
 }
 
 impl Embedded {
-    /// Opens the store in `dir`.
-    pub async fn open(dir: &Path, clock: Clock) -> Result<Self, BenchError> {
-        let store = Arc::new(SqliteStore::open(dir, clock.clone()).await?);
-        let service = Service::start(Ports::alone(store.clone(), clock));
+    /// Opens the store in a place.
+    pub async fn open(place: &Place, clock: Clock) -> Result<Self, BenchError> {
+        let store = place.store(clock.clone()).await?;
+        let service = Service::start(Ports::alone(store.port(), clock));
         let id = |error| BenchError::Unexpected(format!("{error}"));
         let (project, user) = (ProjectId::new("default").map_err(id)?, UserId::new("dev").map_err(id)?);
         Ok(Self { store, service, principal: Principal::user(project, user) })
@@ -81,7 +80,7 @@ impl Embedded {
         Ok((thread.id, started.run.id))
     }
 
-    /// Ends what runs in the background and closes the file.
+    /// Ends what runs in the background and closes the store.
     pub async fn close(self) {
         self.service.drain();
         self.service.stop().await;
@@ -89,11 +88,11 @@ impl Embedded {
     }
 }
 
-async fn append(dir: &Path, bodies: &[Bytes], span: Duration) -> Result<f64, BenchError> {
+async fn append(place: &Place, bodies: &[Bytes], span: Duration) -> Result<f64, BenchError> {
     let invalid = |error| BenchError::Unexpected(format!("{error}"));
     let batches: Result<Vec<_>, _> = bodies.iter().map(|body| NewEvents::from_ndjson(body)).collect();
     let batches: Arc<[NewEvents]> = batches.map_err(invalid)?.into();
-    let embedded = Embedded::open(dir, Clock::system()).await?;
+    let embedded = Embedded::open(place, Clock::system()).await?;
     let mut runs = Vec::with_capacity(WRITERS);
     for _ in 0..WRITERS {
         runs.push(embedded.start_run().await?);
@@ -105,13 +104,13 @@ async fn append(dir: &Path, bodies: &[Bytes], span: Duration) -> Result<f64, Ben
         tasks.spawn(async move {
             let mut appended = 0;
             for number in writer.. {
-                if start.elapsed() >= span {
-                    break;
-                }
                 let events = batches[number % batches.len()].clone();
                 let receipt = service.append(&principal, &thread, &run, Some(appended + 1), events).await?;
                 appended += BATCH as u64;
                 debug_assert_eq!(receipt.producer_seq, appended);
+                if start.elapsed() >= span {
+                    break;
+                }
             }
             Ok::<_, ServiceError>(appended)
         });

@@ -28,7 +28,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("client", &["domain"]),
     // Measures the program from the inside, beside bare ones.
-    ("bench", &["app", "domain", "progress", "service", "store"]),
+    ("bench", &["app", "domain", "progress", "redis_link", "service", "store"]),
     ("progress", &[]),
     // Takes threads from one store to another, by way of files.
     ("moving", &["domain", "progress", "store"]),

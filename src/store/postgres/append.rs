@@ -60,7 +60,7 @@ macro_rules! move_head {
 
 /// One append that ends nothing and fits into a row: `$2` key, `$3` fence, `$4` producer_seq or NULL, `$5` events, `$6`
 /// [`STOP_GRACE`], `$7` body. It waits for a locked head.
-pub(super) const ONE: &str = concat!(
+pub(crate) const ONE: &str = concat!(
     "WITH ",
     now!(),
     ", ",
@@ -94,7 +94,7 @@ pub(super) use locked;
 
 /// Appends that end nothing and fit into a row each: `$2` keys, `$3` fences, `$4` producer_seqs or NULL, `$5` events,
 /// `$6` [`STOP_GRACE`], `$7` bodies. Heads that are locked are left out.
-pub(super) const GROUP: &str = concat!(
+pub(crate) const GROUP: &str = concat!(
     "WITH ",
     now!(),
     ", ",
@@ -114,9 +114,10 @@ pub(super) const GROUP: &str = concat!(
     " FROM up h"
 );
 
-/// Appends of any size that may end their runs. `$7` statuses or NULL, `$8` statuses if a stop was asked, `$9` codes, `$10`
-/// messages, `$11` usages; then the rows for the log: `$12` keys, `$13` events from the row's first to the batch's end, `$14`
-/// events, `$15` bodies.
+/// Appends of any size that may end their runs. `$7` bodies, NULL for those that are cut, `$8` statuses or NULL, `$9`
+/// statuses if a stop was asked, `$10` codes, `$11` messages, `$12` usages; then the rows of what is cut: `$13` keys, `$14`
+/// events from the row's first to the batch's end, `$15` events, `$16` bodies. Each of these rows looks through all heads: what
+/// is cut is large, so a commit has few of them.
 macro_rules! wide {
     ($wait:literal, $head:literal, $run:literal, $thread:literal) => {
         concat!(
@@ -124,9 +125,9 @@ macro_rules! wide {
             now!(),
             ", ",
             locked!(
-                "key, fence, pseq, n, status, stopped, code, message, usage",
-                "$2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bigint[], $8::bigint[], $9::text[], \
-                 $10::text[], $11::text[]",
+                "key, fence, pseq, n, body, status, stopped, code, message, usage",
+                "$2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[], \
+                 $10::text[], $11::text[], $12::text[]",
                 $wait
             ),
             ", ",
@@ -138,12 +139,14 @@ macro_rules! wide {
                 "$6::bigint",
                 $head,
                 ", active = l.status IS NULL",
-                ", l.status, l.stopped, l.code, l.message, l.usage"
+                ", l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage"
             ),
             ", put AS (
                INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+               SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body FROM up WHERE body IS NOT NULL
+               UNION ALL
                SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body
-               FROM unnest($12::bigint[], $13::bigint[], $14::bigint[], $15::bytea[]) AS p (key, back, n, body)
+               FROM unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bytea[]) AS p (key, back, n, body)
                JOIN up ON up.key = p.key
              ), ended AS (
                UPDATE runs AS r
@@ -192,8 +195,13 @@ impl Pieces {
     }
 }
 
+/// The body of an append that fits into a row.
+fn row(append: &Append) -> Option<&[u8]> {
+    Some(&append.events.body()[..]).filter(|body| body.len() <= ROW_BYTES)
+}
+
 fn is_narrow(append: &Append) -> bool {
-    append.events.terminal().is_none() && append.events.body().len() <= ROW_BYTES
+    append.events.terminal().is_none() && row(append).is_some()
 }
 
 fn producer_seq(append: &Append) -> Option<i64> {
@@ -205,7 +213,7 @@ fn count(append: &Append) -> i64 {
 }
 
 /// What all appends of a group have.
-fn group_arguments(text: &'static str, group: &[&Append], now: Option<i64>) -> Statement<'static> {
+fn group_arguments<'a>(text: &'static str, group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
     query(text)
         .bind(now)
         .bind(group.iter().map(|append| append.key.0).collect::<Vec<_>>())
@@ -213,9 +221,10 @@ fn group_arguments(text: &'static str, group: &[&Append], now: Option<i64>) -> S
         .bind(group.iter().map(|append| producer_seq(append)).collect::<Vec<_>>())
         .bind(group.iter().map(|append| count(append)).collect::<Vec<_>>())
         .bind(rows::millis(STOP_GRACE))
+        .bind(group.iter().map(|append| row(append)).collect::<Vec<_>>())
 }
 
-fn wide(group: &[&Append], now: Option<i64>) -> Statement<'static> {
+fn wide<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
     let text = if group.len() == 1 { WIDE_ONE } else { WIDE };
     let (mut ends, mut stopped) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
     let mut pieces = Pieces::default();
@@ -223,7 +232,9 @@ fn wide(group: &[&Append], now: Option<i64>) -> Statement<'static> {
         let terminal = append.events.terminal();
         ends.push(terminal.map(|terminal| End::by(terminal, false)));
         stopped.push(terminal.map(|terminal| End::by(terminal, true).status.to_i64()));
-        pieces.add(append.key, &append.events, 0);
+        if row(append).is_none() {
+            pieces.add(append.key, &append.events, 0);
+        }
     }
     let texts = |of: fn(&End) -> &Option<String>| -> Vec<Option<String>> {
         ends.iter().map(|end| end.as_ref().and_then(|end| of(end).clone()).map(rows::text)).collect()
@@ -240,7 +251,7 @@ fn wide(group: &[&Append], now: Option<i64>) -> Statement<'static> {
         .bind(pieces.bodies)
 }
 
-fn statement<'q>(group: &[&'q Append], now: Option<i64>) -> Statement<'q> {
+fn statement<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
     match group {
         [only] if is_narrow(only) => query(ONE)
             .bind(now)
@@ -249,11 +260,8 @@ fn statement<'q>(group: &[&'q Append], now: Option<i64>) -> Statement<'q> {
             .bind(producer_seq(only))
             .bind(count(only))
             .bind(rows::millis(STOP_GRACE))
-            .bind(&only.events.body()[..]),
-        many if many.iter().all(|append| is_narrow(append)) => {
-            let bodies: Vec<&[u8]> = many.iter().map(|append| &append.events.body()[..]).collect();
-            group_arguments(GROUP, many, now).bind(bodies)
-        }
+            .bind(row(only)),
+        many if many.iter().all(|append| is_narrow(append)) => group_arguments(GROUP, many, now),
         many => wide(many, now),
     }
 }

@@ -9,8 +9,9 @@
 
 use std::sync::Arc;
 
-use sqlx::Row;
+use sqlx::{PgConnection, Row};
 
+pub(crate) use self::append::{GROUP, ONE};
 use self::{
     address::Address,
     fetch::{Rows, Statement, Work},
@@ -136,6 +137,11 @@ impl PgStore {
         self.inner.groups.close().await;
         self.inner.writers.close().await;
         self.inner.readers.close().await;
+    }
+
+    /// A connection like those of the store, for a program that it is compared with.
+    pub(crate) async fn connection(&self) -> Result<PgConnection, sqlx::Error> {
+        self.inner.writers.connect().await
     }
 
     /// A random id that this set of data got when its schema was made: the same on every node.

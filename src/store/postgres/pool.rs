@@ -44,6 +44,11 @@ impl Pool {
         Self { address, places, idle, patience: PG_ANSWER_TIMEOUT }
     }
 
+    /// A connection that is none of its own.
+    pub(super) async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
+        self.address.connect().await
+    }
+
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
