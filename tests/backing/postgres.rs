@@ -117,6 +117,31 @@ impl Postgres {
         String::from_utf8(output.stdout).expect("UTF-8").trim_end().to_owned()
     }
 
+    /// A whole database as SQL.
+    pub fn dump(&self, url: &str) -> Vec<u8> {
+        let mut command = Command::new(binaries().join("pg_dump"));
+        let output = command.args(["--no-owner", "--no-privileges", "-d", url]).output().expect("pg_dump runs");
+        assert!(output.status.success(), "pg_dump: {}", String::from_utf8_lossy(&output.stderr));
+        // Only the newest clients know these lines.
+        let lines = output.stdout.split_inclusive(|byte| *byte == b'\n');
+        lines
+            .filter(|line| !line.starts_with(b"\\restrict") && !line.starts_with(b"\\unrestrict"))
+            .flatten()
+            .copied()
+            .collect()
+    }
+
+    /// Carries out what [`Postgres::dump`] has written, in an empty database.
+    pub fn load(&self, url: &str, dump: &[u8]) {
+        let file = self.home().join(format!("dump-{}", self.databases.fetch_add(1, Ordering::Relaxed)));
+        fs::write(&file, dump).expect("written");
+        let mut command = Command::new(binaries().join("psql"));
+        command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f"]).arg(&file);
+        let output = command.output().expect("psql runs");
+        assert!(output.status.success(), "the dump: {}", String::from_utf8_lossy(&output.stderr));
+        fs::remove_file(file).expect("removed");
+    }
+
     /// Of the postmaster.
     pub fn pid(&self) -> Pid {
         self.keeper().pid()

@@ -11,8 +11,9 @@ use threadline::{
 };
 
 use crate::{
+    backing::Postgres,
     command::{assert_same_files, command, export, import, run},
-    fixture::{placed, server_at},
+    fixture::{placed, server_at, server_on},
     harness::{Backend, Options, Server, eventually, number, text},
     seen::{Seen, assert_same, everything},
 };
@@ -39,6 +40,37 @@ async fn quiet(data: &Path) -> (Timestamp, Vec<Seen>) {
     let seen = everything(&server, &USERS).await;
     server.stop().await;
     (moment, seen)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_directory_moves_to_postgres_with_two_commands_and_back_with_two() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let (moment, seen) = quiet(&at("first")).await;
+    let url = Postgres::shared().fresh_database();
+    let on_postgres = |verb: &str, files: &str| {
+        let mut command = command(verb, Path::new("/nowhere"), &at(files));
+        command.env("THREADLINE_STORE", &url);
+        run(command).done()
+    };
+    export(&at("first"), &at("moved")).done();
+    let imported = on_postgres("import", "moved");
+    assert!(imported.starts_with("imported 10 threads with "), "{imported}");
+    let again = on_postgres("import", "moved");
+    assert!(again.starts_with("imported 0 threads") && again.contains("10 were there already"), "{again}");
+    let server = server_on(&url, moment).await;
+    assert_same(&server, &seen).await;
+    let alice = server.user("alice");
+    let retried = alice.append("active", "second", 3, json!([{ "type": "RUN_FINISHED" }])).await.ok(200);
+    assert_eq!(number(&retried, "firstSeq"), 5);
+    server.stop().await;
+    let exported = on_postgres("export", "back");
+    assert!(exported.starts_with("exported 10 threads"), "{exported}");
+    assert_same_files(&at("moved"), &at("back"));
+    import(&at("second"), &at("back")).done();
+    let server = server_at(&at("second"), moment).await;
+    assert_same(&server, &seen).await;
+    server.stop().await;
 }
 
 async fn opened(data: &Path, moment: Timestamp) -> SqliteStore {

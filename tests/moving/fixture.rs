@@ -10,12 +10,15 @@ use serde_json::{Value, json};
 use threadline::domain::{Clock, ProjectId, ThreadId, Timestamp};
 
 use crate::{
+    backing::Postgres,
     harness::{Backend, Options, Server, eventually, number},
     seen::{Seen, assert_same, everything},
 };
 
 /// The files of a data directory that hold data; the log beside the database is part of it, as after a crash.
 const FILES: [&str; 2] = ["threadline.db", "threadline.db-wal"];
+/// A database, as SQL.
+const DUMP: &str = "dump.sql";
 const ANSWERS: &str = "answers.ndjson";
 const USERS: [&str; 3] = ["alice", "bob", "somebody-else"];
 /// When the first request of a fixture is made. The clock stands still but for what its maker lets pass.
@@ -57,19 +60,25 @@ pub async fn server_at(data: &Path, moment: Timestamp) -> Server {
     Server::in_directory(data, Options { clock: Clock::manual(moment), ..Options::new(Backend::Sqlite) }).await
 }
 
+/// A server on a database, at this moment.
+pub async fn server_on(url: &str, moment: Timestamp) -> Server {
+    let options = Options { clock: Clock::manual(moment), ..Options::new(Backend::Production) };
+    Server::in_database(url, options).await
+}
+
 /// All of them, the oldest first.
-fn releases() -> Vec<String> {
+fn releases(of: &str) -> Vec<String> {
     let entries = fs::read_dir(fixtures()).expect("fixtures").map(|entry| entry.expect("an entry"));
     let directories = entries.filter(|entry| entry.path().is_dir());
     let mut names: Vec<_> = directories.map(|entry| entry.file_name().into_string().expect("text")).collect();
-    names.retain(|name| name.starts_with("sqlite-"));
+    names.retain(|name| name.starts_with(of));
     names.sort();
     names
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_of_every_earlier_release_opens_with_the_same_bytes() {
-    let releases = releases();
+    let releases = releases("sqlite-");
     assert!(!releases.is_empty(), "there is no fixture");
     for release in releases {
         println!("{release}");
@@ -84,6 +93,23 @@ async fn data_of_every_earlier_release_opens_with_the_same_bytes() {
         let ended = ["/threads/sealed", "/threads/ended", "/threads/large"];
         let then: Vec<_> = then.into_iter().filter(|seen| ended.iter().any(|path| seen.path.contains(path))).collect();
         assert_same(&server, &then).await;
+        server.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_every_earlier_release_opens_with_the_same_bytes() {
+    let releases = releases("postgres-");
+    assert!(!releases.is_empty(), "there is no fixture");
+    for release in releases {
+        println!("{release}");
+        let (fixture, postgres) = (fixtures().join(&release), Postgres::shared());
+        let url = postgres.fresh_database();
+        postgres.load(&url, &unpack(&fixture, DUMP));
+        let (moment, then) = answers(&fixture);
+        let server = server_on(&url, moment).await;
+        assert_same(&server, &then).await;
+        goes_on(&server).await;
         server.stop().await;
     }
 }
@@ -114,13 +140,45 @@ async fn goes_on(server: &Server) {
     }
 }
 
+/// A directory for a new fixture of this release.
+fn new_fixture(of: &str) -> PathBuf {
+    let name = std::env::var("FIXTURE").unwrap_or_else(|_| env!("CARGO_PKG_VERSION").to_owned());
+    let fixture = fixtures().join(format!("{of}-{name}"));
+    assert!(!fixture.exists(), "{} is there: a fixture is never made again", fixture.display());
+    fs::create_dir_all(&fixture).expect("a directory");
+    fixture
+}
+
+fn pack(fixture: &Path, name: &str, bytes: &[u8]) {
+    fs::write(packed(fixture, name), zstd::bulk::compress(bytes, 19).expect("packs")).expect("written");
+}
+
+fn pack_answers(fixture: &Path, server: &Server, seen: &[Seen]) {
+    let first = json!({ "now": server.clock.now().0 }).to_string();
+    let lines = seen.iter().map(|seen| Value::from(seen).to_string());
+    pack(fixture, ANSWERS, ([first].into_iter().chain(lines).collect::<Vec<_>>().join("\n") + "\n").as_bytes());
+}
+
+/// Makes `tests/fixtures/postgres-VERSION` from this tree; FIXTURE=name names it otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "writes to tests/fixtures: for a release"]
+async fn make_the_fixture_of_this_release_on_postgres() {
+    let (fixture, postgres) = (new_fixture("postgres"), Postgres::shared());
+    let url = postgres.fresh_database();
+    let server = server_on(&url, BEGIN).await;
+    sealed(&server).await;
+    fill(&server).await;
+    let seen = everything(&server, &USERS).await;
+    pack(&fixture, DUMP, &postgres.dump(&url));
+    pack_answers(&fixture, &server, &seen);
+    server.stop().await;
+}
+
 /// Makes `tests/fixtures/sqlite-VERSION` from this tree; FIXTURE=name names it otherwise.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "writes to tests/fixtures: for a release"]
 async fn make_the_fixture_of_this_release() {
-    let name = std::env::var("FIXTURE").unwrap_or_else(|_| format!("sqlite-{}", env!("CARGO_PKG_VERSION")));
-    let fixture = fixtures().join(name);
-    assert!(!fixture.exists(), "{} is there: a fixture is never made again", fixture.display());
+    let fixture = new_fixture("sqlite");
     let data = tempfile::tempdir().expect("a directory");
     let server = server_at(data.path(), BEGIN).await;
     sealed(&server).await;
@@ -130,16 +188,10 @@ async fn make_the_fixture_of_this_release() {
     let server = server_at(data.path(), moment).await;
     fill(&server).await;
     let seen = everything(&server, &USERS).await;
-    fs::create_dir_all(&fixture).expect("a directory");
-    let pack = |name: &str, bytes: &[u8]| {
-        fs::write(packed(&fixture, name), zstd::bulk::compress(bytes, 19).expect("packs")).expect("written");
-    };
     for name in FILES {
-        pack(name, &fs::read(data.path().join(name)).expect("a file"));
+        pack(&fixture, name, &fs::read(data.path().join(name)).expect("a file"));
     }
-    let first = json!({ "now": server.clock.now().0 }).to_string();
-    let lines = seen.iter().map(|seen| Value::from(seen).to_string());
-    pack(ANSWERS, ([first].into_iter().chain(lines).collect::<Vec<_>>().join("\n") + "\n").as_bytes());
+    pack_answers(&fixture, &server, &seen);
     // Whatever the server does from now on, the files are read.
     server.stop().await;
 }

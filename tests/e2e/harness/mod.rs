@@ -118,14 +118,16 @@ impl Server {
                 server._directory = Some(directory);
                 server
             }
-            Backend::Production => {
-                let clock = options.clock.clone();
-                let store = PgStore::open(&Postgres::shared().fresh_database(), clock).await.expect("the store opens");
-                let mut server = Self::over(Arc::new(store.clone()), options).await;
-                server.closing = Some(Opened::Postgres(store));
-                server
-            }
+            Backend::Production => Self::in_database(&Postgres::shared().fresh_database(), options).await,
         }
+    }
+
+    /// Over a Postgres database that outlives the server.
+    pub async fn in_database(url: &str, options: Options) -> Self {
+        let store = PgStore::open(url, options.clock.clone()).await.expect("the store opens");
+        let mut server = Self::over(Arc::new(store.clone()), options).await;
+        server.closing = Some(Opened::Postgres(store));
+        server
     }
 
     /// Over a SQLite directory that outlives the server.
