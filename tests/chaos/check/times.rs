@@ -186,8 +186,3 @@ pub(super) fn recoveries(lines: &[Line], faults: &[&Fault], found: &mut Found) {
         found.recoveries.entry(fault.kind).or_default().extend(took);
     }
 }
-
-/// The kinds of which there were too few.
-pub fn too_few(faults: &BTreeMap<Kind, u64>, least: u64) -> Vec<Kind> {
-    Kind::ALL.into_iter().filter(|kind| faults.get(kind).copied().unwrap_or(0) < least).collect()
-}
