@@ -8,10 +8,21 @@ use crate::{
     agents::Agents,
     api::{ApiState, front},
     auth::Auth,
-    domain::{Clock, agent::Agent},
+    bus,
+    domain::{
+        Clock,
+        agent::Agent,
+        limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
+    },
+    lock::redis::RedisLock,
+    redis_link::{self, AddressError, Link},
     server::{self, Listener, Patience},
-    service::{Ports, Service},
-    store::sqlite::{OpenError, SqliteStore},
+    service::{LockTiming, Ports, Service},
+    store::{
+        DynStore,
+        postgres::{self, PgStore},
+        sqlite::{self, SqliteStore},
+    },
 };
 
 /// What `threadline serve` is told.
@@ -19,12 +30,42 @@ use crate::{
 pub struct ServeConfig {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// The data directory.
-    pub data: PathBuf,
+    /// Where everything is kept.
+    pub store: StoreChoice,
+    /// The Redis that several nodes share, `redis://…` or `rediss://…`.
+    pub redis: Option<String>,
+    /// How runs hold their threads.
+    pub timing: LockTiming,
+    /// Begins the keys of locks in Redis.
+    pub lock_key_prefix: String,
     /// The key of the project `default`; without it the server runs in development mode.
     pub api_key: Option<String>,
     /// The agents of the configuration.
     pub agents: Vec<Agent>,
+}
+
+/// Where everything is kept.
+#[derive(Debug, Clone)]
+pub enum StoreChoice {
+    /// In a data directory, by one node.
+    Sqlite(PathBuf),
+    /// In a Postgres database, `postgres://…`, by any number of nodes.
+    Postgres(String),
+}
+
+impl ServeConfig {
+    /// A node that is alone with its data directory, as development servers are.
+    pub fn embedded(listen: SocketAddr, data: PathBuf) -> Self {
+        Self {
+            listen,
+            store: StoreChoice::Sqlite(data),
+            redis: None,
+            timing: LockTiming::default(),
+            lock_key_prefix: DEFAULT_LOCK_KEY_PREFIX.to_owned(),
+            api_key: None,
+            agents: Vec::new(),
+        }
+    }
 }
 
 /// Why the server cannot start.
@@ -39,18 +80,53 @@ pub enum StartError {
     /// The address cannot be bound.
     #[error("cannot listen on {0}: {1}\nIs another server running there? Choose another address with --listen.")]
     Bind(SocketAddr, io::Error),
-    /// The store cannot be opened.
+    /// The data directory cannot be opened.
     #[error(transparent)]
-    Store(#[from] OpenError),
+    Sqlite(#[from] sqlite::OpenError),
+    /// The database cannot be opened.
+    #[error("{0}: {1}")]
+    Postgres(String, postgres::OpenError),
+    /// Redis cannot be used.
+    #[error(transparent)]
+    Redis(#[from] AddressError),
+    /// A data directory belongs to one node, so there is nobody to share a Redis with.
+    #[error(
+        "--redis is for several nodes over one Postgres, and a data directory belongs to one node.\n\
+         Name the database with --store postgres://…, or leave --redis out."
+    )]
+    RedisWithoutPostgres,
     /// No connection to an agent could ever be made.
     #[error("agents cannot be reached from this machine: {0}")]
     Http(#[from] reqwest::Error),
 }
 
+/// An address as it may be shown: without its user, password and parameters.
+pub fn without_secrets(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "(hidden)".to_owned() };
+    let rest = rest.split('?').next().unwrap_or_default();
+    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    format!("{scheme}://{place}")
+}
+
+/// An opened store, to be closed at the end.
+enum Opened {
+    Sqlite(SqliteStore),
+    Postgres(PgStore),
+}
+
+impl Opened {
+    async fn close(&self) {
+        match self {
+            Self::Sqlite(store) => store.close().await,
+            Self::Postgres(store) => store.close().await,
+        }
+    }
+}
+
 /// A server that is listening and has opened its store, but does not serve yet.
 pub struct App<L = TcpListener> {
     listener: L,
-    store: Option<Arc<SqliteStore>>,
+    store: Option<Opened>,
     state: ApiState,
     patience: Patience,
 }
@@ -62,12 +138,41 @@ impl App {
         if auth.is_development() && !config.listen.ip().is_loopback() {
             return Err(StartError::Unprotected(config.listen));
         }
+        let redis = config.redis.as_deref().map(redis_link::client).transpose()?;
         let listener =
             TcpListener::bind(config.listen).await.map_err(|error| StartError::Bind(config.listen, error))?;
         let clock = Clock::system();
-        let store = Arc::new(SqliteStore::open(&config.data, clock.clone()).await?);
-        let mut app = Self::over(listener, Ports::alone(store.clone(), clock), auth, config.agents)?;
-        app.store = Some(store);
+        let (opened, store, installation): (_, DynStore, _) = match &config.store {
+            StoreChoice::Sqlite(_) if redis.is_some() => return Err(StartError::RedisWithoutPostgres),
+            StoreChoice::Sqlite(data) => {
+                let store = SqliteStore::open(data, clock.clone()).await?;
+                (Opened::Sqlite(store.clone()), Arc::new(store), None)
+            }
+            StoreChoice::Postgres(url) => {
+                let store = PgStore::open(url, clock.clone()).await;
+                let store = store.map_err(|error| StartError::Postgres(without_secrets(url), error))?;
+                let installation = store.installation().to_owned();
+                (Opened::Postgres(store.clone()), Arc::new(store), Some(installation))
+            }
+        };
+        let mut ports = Ports { timing: config.timing, ..Ports::alone(store, clock) };
+        match (redis, installation) {
+            (Some(redis), Some(installation)) => {
+                let link = Link::new(redis.clone());
+                if let Err(error) = link.ping().await {
+                    tracing::warn!(%error, "Redis does not answer; until it does, the store decides alone");
+                }
+                ports.lock = Arc::new(RedisLock::new(link, &config.lock_key_prefix));
+                ports.bus = bus::redis::join(redis, &format!("threadline:{installation}:"));
+            }
+            (None, Some(_)) => tracing::info!(
+                "no --redis: right for one node; readers on one of several nodes see what others append up to {} s late",
+                RECHECK_INTERVAL.as_secs()
+            ),
+            _ => {}
+        }
+        let mut app = Self::over(listener, ports, auth, config.agents)?;
+        app.store = Some(opened);
         Ok(app)
     }
 }

@@ -1,16 +1,17 @@
 //! The `threadline` program.
 
-use std::{io::Write, net::SocketAddr, process::ExitCode};
+use std::{io::Write, net::SocketAddr, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use threadline::{
     agents::DEMO,
     api::front,
-    app::{App, ServeConfig},
+    app::{App, ServeConfig, StoreChoice, without_secrets},
     bench,
     cli::{self, API_KEY_VARIABLE, Cli, Command, ListenAddress, ServeArgs},
     config,
     domain::limits::MAX_CONNECTIONS,
+    service::LockTiming,
     telemetry,
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -69,7 +70,23 @@ async fn start(args: ServeArgs) -> Result<App, Box<dyn std::error::Error>> {
     let agents = config::agents(args.config.as_ref(), &args.agents)?;
     let names = agents.iter().map(|agent| agent.id.to_string());
     let names: Vec<_> = names.chain([DEMO.to_owned()]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
-    let config = ServeConfig { listen: resolve(&args.listen).await?, data: args.data.clone(), api_key, agents };
+    let (place, store) = match &args.store {
+        Some(url) => (without_secrets(url), StoreChoice::Postgres(url.clone())),
+        None => (args.data.display().to_string(), StoreChoice::Sqlite(args.data.clone())),
+    };
+    let config = ServeConfig {
+        listen: resolve(&args.listen).await?,
+        store,
+        redis: args.redis.clone().filter(|url| !url.is_empty()),
+        timing: LockTiming {
+            ttl: Duration::from_secs(args.lock_ttl_seconds),
+            heartbeat: Duration::from_secs(args.lock_heartbeat_interval_seconds),
+        },
+        lock_key_prefix: args.lock_key_prefix.clone(),
+        api_key,
+        agents,
+    };
+    let redis = config.redis.as_deref().map(|url| format!("\n  redis   {}", without_secrets(url))).unwrap_or_default();
     let app = App::start(config).await?;
     let mode = if app.is_development() {
         "development: no API key is set, so everybody on this machine is let in (set THREADLINE_API_KEY to change that)"
@@ -80,9 +97,8 @@ async fn start(args: ServeArgs) -> Result<App, Box<dyn std::error::Error>> {
     // Whoever started us may have stopped reading; that is no reason not to serve.
     let _ = writeln!(
         std::io::stdout(),
-        "Threadline {} is listening on {url}\n  data    {}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
+        "Threadline {} is listening on {url}\n  data    {place}{redis}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
         env!("CARGO_PKG_VERSION"),
-        args.data.display(),
         names.join(", "),
     );
     Ok(app)

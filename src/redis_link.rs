@@ -74,6 +74,11 @@ impl Link {
         Err(failure)
     }
 
+    /// Whether Redis answers.
+    pub async fn ping(&self) -> Result<(), LinkError> {
+        self.ask(redis::pipe().cmd("PING").ignore()).await
+    }
+
     async fn connection(&self) -> Result<(MultiplexedConnection, u64), LinkError> {
         let mut place = self.place.lock().await;
         if let Some(connection) = &place.connection {

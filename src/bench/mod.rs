@@ -253,7 +253,7 @@ async fn measure(workload: Workload, plan: &Plan, report: &mut Report) -> Result
 async fn serve(data: PathBuf) -> Result<(), BenchError> {
     process::raise_file_limit();
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    let app = App::start(ServeConfig { listen, data, api_key: None, agents: Vec::new() }).await?;
+    let app = App::start(ServeConfig::embedded(listen, data)).await?;
     process::announce(&[app.local_addr().map_err(BenchError::Connection)?]);
     app.run(process::released()).await;
     Ok(())

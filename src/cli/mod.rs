@@ -11,11 +11,12 @@ pub mod threads;
 
 use std::{fmt, io, net::SocketAddr, path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 
 use crate::{
     bench::BenchArgs,
     client::{Client, ClientConfig, ClientError},
+    domain::limits::{DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, LOCK_HEARTBEAT, MAX_LEASE, MAX_LOCK_HEARTBEAT},
 };
 
 pub use run::RunArgs;
@@ -51,6 +52,8 @@ Environment:
   THREADLINE_USER     The user to act as
   THREADLINE_LISTEN   Where `serve` listens
   THREADLINE_DATA     Where `serve` keeps its data
+  THREADLINE_STORE    The Postgres database that `serve` keeps its data in instead
+  THREADLINE_REDIS    The Redis that several nodes share
   THREADLINE_CONFIG   The configuration file of `serve`
   THREADLINE_LOG      What `serve` logs: error, warn, info (default), debug; THREADLINE_LOG_FORMAT=json for machines
 
@@ -115,8 +118,10 @@ Examples:
   threadline serve
   threadline serve --listen 127.0.0.1:8080 --data /var/lib/threadline
   threadline serve --agent trips=http://127.0.0.1:8000/
+  threadline serve --store postgres://threadline:secret@db/threadline --redis redis://cache/
 
 Everything is in the data directory: stop the server and copy it, and you have a backup.
+With --store and --redis any number of nodes share one database; put a load balancer in front of them.
 Stop the server with Ctrl-C or SIGTERM: requests under way are ended first, readers are told to reconnect.")]
 pub struct ServeArgs {
     /// Address and port to listen on; port 0 takes a free one
@@ -125,12 +130,46 @@ pub struct ServeArgs {
     /// Directory to keep everything in; made if it is not there
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
+    /// Postgres database to keep everything in, instead of the directory: postgres://user:password@host/database
+    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = store_url)]
+    pub store: Option<String>,
+    /// Redis that the nodes share: redis://:password@host:6379/0, or rediss://… for TLS
+    #[arg(long, env = "THREADLINE_REDIS", hide_env_values = true, value_name = "URL")]
+    pub redis: Option<String>,
+    /// How long a run may be silent before it is ended, if its producer asks for no other time
+    #[arg(
+        long,
+        env = "THREADLINE_LOCK_TTL_SECONDS",
+        default_value_t = DEFAULT_LEASE.as_secs(),
+        value_parser = value_parser!(u64).range(1..=MAX_LEASE.as_secs()),
+        value_name = "SECONDS"
+    )]
+    pub lock_ttl_seconds: u64,
+    /// How often the lock of an active run is renewed in Redis
+    #[arg(
+        long,
+        env = "THREADLINE_LOCK_HEARTBEAT_INTERVAL_SECONDS",
+        default_value_t = LOCK_HEARTBEAT.as_secs(),
+        value_parser = value_parser!(u64).range(1..=MAX_LOCK_HEARTBEAT.as_secs()),
+        value_name = "SECONDS"
+    )]
+    pub lock_heartbeat_interval_seconds: u64,
+    /// Begins the keys of locks in Redis: for several applications that share one
+    #[arg(long, env = "THREADLINE_LOCK_KEY_PREFIX", default_value = DEFAULT_LOCK_KEY_PREFIX, value_name = "TEXT")]
+    pub lock_key_prefix: String,
     /// Configuration file (TOML): the agents that runs can be handed to
     #[arg(long, env = "THREADLINE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// An AG-UI endpoint that runs can be handed to; may be given several times
     #[arg(long = "agent", value_name = "NAME=URL", value_parser = named_agent)]
     pub agents: Vec<(String, String)>,
+}
+
+fn store_url(text: &str) -> Result<String, String> {
+    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        return Ok(text.to_owned());
+    }
+    Err("write it like postgres://user:password@host/database; without it everything is kept in --data".into())
 }
 
 fn named_agent(text: &str) -> Result<(String, String), String> {

@@ -52,11 +52,14 @@ impl Client {
             lease_seconds: Some(lease.as_secs()),
             input: None,
         };
+        let start = &start;
         let started = self
-            .retrying(async || match self.start_run(thread, &start).await {
-                // Waiting for another run's end is not for us to decide.
-                Err(error) if error.problem("run-active").is_some() => Ok(Err(error)),
-                other => other.map(Ok),
+            .retrying(|| async move {
+                match self.start_run(thread, start).await {
+                    // Waiting for another run's end is not for us to decide.
+                    Err(error) if error.problem("run-active").is_some() => Ok(Err(error)),
+                    other => other.map(Ok),
+                }
             })
             .await??;
         let target = Arc::new(Target {
@@ -77,7 +80,12 @@ impl Client {
     }
 
     /// Repeats a request that may be repeated, until it succeeds, cannot succeed, or time is up.
-    async fn retrying<T>(&self, mut request: impl AsyncFnMut() -> Result<T, ClientError>) -> Result<T, ClientError> {
+    ///
+    /// Not an `AsyncFnMut`, whose future no `tokio::spawn` can take yet.
+    async fn retrying<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
         let mut retry = Retry::new(self.config().backoff);
         let deadline = Instant::now() + self.config().retry_for;
         loop {
@@ -201,14 +209,18 @@ impl Producer {
     }
 
     async fn send(&mut self, body: EventBody, from: u64) -> Result<Appended, ClientError> {
-        let Target { client, thread, run, .. } = &*self.target;
+        let target = self.target.clone();
+        let target = &*target;
+        let Target { client, thread, run, .. } = target;
         let answer = client
-            .retrying(async || {
-                let sent = Instant::now();
-                let appended = client.append(thread, run, Some(from), body.clone()).await?;
-                // Counted from the sending: the lease was extended at some moment after it.
-                self.target.was_heard(sent);
-                Ok(appended)
+            .retrying(|| {
+                let (sent, body) = (Instant::now(), body.clone());
+                async move {
+                    let appended = client.append(thread, run, Some(from), body).await?;
+                    // Counted from the sending: the lease was extended at some moment after it.
+                    target.was_heard(sent);
+                    Ok(appended)
+                }
             })
             .await;
         match &answer {
@@ -240,16 +252,16 @@ impl Producer {
         self.flush().await?;
         let Target { client, thread, run, .. } = &*self.target;
         if self.terminal {
-            return client.retrying(async || client.run_record(thread, run).await).await;
+            return client.retrying(|| client.run_record(thread, run)).await;
         }
-        client.retrying(async || client.finish(thread, run).await).await
+        client.retrying(|| client.finish(thread, run)).await
     }
 
     /// Ends the run badly: what is open is closed, and RUN_ERROR appended. A batch that was never answered is
     /// given up.
     pub async fn fail(self, code: Option<&str>, message: Option<&str>) -> Result<Run, ClientError> {
         let Target { client, thread, run, .. } = &*self.target;
-        client.retrying(async || client.fail(thread, run, code, message).await).await
+        client.retrying(|| client.fail(thread, run, code, message)).await
     }
 }
 

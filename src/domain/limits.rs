@@ -130,6 +130,28 @@ pub const WAL_RESTART_PAGES: u32 = 12_000;
 pub const WAL_LOOK_COMMITS: u64 = 16;
 /// Size at which the write-ahead log is written back whole and truncated.
 pub const WAL_LIMIT_BYTES: u64 = 64 * 1_024 * 1_024;
+/// Connections of one node that write to Postgres, and …
+pub const PG_WRITERS: usize = 8;
+/// … those that read, so that readers never take a writer's place.
+pub const PG_READERS: usize = 8;
+/// Group commits of one node that are under way at once on Postgres.
+pub const PG_PIPELINES: usize = 4;
+/// Time in which a connection to Postgres must be made.
+pub const PG_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for one of the connections.
+pub const PG_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait of a statement for a lock (`lock_timeout`).
+pub const PG_LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest run of a statement (`statement_timeout`).
+pub const PG_STATEMENT_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long an answer is waited for: longer than the server's own time-outs, for when the server or the network is gone.
+pub const PG_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait of a migration for a lock: another node may be migrating.
+pub const PG_MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
+/// Memory that a statement may use before it goes to disk, in KiB: a group commit's bodies fit.
+pub const PG_WORK_MEM_KIB: usize = 64 * 1_024;
+/// Tries of what lost a race against another node.
+pub const PG_RACES: usize = 16;
 /// Raw bytes of log rows read by one sealing step.
 pub const SEAL_BYTES: usize = 4 * 1_024 * 1_024;
 /// Threads that get their feed positions in one transaction.
@@ -147,6 +169,8 @@ pub const BUS_QUEUE: usize = 4_096;
 pub const BUS_PENDING: usize = 65_536;
 /// Hints or subscriptions sent to Redis in one piece.
 pub const BUS_PIPELINE: usize = 512;
+/// Begins the keys of locks in Redis (`lockKeyPrefix`).
+pub const DEFAULT_LOCK_KEY_PREFIX: &str = "threadline:lock:";
 /// How often a lock is renewed while its run is active (`lockHeartbeatIntervalSeconds`) …
 pub const LOCK_HEARTBEAT: Duration = Duration::from_secs(15);
 /// … which is at most this long.

@@ -100,6 +100,11 @@ impl Clock {
         }
     }
 
+    /// The moment of a manual clock; `None` for the machine's, which a database may replace by its own.
+    pub fn fixed(&self) -> Option<Timestamp> {
+        self.0.as_ref().map(|_| self.now())
+    }
+
     /// Moves a manual clock forward; the machine's clock is left alone.
     pub fn advance(&self, by: Duration) {
         if let Some(manual) = &self.0 {

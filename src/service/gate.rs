@@ -76,9 +76,10 @@ impl Gate {
             }
         };
         // A start that is repeated gets the answer it got, whoever holds the thread now.
-        if context.store.run(thread.key, run).await?.is_none()
-            && let Some(active) = active(context, thread.key).await?
-        {
+        if context.store.run(thread.key, run).await?.is_some() {
+            return Ok(Pass { claim, taken: false });
+        }
+        if let Some(active) = active(context, thread.key).await? {
             return Err(ServiceError::RunActive(Box::new(active)));
         }
         // Its run is over, or never reached the store.

@@ -31,7 +31,9 @@ use crate::domain::{
 };
 
 pub mod memory;
+pub mod postgres;
 pub mod segment;
+mod sql;
 pub mod sqlite;
 
 /// The store could not do its work. Nothing is known about the effect; trying again is safe.

@@ -1,4 +1,4 @@
-//! Random operations on the reference and on SQLite with one clock: every answer must be the same.
+//! Random operations on the reference and on another back-end with one clock: every answer must be the same.
 //!
 //! `CONTRACT_SEED=n` runs one seed alone.
 
@@ -69,15 +69,10 @@ fn some_events(dice: &mut Dice) -> threadline::domain::NewEvents {
     ndjson(&lines.join("\n"))
 }
 
-async fn history(seed: u64, steps: usize) {
-    let clock = clock();
-    let dir = tempfile::tempdir().expect("temp dir");
-    let sqlite = threadline::store::sqlite::SqliteStore::open(dir.path(), clock.clone()).await.expect("opens");
-    let memory = threadline::store::memory::MemoryStore::new(clock.clone());
-    let envs = (
-        Env { store: std::sync::Arc::new(memory), clock: clock.clone(), ..Env::memory() },
-        Env { store: std::sync::Arc::new(sqlite), clock: clock.clone(), ..Env::memory() },
-    );
+async fn history(seed: u64, steps: usize, other: Env) {
+    let memory = threadline::store::memory::MemoryStore::new(other.clock.clone());
+    let clock = other.clock.clone();
+    let envs = (Env { store: std::sync::Arc::new(memory), clock: clock.clone(), ..Env::memory() }, other);
     let mut dice = Dice(seed);
     let ids = ["a", "b", "c", "d"];
     let runs = ["r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"];
@@ -242,13 +237,23 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
     }
 }
 
-#[tokio::test]
-async fn the_reference_and_sqlite_answer_alike() {
-    let seeds = match std::env::var("CONTRACT_SEED").ok().and_then(|seed| seed.parse().ok()) {
+fn seeds() -> std::ops::Range<u64> {
+    match std::env::var("CONTRACT_SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => seed..seed + 1,
         None => 0..8,
-    };
-    for seed in seeds {
-        history(seed, 500).await;
+    }
+}
+
+#[tokio::test]
+async fn the_reference_and_sqlite_answer_alike() {
+    for seed in seeds() {
+        history(seed, 500, Env::sqlite().await).await;
+    }
+}
+
+#[tokio::test]
+async fn the_reference_and_postgres_answer_alike() {
+    for seed in seeds() {
+        history(seed, 500, Env::postgres().await).await;
     }
 }

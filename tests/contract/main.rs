@@ -9,7 +9,9 @@ mod differential;
 mod feed;
 mod lock;
 mod log;
+mod postgres;
 mod projections;
+mod redis;
 mod runs;
 mod sqlite;
 mod support;
@@ -28,6 +30,12 @@ macro_rules! contract {
             $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
                 crate::$module::$test(crate::support::Env::sqlite().await).await;
+            })+)+
+        }
+        mod on_postgres {
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                crate::$module::$test(crate::support::Env::postgres().await).await;
             })+)+
         }
     };

@@ -10,9 +10,11 @@ use threadline::{
     },
     store::{
         Append, Appended, CloseOutcome, Closing, Committed, DynStore, Head, ListOrder, ListThreads, ReadFrom,
-        StartOutcome, StartRun, memory::MemoryStore, sqlite::SqliteStore,
+        StartOutcome, StartRun, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
     },
 };
+
+use crate::backing::postgres::Postgres;
 
 pub const LEASE: Duration = Duration::from_secs(20);
 
@@ -108,6 +110,13 @@ impl Env {
         let (clock, dir) = (clock(), tempfile::tempdir().expect("temp dir"));
         let store = SqliteStore::open(dir.path(), clock.clone()).await.expect("opens");
         Self { store: Arc::new(store), clock, dir: Some(dir) }
+    }
+
+    /// A database of its own, on the server that all tests of this process share.
+    pub async fn postgres() -> Self {
+        let (clock, url) = (clock(), Postgres::shared().fresh_database());
+        let store = PgStore::open(&url, clock.clone()).await.expect("opens");
+        Self { store: Arc::new(store), clock, dir: None }
     }
 
     pub async fn create(&self, id: &str) -> Thread {

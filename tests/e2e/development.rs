@@ -95,10 +95,8 @@ async fn the_header_names_the_user() {
 async fn nobody_else_is_served_without_a_key() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = |listen: &str, api_key: Option<&str>| ServeConfig {
-        listen: listen.parse().expect("an address"),
-        data: directory.path().to_owned(),
         api_key: api_key.map(str::to_owned),
-        agents: Vec::new(),
+        ..ServeConfig::embedded(listen.parse().expect("an address"), directory.path().to_owned())
     };
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let refused = App::start(config(open, None)).await;

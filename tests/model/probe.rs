@@ -49,6 +49,8 @@ pub struct Probe {
     jitter: Option<Mutex<Rng>>,
     /// Calls of `read`.
     pub reads: AtomicUsize,
+    /// Calls of `start`.
+    starts: AtomicUsize,
     /// Calls of `append`, each with the events of its entries.
     pub appends: Mutex<Vec<Vec<usize>>>,
     /// Holds `append`.
@@ -65,6 +67,7 @@ impl Probe {
             inner,
             jitter: None,
             reads: AtomicUsize::new(0),
+            starts: AtomicUsize::new(0),
             appends: Mutex::default(),
             append_gate: Gate::new(),
             read_gate: Gate::new(),
@@ -79,6 +82,10 @@ impl Probe {
 
     pub fn take_reads(&self) -> usize {
         self.reads.swap(0, SeqCst)
+    }
+
+    pub fn starts(&self) -> usize {
+        self.starts.load(SeqCst)
     }
 
     pub fn take_appends(&self) -> Vec<Vec<usize>> {
@@ -131,6 +138,7 @@ impl ThreadStore for Probe {
 #[async_trait]
 impl RunStore for Probe {
     async fn start(&self, start: StartRun) -> StoreResult<StartOutcome> {
+        self.starts.fetch_add(1, SeqCst);
         self.slowly(self.inner.start(start)).await
     }
     async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {

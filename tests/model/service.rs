@@ -3,6 +3,7 @@
 mod access;
 mod appends;
 mod ending;
+mod gate;
 mod lists;
 mod retries;
 mod streams;

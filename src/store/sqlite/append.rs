@@ -1,7 +1,8 @@
 //! The group commit: many threads' batches, and the ends of runs, in a constant number of statements.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 
@@ -12,10 +13,13 @@ use super::{
 };
 use crate::{
     domain::{
-        Fence, NewEvents, RunId, RunStatus, Seq, Terminal, ThreadKey, Timestamp,
-        limits::{COMMIT_MAX_BYTES, ROW_BYTES, STOP_GRACE},
+        Fence, NewEvents, RunId, Seq, ThreadKey, Timestamp,
+        limits::{ROW_BYTES, STOP_GRACE},
     },
-    store::{Append, Appended, Closing, Head, StoreError, StoreResult},
+    store::{
+        Append, Appended, Head, StoreResult,
+        sql::append::{End, GroupCommit, appended},
+    },
 };
 
 /// One non-terminal append, in one trip to the database. The head is changed only if it is as the producer
@@ -78,33 +82,6 @@ pub(crate) const WRITE_COMMIT: &str = concat!(insert!(), "; COMMIT");
 const WRITE_END_COMMIT: &str = concat!(insert!(), "; ", end!(), "; COMMIT");
 pub(super) const WRITE_AND_END: &str = concat!(insert!(), "; ", end!());
 
-/// How a run ends.
-pub(super) struct End {
-    pub(super) status: RunStatus,
-    pub(super) code: Option<String>,
-    pub(super) message: Option<String>,
-    pub(super) usage: Option<String>,
-}
-
-impl End {
-    /// As its own terminal event says.
-    pub(super) fn by(terminal: &Terminal, stopped: bool) -> Self {
-        match terminal.clone() {
-            Terminal::Finished { usage } => {
-                let status = if stopped { RunStatus::Stopped } else { RunStatus::Finished };
-                Self { status, code: None, message: None, usage }
-            }
-            Terminal::Error { code, message, usage } => Self { status: RunStatus::Error, code, message, usage },
-        }
-    }
-
-    /// As its closer says.
-    pub(super) fn closing(closing: &Closing) -> Self {
-        let (code, message) = (closing.error_code.clone(), closing.error_message.clone());
-        Self { status: closing.status, code, message, usage: None }
-    }
-}
-
 /// What a commit puts behind a head that was already moved: events, or the end of the run, or both.
 pub(super) struct Entry<'e> {
     pub(super) key: ThreadKey,
@@ -159,13 +136,6 @@ pub(super) async fn write(connection: &mut SqliteConnection, entry: Entry<'_>, n
     fetch::run(connection, query(WRITE_AND_END).bind(list).bind(now.0).bind(bodies)).await
 }
 
-fn appended(append: &Append, head: Head, run: RunId, at: Timestamp) -> Work<Appended> {
-    let producer_seq = head.active.as_ref().map_or(0, |active| active.producer_seq);
-    let first_seq = (head.tail + 1).checked_sub(append.events.count() as u64);
-    let first_seq = first_seq.ok_or_else(|| corrupt("a tail below its own events"))?;
-    Ok(Appended { first_seq, at, run, head, producer_seq })
-}
-
 /// A run that was asked to stop before this moment can append nothing more: it will be closed for its producer.
 fn overdue(now: Timestamp) -> i64 {
     now.minus(STOP_GRACE).0
@@ -189,7 +159,7 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
         .bind(append.key.0);
     let Some(row) = fetch::row(connection, statement).await? else { return Ok(None) };
     match Columns::new(&row).head()? {
-        Some((head, Some(run))) => appended(append, head, run, now).map(Some),
+        Some((head, Some(run))) => Ok(Some(answer(append, head, run, now)?)),
         _ => Err(corrupt("an append to a head without a run").into()),
     }
 }
@@ -208,7 +178,7 @@ async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timesta
     let mut answers = Vec::with_capacity(batch.len());
     for append in batch {
         let head = heads.remove(&append.key);
-        answers.push(head.map(|(head, run)| appended(append, head, run, now)).transpose()?);
+        answers.push(head.map(|(head, run)| answer(append, head, run, now)).transpose()?);
     }
     if answers.iter().all(Option::is_none) {
         fetch::run(connection, query("ROLLBACK")).await?;
@@ -239,25 +209,8 @@ async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timesta
     Ok(answers)
 }
 
-/// Cuts a batch into groups that fit into one commit each: no thread twice, and bounded in bytes.
-fn groups(batch: &[Append]) -> Vec<std::ops::Range<usize>> {
-    let (mut groups, mut start, mut bytes) = (Vec::new(), 0, 0);
-    let mut seen = HashSet::with_capacity(batch.len());
-    for (index, append) in batch.iter().enumerate() {
-        let size = append.events.body().len();
-        if index > start && (!seen.insert(append.key) || bytes + size > 2 * COMMIT_MAX_BYTES) {
-            groups.push(start..index);
-            (start, bytes) = (index, 0);
-            seen.clear();
-        }
-        seen.insert(append.key);
-        bytes += size;
-    }
-    groups.push(start..batch.len());
-    groups
-}
-
-impl SqliteStore {
+#[async_trait]
+impl GroupCommit for SqliteStore {
     async fn commit_group(&self, batch: Vec<Append>) -> StoreResult<Vec<Option<Appended>>> {
         let clock = self.inner.clock.clone();
         self.write(move |connection| {
@@ -274,39 +227,10 @@ impl SqliteStore {
         })
         .await
     }
+}
 
-    pub(super) async fn append_all(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>> {
-        let mut answers = Vec::with_capacity(batch.len());
-        for range in groups(batch) {
-            let group = &batch[range];
-            match self.commit_group(group.to_vec()).await {
-                Ok(done) => answers.extend(done),
-                Err(error) if batch.len() == 1 => return Err(error),
-                Err(error) => {
-                    tracing::warn!(%error, threads = group.len(), "a group commit failed; its entries are tried alone");
-                    answers.extend(self.append_alone(group, error).await?);
-                }
-            }
-        }
-        Ok(answers)
-    }
-
-    /// Nothing of a failed group is left: each entry is tried by itself, so that one cannot fail the others. An
-    /// entry that fails again is answered with `None` if any other was committed: asked again alone it fails with
-    /// its own error.
-    async fn append_alone(&self, group: &[Append], first: StoreError) -> StoreResult<Vec<Option<Appended>>> {
-        let mut answers = Vec::with_capacity(group.len());
-        let mut failed = 0;
-        for append in group {
-            match self.commit_group(vec![append.clone()]).await {
-                Ok(mut done) => answers.push(done.pop().flatten()),
-                Err(error) => {
-                    tracing::error!(%error, thread = append.key.0, "an append failed");
-                    failed += 1;
-                    answers.push(None);
-                }
-            }
-        }
-        if failed == group.len() { Err(first) } else { Ok(answers) }
-    }
+/// The answer of a head that was just moved, with its run still active.
+fn answer(append: &Append, head: Head, run: RunId, at: Timestamp) -> StoreResult<Appended> {
+    let producer_seq = head.active.as_ref().map_or(0, |active| active.producer_seq);
+    appended(append, head, producer_seq, run, at)
 }

@@ -11,8 +11,8 @@ use super::{
     rows::{self, Columns, head_columns, run_columns, thread_columns},
 };
 use crate::{
-    domain::{FeedChange, FeedEntry, ProjectId, ThreadId, UserId, limits::FEED_CHUNK},
-    store::{FeedPage, FeedStore, StoreResult},
+    domain::{ProjectId, ThreadId, UserId, limits::FEED_CHUNK},
+    store::{FeedPage, FeedStore, StoreResult, sql::pages},
 };
 
 /// Deleted ones first, so that a thread made again under an id replaces the entry of its deletion.
@@ -87,7 +87,7 @@ async fn pump(connection: &mut SqliteConnection, project: ProjectId, user: UserI
 impl SqliteStore {
     pub(super) async fn feed_head(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64> {
         let rows = self.read_rows(query(HEAD).bind(project.as_str()).bind(user.as_str())).await?;
-        Ok(rows.first().map_or(Ok(0), |row| Columns::new(row).count())?)
+        rows.first().map_or(Ok(0), |row| Columns::new(row).count())
     }
 }
 
@@ -115,31 +115,19 @@ impl FeedStore for SqliteStore {
     async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage> {
         let statement =
             query(PAGE).bind(project.as_str()).bind(user.as_str()).bind(rows::to_i64(after)).bind(rows::limit(limit));
-        let mut page = FeedPage { entries: Vec::new(), head: 0 };
-        for row in self.read_rows(statement).await? {
-            let mut columns = Columns::new(&row);
-            page.head = columns.count()?;
-            let Some(cursor) = columns.maybe_int()? else { continue };
-            let thread_id = columns.id(ThreadId::new)?;
-            let change = match columns.thread()? {
-                Some(thread) => FeedChange::Upsert(Box::new(thread)),
-                None => FeedChange::Delete,
-            };
-            page.entries.push(FeedEntry { cursor: cursor.unsigned_abs(), thread_id, change });
-        }
-        Ok(page)
+        pages::feed_page(&self.read_rows(statement).await?)
     }
 
     async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
         let statement = query(WAS_DELETED).bind(project.as_str()).bind(user.as_str()).bind(id.as_str());
         let rows = self.read_rows(statement).await?;
-        Ok(rows.first().map_or(Ok(0), |row| Columns::new(row).int())? != 0)
+        rows.first().map_or(Ok(false), |row| Columns::new(row).flag())
     }
 
     async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>> {
         let list = Value::Array(feeds.iter().map(|(project, user)| json!([project.as_str(), user.as_str()])).collect());
         let rows = self.read_rows(query(HEADS).bind(list.to_string())).await?;
-        Ok(rows.iter().map(|row| Columns::new(row).count()).collect::<Result<_, _>>()?)
+        rows.iter().map(|row| Columns::new(row).count()).collect()
     }
 
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {

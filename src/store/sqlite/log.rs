@@ -4,16 +4,21 @@ use async_trait::async_trait;
 use sqlx::query;
 
 use super::{
-    SqliteStore, corrupt,
+    SqliteStore,
     fetch::Work,
     rows::{self, Columns, head_columns},
 };
 use crate::{
-    domain::{
-        LogSlice, RunId, Seq, ThreadKey, Timestamp,
-        limits::{PAGE_BYTES, PAGE_ROWS},
+    domain::ThreadKey,
+    store::{
+        Append, Appended, Head, LogPage, LogStore, ReadFrom, StoreResult,
+        segment::LogRow,
+        sql::{
+            append::append_all,
+            pages::{self, Cap},
+            seal,
+        },
     },
-    store::{Append, Appended, Head, LogPage, LogStore, ReadFrom, StoreResult, segment::LogRow},
 };
 
 /// The head, then the rows of `page`: two kinds of rows told apart by the first column, from one snapshot.
@@ -59,13 +64,6 @@ pub(super) const BEFORE: &str = page_query!(
 pub(super) const HEADS: &str =
     concat!("SELECT ", head_columns!(h), " FROM json_each(?1) AS v CROSS JOIN heads h ON h.key = v.value");
 
-/// How much of a log is read at once.
-pub(super) struct Cap {
-    pub(super) bytes: usize,
-    pub(super) rows: usize,
-    pub(super) events: usize,
-}
-
 impl SqliteStore {
     /// The head and rows in order; `None` if the thread is gone.
     pub(super) async fn log_rows(&self, key: ThreadKey, from: ReadFrom, cap: Cap) -> Work<Option<(Head, Vec<LogRow>)>> {
@@ -79,59 +77,19 @@ impl SqliteStore {
             .bind(rows::limit(cap.bytes))
             .bind(rows::limit(cap.rows))
             .bind(rows::to_i64(cap.events as u64));
-        let mut head = None;
-        let mut log: Vec<LogRow> = Vec::new();
-        let mut newest_run: Option<(i64, RunId)> = None;
-        for row in self.read_rows(statement).await? {
-            let mut columns = Columns::new(&row);
-            if columns.int()? == 0 {
-                head = columns.head()?.map(|(head, _)| head);
-                continue;
-            }
-            let (first_seq, last_seq, at) = (columns.count()?, columns.count()?, Timestamp(columns.int()?));
-            let run = match (columns.maybe_int()?, &newest_run) {
-                (None, _) => None,
-                (Some(fence), Some((same, run))) if fence == *same => Some(run.clone()),
-                (Some(fence), _) => {
-                    let run = columns.id(RunId::new)?;
-                    newest_run = Some((fence, run.clone()));
-                    Some(run)
-                }
-            };
-            let body = Columns::new(&row).skip(10).bytes()?.into();
-            log.push(LogRow { first_seq, last_seq, at, run, body });
-        }
-        log.sort_unstable_by_key(|row| row.first_seq);
-        Ok(head.map(|head| (head, log)))
+        Ok(pages::log_rows(&self.read_rows(statement).await?)?)
     }
 }
 
 #[async_trait]
 impl LogStore for SqliteStore {
     async fn append(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>> {
-        if batch.is_empty() { Ok(Vec::new()) } else { self.append_all(batch).await }
+        append_all(self, batch).await
     }
 
     async fn read(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>> {
-        let cap = Cap { bytes: PAGE_BYTES, rows: PAGE_ROWS, events: max_events };
-        let Some((head, rows)) = self.log_rows(key, from, cap).await? else { return Ok(None) };
-        let mut slice = LogSlice::default();
-        for row in rows {
-            slice.0.extend(row.unpack()?);
-        }
-        if slice.0.windows(2).any(|pair| pair[0].last_seq + 1 != pair[1].first_seq) {
-            return Err(corrupt(format_args!("the log of thread {} has a hole", key.0)));
-        }
-        let max_events = max_events as u64;
-        let slice = match from {
-            ReadFrom::After(after) => slice.between(after, after.saturating_add(max_events).saturating_add(1)),
-            ReadFrom::Before(before) => {
-                let slice = slice.between(0, before);
-                let end: Seq = slice.last_seq().unwrap_or(0);
-                slice.between(end.saturating_sub(max_events), Seq::MAX)
-            }
-        };
-        Ok(Some(LogPage { head, slice }))
+        let Some((head, rows)) = self.log_rows(key, from, Cap::page(max_events)).await? else { return Ok(None) };
+        pages::log_page(head, rows, from, max_events).map(Some)
     }
 
     async fn heads(&self, keys: &[ThreadKey]) -> StoreResult<Vec<Head>> {
@@ -144,7 +102,7 @@ impl LogStore for SqliteStore {
     }
 
     async fn seal(&self, key: ThreadKey) -> StoreResult<bool> {
-        self.seal_rows(key).await
+        seal::seal(self, key).await
     }
 
     async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {

@@ -18,7 +18,7 @@ use sqlx::{
 
 pub(crate) use self::append::{GROUP, WRITE_COMMIT};
 use self::{checkpoint::Checkpoints, writer::Writer};
-use super::{StoreError, StoreResult};
+use super::{StoreResult, sql::corrupt};
 use crate::domain::{
     Clock,
     limits::{PAGE_ROWS, SQLITE_CACHE_KIB, SQLITE_READERS, WAL_LIMIT_BYTES, WAL_RESTART_PAGES},
@@ -212,8 +212,4 @@ async fn check_version(connection: &mut sqlx::SqliteConnection) -> Result<(), Op
     let mut parts = found.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let version: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));
     if version < OLDEST_SQLITE { Err(OpenError::OldSqlite { found }) } else { Ok(()) }
-}
-
-fn corrupt(what: impl std::fmt::Display) -> StoreError {
-    StoreError::Corrupt(what.to_string())
 }

@@ -8,7 +8,7 @@ use sqlx::{SqliteConnection, query};
 
 use super::{
     SqliteStore,
-    append::{self, End, Entry},
+    append::{self, Entry},
     corrupt,
     fetch::{self, Work},
     rows::{self, Columns, head_columns, run_columns},
@@ -20,7 +20,7 @@ use crate::{
     },
     store::{
         ActiveHead, Beat, CloseOutcome, Closing, Committed, Due, Head, RunStore, StartOutcome, StartRun, StopOutcome,
-        StoreResult,
+        StoreResult, sql::append::End,
     },
 };
 

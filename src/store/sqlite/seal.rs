@@ -1,23 +1,18 @@
-//! Sealing: rows become segments. Read and compressed outside, swapped in one short transaction that touches log
-//! rows only.
+//! Sealing: segments take the place of rows.
 
-use std::sync::Arc;
-
+use async_trait::async_trait;
 use sqlx::query;
 
 use super::{
     SqliteStore, fetch,
-    log::Cap,
     rows::{self, Columns},
 };
 use crate::{
-    domain::{
-        Batch, Seq, ThreadKey,
-        limits::{SEAL_BYTES, SEAL_ROWS, SEGMENT_MIN_EVENTS},
-    },
+    domain::{Seq, ThreadKey, limits::SEGMENT_MIN_EVENTS},
     store::{
-        ReadFrom, StoreError, StoreResult,
-        segment::{self, Segment},
+        ReadFrom, StoreResult,
+        segment::{LogRow, Segment},
+        sql::{pages::Cap, seal::Sealing},
     },
 };
 
@@ -35,45 +30,18 @@ const BACKLOG: &str = "\
     SELECT h.key FROM heads h LEFT JOIN sealing s ON s.key = h.key
     WHERE h.tail - coalesce(s.upto, 0) >= ? LIMIT ?";
 
-impl SqliteStore {
-    pub(super) async fn seal_rows(&self, key: ThreadKey) -> StoreResult<bool> {
-        loop {
-            let upto = self.read_rows(query(UPTO).bind(key.0)).await?;
-            let upto = upto.first().map_or(Ok(0), |row| Columns::new(row).count())?;
-            let cap = Cap { bytes: SEAL_BYTES, rows: SEAL_ROWS, events: usize::MAX };
-            let Some((_, rows)) = self.log_rows(key, ReadFrom::After(upto), cap).await? else { return Ok(false) };
-            let full = rows.len() >= SEAL_ROWS || rows.iter().map(|row| row.body.len()).sum::<usize>() >= SEAL_BYTES;
-            // Another step may have sealed these in the meantime.
-            if rows.iter().any(|row| row.run.is_none()) {
-                return Ok(false);
-            }
-            let mut fresh = Vec::with_capacity(rows.len());
-            for row in rows {
-                fresh.extend(row.unpack()?);
-            }
-            let packed = tokio::task::spawn_blocking(move || pack(&fresh).map(|segments| (segments, fresh)));
-            let packed = packed.await.map_err(|error| StoreError::Unavailable(format!("sealing: {error}")))?;
-            let (segments, fresh) = packed?;
-            if !segments.is_empty() {
-                return self.swap(key, segments).await;
-            }
-            // A whole window without a segment: its rows are too large to share one with their neighbours. Only
-            // the last one may still find some.
-            let passed = match fresh.as_slice() {
-                [.., last, _] => last.last_seq,
-                [only] => only.last_seq,
-                [] => return Ok(false),
-            };
-            if !full {
-                return Ok(false);
-            }
-            self.decide(key, passed).await?;
-        }
+#[async_trait]
+impl Sealing for SqliteStore {
+    async fn decided(&self, key: ThreadKey) -> StoreResult<Seq> {
+        let rows = self.read_rows(query(UPTO).bind(key.0)).await?;
+        rows.first().map_or(Ok(0), |row| Columns::new(row).count())
     }
 
-    /// Puts segments in the place of exactly the rows they were made of. False, and nothing changed, if any of them is
-    /// not there any more.
-    pub(super) async fn swap(&self, key: ThreadKey, segments: Vec<Segment>) -> StoreResult<bool> {
+    async fn rows_after(&self, key: ThreadKey, after: Seq, cap: Cap) -> StoreResult<Option<Vec<LogRow>>> {
+        Ok(self.log_rows(key, ReadFrom::After(after), cap).await?.map(|(_, rows)| rows))
+    }
+
+    async fn swap(&self, key: ThreadKey, segments: Vec<Segment>) -> StoreResult<bool> {
         self.write(move |connection| {
             Box::pin(async move {
                 fetch::run(connection, query("BEGIN IMMEDIATE")).await?;
@@ -109,15 +77,12 @@ impl SqliteStore {
         })
         .await
     }
+}
 
+impl SqliteStore {
     pub(super) async fn unsealed(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {
         let statement = query(BACKLOG).bind(rows::to_i64(SEGMENT_MIN_EVENTS)).bind(rows::limit(limit));
         let rows = self.read_rows(statement).await?;
-        Ok(rows.iter().map(|row| Columns::new(row).int().map(ThreadKey)).collect::<Result<_, _>>()?)
+        rows.iter().map(|row| Columns::new(row).int().map(ThreadKey)).collect()
     }
-}
-
-fn pack(fresh: &[Arc<Batch>]) -> StoreResult<Vec<Segment>> {
-    let segments = segment::plan(fresh).into_iter().map(|group| segment::encode(&fresh[group]));
-    Ok(segments.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }

@@ -3,17 +3,11 @@
 use async_trait::async_trait;
 use sqlx::query;
 
-use super::{
-    SqliteStore, corrupt, fetch,
-    rows::{self, Columns},
-};
+use super::{SqliteStore, fetch, rows};
 use crate::{
     domain::{Seq, ThreadKey},
-    store::{Snapshot, SnapshotStore, StoreError, StoreResult, Unprojected},
+    store::{Snapshot, SnapshotStore, StoreResult, Unprojected, sql::snapshots},
 };
-
-/// Fast rather than small: snapshots are written often and read rarely.
-const LEVEL: i32 = 1;
 
 const PUT: &str = "\
     DELETE FROM snapshots WHERE key = ?1 AND (seq = ?2 OR seq IN (SELECT value FROM json_each(?6)));
@@ -33,16 +27,11 @@ pub(super) const UNPROJECTED: &str = "\
                             ORDER BY seq DESC LIMIT 1) s ON s.key = h.key
     WHERE h.key = ?1";
 
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> StoreResult<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| StoreError::Unavailable(format!("a snapshot: {error}")))?.map_err(corrupt)
-}
-
 #[async_trait]
 impl SnapshotStore for SqliteStore {
     async fn put_snapshot(&self, key: ThreadKey, snapshot: Snapshot, dropped: &[Seq]) -> StoreResult<()> {
         let raw = rows::limit(snapshot.body.len());
-        let body = aside(move || zstd::bulk::compress(&snapshot.body, LEVEL)).await?;
+        let body = snapshots::compress(snapshot.body).await?;
         let dropped = serde_json::json!(dropped.iter().map(|seq| rows::to_i64(*seq)).collect::<Vec<_>>()).to_string();
         self.transact(move |connection| {
             Box::pin(async move {
@@ -62,32 +51,14 @@ impl SnapshotStore for SqliteStore {
     async fn snapshot(&self, key: ThreadKey, at: Seq, version: u32) -> StoreResult<Option<Snapshot>> {
         let found = self.read_rows(query(NEWEST).bind(key.0).bind(rows::to_i64(at)).bind(version)).await?;
         let Some(row) = found.first() else { return Ok(None) };
-        let mut columns = Columns::new(row);
-        let (seq, raw, body) = (columns.count()?, columns.count()?, columns.bytes()?);
-        let raw = usize::try_from(raw).map_err(corrupt)?;
-        let body = aside(move || zstd::bulk::decompress(&body, raw)).await?;
-        Ok(Some(Snapshot { seq, version, body: body.into() }))
+        snapshots::snapshot(row, version).await.map(Some)
     }
 
     async fn snapshot_seqs(&self, key: ThreadKey) -> StoreResult<Vec<(Seq, u32)>> {
-        let rows = self.read_rows(query(SEQS).bind(key.0)).await?;
-        let mut seqs = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let mut columns = Columns::new(row);
-            seqs.push((columns.count()?, u32::try_from(columns.count()?).map_err(corrupt)?));
-        }
-        Ok(seqs)
+        snapshots::seqs(&self.read_rows(query(SEQS).bind(key.0)).await?)
     }
 
     async fn unprojected(&self, key: ThreadKey, version: u32) -> StoreResult<Option<Unprojected>> {
-        let rows = self.read_rows(query(UNPROJECTED).bind(key.0).bind(version)).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let mut columns = Columns::new(row);
-        Ok(Some(Unprojected {
-            since: columns.count()?,
-            snapshot_bytes: columns.count()?,
-            events: columns.count()?,
-            bytes: columns.count()?,
-        }))
+        snapshots::unprojected(&self.read_rows(query(UNPROJECTED).bind(key.0).bind(version)).await?)
     }
 }

@@ -6,7 +6,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     domain::{NewEvents, NewThread, ProjectId, RunId, ThreadId, ThreadKey, UserId},
-    store::{Append, LogStore, ReadFrom, RunStore, StartOutcome, StartRun, ThreadStore},
+    store::{
+        Append, LogStore, ReadFrom, RunStore, StartOutcome, StartRun, StoreError, ThreadStore, sql::seal::Sealing,
+    },
 };
 
 async fn open() -> (SqliteStore, TempDir) {
@@ -265,7 +267,7 @@ async fn a_swap_takes_exactly_the_rows_that_were_read_or_nothing() {
         store.append(&[append(key, fence, &lines)]).await.expect("appends");
     }
     let view = async || {
-        let cap = log::Cap { bytes: SEAL_ALL, rows: SEAL_ALL, events: SEAL_ALL };
+        let cap = crate::store::sql::pages::Cap { bytes: SEAL_ALL, rows: SEAL_ALL, events: SEAL_ALL };
         let (_, rows) = store.log_rows(key, ReadFrom::After(0), cap).await.expect("reads").expect("is there");
         rows
     };
@@ -275,9 +277,9 @@ async fn a_swap_takes_exactly_the_rows_that_were_read_or_nothing() {
     let before = batches(view().await);
     let pack = |part: &[_]| crate::store::segment::encode(part).expect("packs").expect("not empty");
     // Two saw the same rows; the one that saw more comes second and finds some of them gone.
-    assert!(store.swap(key, vec![pack(&before[..3])]).await.expect("swaps"));
-    assert!(!store.swap(key, vec![pack(&before[..6])]).await.expect("answers"));
-    assert!(!store.swap(key, vec![pack(&before[3..5]), pack(&before[2..3])]).await.expect("answers"));
+    assert!(Sealing::swap(&store, key, vec![pack(&before[..3])]).await.expect("swaps"));
+    assert!(!Sealing::swap(&store, key, vec![pack(&before[..6])]).await.expect("answers"));
+    assert!(!Sealing::swap(&store, key, vec![pack(&before[3..5]), pack(&before[2..3])]).await.expect("answers"));
     let rows = view().await;
     assert_eq!(rows.iter().map(|row| row.run.is_none()).collect::<Vec<_>>(), [true, false, false, false]);
     let text = |batches: &[std::sync::Arc<crate::domain::Batch>]| crate::store::segment::join_bodies(batches);

@@ -9,8 +9,8 @@ use super::{
     rows::{self, Columns, head_columns, run_columns, thread_columns},
 };
 use crate::{
-    domain::{Epoch, NewThread, ProjectId, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, limits::PURGE_ROWS},
-    store::{ListOrder, ListPosition, ListThreads, StoreResult, ThreadPage, ThreadStore},
+    domain::{Epoch, NewThread, ProjectId, Thread, ThreadId, ThreadKey, ThreadPatch, limits::PURGE_ROWS},
+    store::{ListOrder, ListThreads, StoreResult, ThreadPage, ThreadStore, sql::pages},
 };
 
 /// A thread, its head and its active run.
@@ -69,7 +69,7 @@ pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted > 0 A
 
 async fn one(connection: &mut SqliteConnection, statement: fetch::Statement<'_>) -> Work<Option<Thread>> {
     match fetch::row(connection, statement).await? {
-        Some(row) => Columns::new(&row).thread(),
+        Some(row) => Ok(Columns::new(&row).thread()?),
         None => Ok(None),
     }
 }
@@ -126,16 +126,7 @@ impl ThreadStore for SqliteStore {
             .bind(list.after.as_ref().map_or("", |after| after.id.as_str()))
             .bind(rows::limit(list.limit).saturating_add(1));
         let rows = self.read_rows(statement).await?;
-        let mut threads = Vec::with_capacity(rows.len());
-        let mut next = None;
-        for row in rows.iter().take(list.limit) {
-            let mut columns = Columns::new(row);
-            let at = Timestamp(columns.int()?);
-            let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
-            next = Some(ListPosition { at, id: thread.id.clone() });
-            threads.push(thread);
-        }
-        Ok(ThreadPage { threads, next: next.filter(|_| rows.len() > list.limit), feed_cursor })
+        pages::thread_page(&rows, list.limit, feed_cursor)
     }
 
     async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {

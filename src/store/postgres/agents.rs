@@ -1,0 +1,38 @@
+//! Agents that were made over the API.
+
+use async_trait::async_trait;
+use sqlx::query;
+
+use super::{PgStore, rows::Columns};
+use crate::{
+    domain::{AgentId, ProjectId},
+    store::{AgentStore, StoreResult},
+};
+
+const PUT: &str = "\
+    INSERT INTO agents (project, id, definition) VALUES ($1, $2, $3)
+    ON CONFLICT (project, id) DO UPDATE SET definition = excluded.definition";
+
+#[async_trait]
+impl AgentStore for PgStore {
+    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()> {
+        self.write(query(PUT).bind(project.as_str()).bind(id.as_str()).bind(definition)).await?;
+        Ok(())
+    }
+
+    async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>> {
+        let list = query("SELECT id, definition FROM agents WHERE project = $1 ORDER BY id");
+        let rows = self.read_rows(list.bind(project.as_str())).await?;
+        let mut agents = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let mut columns = Columns::new(row);
+            agents.push((columns.id(AgentId::new)?, columns.text()?));
+        }
+        Ok(agents)
+    }
+
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {
+        let delete = query("DELETE FROM agents WHERE project = $1 AND id = $2 RETURNING id");
+        Ok(!self.write(delete.bind(project.as_str()).bind(id.as_str())).await?.is_empty())
+    }
+}

@@ -1,0 +1,281 @@
+//! The group commit: many threads' batches, and the ends of runs, in one statement that is its own transaction.
+//!
+//! The conditions stand in the UPDATE itself: if a head was locked by somebody else, Postgres compares them again with what
+//! that one left behind. The log gets rows only for heads that the UPDATE returned.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use sqlx::query;
+
+use super::{
+    PgStore,
+    fetch::Statement,
+    rows::{self, Columns, head_columns, now},
+};
+use crate::{
+    domain::{
+        NewEvents, RunId, ThreadKey,
+        limits::{ROW_BYTES, STOP_GRACE},
+    },
+    store::{
+        Append, Appended, StoreResult,
+        sql::{
+            append::{End, GroupCommit, appended},
+            columns::Cells,
+            corrupt,
+        },
+    },
+};
+
+/// The change of one head: `$source` names what is wanted of it, `$condition` finds it.
+macro_rules! move_head {
+    ($source:literal, $n:literal, $fence:literal, $producer_seq:literal, $grace:literal, $find:literal, $set:literal, $returning:literal) => {
+        concat!(
+            "up AS (
+               UPDATE heads AS h
+               SET tail = h.tail + ",
+            $n,
+            ", producer_seq = h.producer_seq + ",
+            $n,
+            ", lease_until = greatest(h.lease_until, c.now + h.lease_ms)",
+            $set,
+            " FROM ",
+            $source,
+            " WHERE ",
+            $find,
+            " AND h.fence = ",
+            $fence,
+            " AND h.active AND h.producer_seq + 1 = coalesce(",
+            $producer_seq,
+            ", h.producer_seq + 1) AND (h.stop_at IS NULL OR h.stop_at > c.now - ",
+            $grace,
+            ") RETURNING h.*, c.now",
+            $returning,
+            ")"
+        )
+    };
+}
+
+/// One append that ends nothing and fits into a row: `$2` key, `$3` fence, `$4` producer_seq or NULL, `$5` events, `$6`
+/// [`STOP_GRACE`], `$7` body. It waits for a locked head.
+pub(super) const ONE: &str = concat!(
+    "WITH ",
+    now!(),
+    ", ",
+    move_head!("c", "$5::bigint", "$3::bigint", "$4::bigint", "$6::bigint", "h.key = $2::bigint", "", ""),
+    ", put AS (
+       INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+       SELECT key, tail + 1 - $5, tail, fence, now, octet_length($7::bytea), $7 FROM up
+     )
+     SELECT h.now, h.run, ",
+    head_columns!(),
+    " FROM up h"
+);
+
+/// The heads of a group, locked one after the other in the order given, which is that of their keys. `$wait` is what is done
+/// with one that somebody else has locked.
+macro_rules! locked {
+    ($columns:literal, $arrays:literal, $wait:literal) => {
+        concat!(
+            "locked AS MATERIALIZED (
+               SELECT v.* FROM unnest(",
+            $arrays,
+            ") AS v (",
+            $columns,
+            ") CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE",
+            $wait,
+            ") AS h)"
+        )
+    };
+}
+pub(super) use locked;
+
+/// Appends that end nothing and fit into a row each: `$2` keys, `$3` fences, `$4` producer_seqs or NULL, `$5` events,
+/// `$6` [`STOP_GRACE`], `$7` bodies. Heads that are locked are left out.
+pub(super) const GROUP: &str = concat!(
+    "WITH ",
+    now!(),
+    ", ",
+    locked!(
+        "key, fence, pseq, n, body",
+        "$2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[]",
+        " SKIP LOCKED"
+    ),
+    ", ",
+    move_head!("locked l CROSS JOIN c", "l.n", "l.fence", "l.pseq", "$6::bigint", "h.key = l.key", "", ", l.n, l.body"),
+    ", put AS (
+       INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+       SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body FROM up
+     )
+     SELECT h.now, h.run, ",
+    head_columns!(),
+    " FROM up h"
+);
+
+/// Appends of any size that may end their runs. `$7` statuses or NULL, `$8` statuses if a stop was asked, `$9` codes, `$10`
+/// messages, `$11` usages; then the rows for the log: `$12` keys, `$13` events from the row's first to the batch's end, `$14`
+/// events, `$15` bodies.
+macro_rules! wide {
+    ($wait:literal) => {
+        concat!(
+            "WITH ",
+            now!(),
+            ", ",
+            locked!(
+                "key, fence, pseq, n, status, stopped, code, message, usage",
+                "$2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bigint[], $8::bigint[], $9::text[], \
+                 $10::text[], $11::text[]",
+                $wait
+            ),
+            ", ",
+            move_head!(
+                "locked l CROSS JOIN c",
+                "l.n",
+                "l.fence",
+                "l.pseq",
+                "$6::bigint",
+                "h.key = l.key",
+                ", active = l.status IS NULL",
+                ", l.status, l.stopped, l.code, l.message, l.usage"
+            ),
+            ", put AS (
+               INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+               SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body
+               FROM unnest($12::bigint[], $13::bigint[], $14::bigint[], $15::bytea[]) AS p (key, back, n, body)
+               JOIN up ON up.key = p.key
+             ), ended AS (
+               UPDATE runs AS r
+               SET status = CASE WHEN up.stop_at IS NULL THEN up.status ELSE up.stopped END, error_code = up.code,
+                   error_message = up.message, usage = up.usage, producer_seq = up.producer_seq, stop_at = up.stop_at,
+                   ended_at = up.now
+               FROM up WHERE up.status IS NOT NULL AND r.key = up.key AND r.fence = up.fence
+             ), touched AS (
+               UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
+               FROM up WHERE up.status IS NOT NULL AND t.key = up.key
+             )
+             SELECT h.now, h.run, ",
+            head_columns!(),
+            " FROM up h"
+        )
+    };
+}
+/// A group leaves locked heads out …
+pub(super) const WIDE: &str = wide!(" SKIP LOCKED");
+/// … a single append waits.
+pub(super) const WIDE_ONE: &str = wide!("");
+
+/// Rows for the log, behind heads that are moved in the same statement.
+#[derive(Default)]
+pub(super) struct Pieces {
+    pub(super) keys: Vec<i64>,
+    pub(super) back: Vec<i64>,
+    pub(super) counts: Vec<i64>,
+    pub(super) bodies: Vec<Vec<u8>>,
+}
+
+impl Pieces {
+    /// The events of a thread's batch; `behind` more come after them in the same commit.
+    pub(super) fn add(&mut self, key: ThreadKey, events: &NewEvents, behind: usize) {
+        let mut back = events.count() as u64 + behind as u64;
+        for (count, body) in events.pieces(ROW_BYTES) {
+            self.keys.push(key.0);
+            self.back.push(rows::to_i64(back));
+            self.counts.push(rows::to_i64(count));
+            self.bodies.push(body.to_vec());
+            back -= count;
+        }
+    }
+}
+
+fn is_narrow(append: &Append) -> bool {
+    append.events.terminal().is_none() && append.events.body().len() <= ROW_BYTES
+}
+
+fn producer_seq(append: &Append) -> Option<i64> {
+    append.producer_seq.map(rows::to_i64)
+}
+
+fn count(append: &Append) -> i64 {
+    append.events.count() as i64
+}
+
+/// What all appends of a group have.
+fn group_arguments(text: &'static str, group: &[&Append], now: Option<i64>) -> Statement<'static> {
+    query(text)
+        .bind(now)
+        .bind(group.iter().map(|append| append.key.0).collect::<Vec<_>>())
+        .bind(group.iter().map(|append| append.fence.0).collect::<Vec<_>>())
+        .bind(group.iter().map(|append| producer_seq(append)).collect::<Vec<_>>())
+        .bind(group.iter().map(|append| count(append)).collect::<Vec<_>>())
+        .bind(rows::millis(STOP_GRACE))
+}
+
+fn wide(group: &[&Append], now: Option<i64>) -> Statement<'static> {
+    let text = if group.len() == 1 { WIDE_ONE } else { WIDE };
+    let (mut ends, mut stopped) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
+    let mut pieces = Pieces::default();
+    for append in group {
+        let terminal = append.events.terminal();
+        ends.push(terminal.map(|terminal| End::by(terminal, false)));
+        stopped.push(terminal.map(|terminal| End::by(terminal, true).status.to_i64()));
+        pieces.add(append.key, &append.events, 0);
+    }
+    let texts = |of: fn(&End) -> &Option<String>| -> Vec<Option<String>> {
+        ends.iter().map(|end| end.as_ref().and_then(|end| of(end).clone()).map(rows::text)).collect()
+    };
+    group_arguments(text, group, now)
+        .bind(ends.iter().map(|end| end.as_ref().map(|end| end.status.to_i64())).collect::<Vec<_>>())
+        .bind(stopped)
+        .bind(texts(|end| &end.code))
+        .bind(texts(|end| &end.message))
+        .bind(texts(|end| &end.usage))
+        .bind(pieces.keys)
+        .bind(pieces.back)
+        .bind(pieces.counts)
+        .bind(pieces.bodies)
+}
+
+fn statement(group: &[&Append], now: Option<i64>) -> Statement<'static> {
+    match group {
+        [only] if is_narrow(only) => query(ONE)
+            .bind(now)
+            .bind(only.key.0)
+            .bind(only.fence.0)
+            .bind(producer_seq(only))
+            .bind(count(only))
+            .bind(rows::millis(STOP_GRACE))
+            .bind(only.events.body().to_vec()),
+        many if many.iter().all(|append| is_narrow(append)) => {
+            let bodies: Vec<Vec<u8>> = many.iter().map(|append| append.events.body().to_vec()).collect();
+            group_arguments(GROUP, many, now).bind(bodies)
+        }
+        many => wide(many, now),
+    }
+}
+
+/// The answers by key, to be taken.
+fn answers<R: Cells>(rows: &[R], group: &[&Append]) -> StoreResult<HashMap<ThreadKey, Appended>> {
+    let asked: HashMap<ThreadKey, &Append> = group.iter().map(|append| (append.key, *append)).collect();
+    let mut answers = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let mut columns = Columns::new(row);
+        let (at, run) = (columns.time()?, columns.id(RunId::new)?);
+        let producer_seq = Columns::new(row).skip(7).count()?;
+        let (head, _) = columns.head()?.ok_or_else(|| corrupt("an append without a head"))?;
+        let append = asked.get(&head.key).ok_or_else(|| corrupt("an append that nobody asked for"))?;
+        answers.insert(head.key, appended(append, head, producer_seq, run, at)?);
+    }
+    Ok(answers)
+}
+
+#[async_trait]
+impl GroupCommit for PgStore {
+    async fn commit_group(&self, group: Vec<Append>) -> StoreResult<Vec<Option<Appended>>> {
+        let mut sorted: Vec<&Append> = group.iter().collect();
+        sorted.sort_unstable_by_key(|append| append.key);
+        let rows = self.write(statement(&sorted, self.now())).await?;
+        let mut answers = answers(&rows, &sorted)?;
+        Ok(group.iter().map(|append| answers.remove(&append.key)).collect())
+    }
+}

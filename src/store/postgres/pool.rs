@@ -1,0 +1,158 @@
+//! A few connections, used by one statement at a time.
+//!
+//! Not sqlx's pool: that one asks the server for a sign of life whenever a connection comes back, which is a second round
+//! trip for every commit, and knows connections that are broken only one by one.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use sqlx::{
+    Execute, PgConnection, SqlStr,
+    postgres::{PgArguments, PgRow},
+};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{
+    address::Address,
+    fetch::{Failure, Rows, Statement, Work},
+};
+use crate::{
+    domain::limits::{PG_ACQUIRE_TIMEOUT, PG_ANSWER_TIMEOUT},
+    store::StoreError,
+};
+
+/// A bounded number of connections, made when they are needed. A connection is given back only after a clean end. If one
+/// turns out to be broken, all that are idle are forgotten: the server was restarted, or the network is another one, and
+/// whoever comes next gets a fresh one.
+#[derive(Debug)]
+pub(super) struct Pool {
+    address: Arc<Address>,
+    places: Semaphore,
+    idle: Mutex<Idle>,
+    patience: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    connections: Vec<PgConnection>,
+    /// Grows when what is idle is forgotten: connections that were in use at that time do not come back.
+    age: u64,
+}
+
+impl Pool {
+    pub(super) fn new(address: Arc<Address>, size: usize) -> Self {
+        let (places, idle) = (Semaphore::new(size), Mutex::default());
+        Self { address, places, idle, patience: PG_ANSWER_TIMEOUT }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self) {
+        let mut idle = self.idle();
+        idle.age += 1;
+        idle.connections.clear();
+    }
+
+    async fn take(&self) -> Work<(PgConnection, u64)> {
+        let (found, age) = {
+            let mut idle = self.idle();
+            (idle.connections.pop(), idle.age)
+        };
+        match found {
+            Some(connection) => Ok((connection, age)),
+            None => Ok((self.address.connect().await?, age)),
+        }
+    }
+
+    fn put(&self, connection: PgConnection, age: u64) {
+        let mut idle = self.idle();
+        if idle.age == age && !self.places.is_closed() {
+            idle.connections.push(connection);
+        }
+    }
+
+    /// Runs one statement. Not to be cancelled: see [`run`].
+    async fn carry_out(&self, text: SqlStr, arguments: PgArguments) -> Work<Vec<PgRow>> {
+        let _place = match timeout(PG_ACQUIRE_TIMEOUT, self.places.acquire()).await {
+            Ok(Ok(place)) => place,
+            Ok(Err(_)) => return Err(Failure::gone("the store is closed")),
+            Err(_) => {
+                let error = StoreError::Unavailable("all connections to the database are busy".to_owned());
+                return Err(Failure { error, broken: false, duplicate: false });
+            }
+        };
+        let (mut connection, age) = self.take().await?;
+        let answer = timeout_at(Instant::now() + self.patience, self.address.run(&mut connection, text, arguments));
+        match answer.await {
+            Ok(Ok(rows)) => {
+                self.put(connection, age);
+                Ok(rows)
+            }
+            Ok(Err(failure)) => {
+                if failure.broken {
+                    self.forget();
+                } else {
+                    self.put(connection, age);
+                }
+                Err(failure)
+            }
+            // Dropped and not closed: the server is not there to take leave of.
+            Err(_) => {
+                self.forget();
+                Err(Failure::gone("the database does not answer"))
+            }
+        }
+    }
+
+    /// No statement begins any more; those under way end.
+    pub(super) async fn close(&self) {
+        self.places.close();
+        let connections = std::mem::take(&mut self.idle().connections);
+        for connection in connections {
+            Address::close(connection).await;
+        }
+    }
+}
+
+fn unpack(mut statement: Statement<'_>) -> Work<(SqlStr, PgArguments)> {
+    let arguments = statement.take_arguments().map_err(sqlx::Error::Encode)?.unwrap_or_default();
+    Ok((statement.sql(), arguments))
+}
+
+async fn finish(task: tokio::task::JoinHandle<Work<Rows>>) -> Work<Rows> {
+    task.await.map_err(|error| Failure {
+        error: StoreError::Unavailable(format!("a statement was cut short: {error}")),
+        broken: false,
+        duplicate: false,
+    })?
+}
+
+/// The rows of one statement, which is carried out by a task of its own: a caller that goes away cannot leave a connection
+/// in the middle of something, and one that is not asked for its next piece for long (the body of an answer whose client
+/// reads nothing is not polled) holds neither a connection nor a place in the queue for one.
+pub(super) async fn run(pool: &Arc<Pool>, statement: Statement<'_>) -> Work<Rows> {
+    let (text, arguments) = unpack(statement)?;
+    let pool = pool.clone();
+    finish(tokio::spawn(async move { pool.carry_out(text, arguments).await })).await
+}
+
+/// [`run`] for what only reads: a connection that broke while it was idle is noticed by its next user, so it is tried once
+/// more on a fresh one.
+pub(super) async fn read(pool: &Arc<Pool>, statement: Statement<'_>) -> Work<Rows> {
+    let (text, arguments) = unpack(statement)?;
+    let pool = pool.clone();
+    let task = tokio::spawn(async move {
+        match pool.carry_out(text.clone(), arguments.clone()).await {
+            Err(failure) if failure.broken && !pool.places.is_closed() => pool.carry_out(text, arguments).await,
+            done => done,
+        }
+    });
+    finish(task).await
+}

@@ -1,0 +1,202 @@
+//! Runs and their lease, from their start to their end.
+
+use std::collections::{HashMap, HashSet};
+
+use async_trait::async_trait;
+use sqlx::query;
+
+use super::{
+    PgStore,
+    append::locked,
+    fetch::Statement,
+    rows::{self, Columns, head_columns, now, run_columns},
+    start::Look,
+};
+use crate::{
+    domain::{
+        Fence, ProjectId, Run, RunId, ThreadId, ThreadKey, UserId,
+        limits::{PG_RACES, RECHECK_CHUNK, STOP_GRACE},
+    },
+    store::{
+        ActiveHead, Beat, CloseOutcome, Closing, Due, RunStore, StartOutcome, StartRun, StopOutcome, StoreError,
+        StoreResult,
+    },
+};
+
+/// A head and the run of an id.
+const BY_ID: &str = concat!(
+    "SELECT ",
+    head_columns!(),
+    ", ",
+    run_columns!(),
+    " FROM heads h LEFT JOIN runs r ON r.key = h.key AND r.id = $2 WHERE h.key = $1"
+);
+pub(super) const RUNS: &str = concat!(
+    "SELECT ",
+    head_columns!(),
+    ", ",
+    run_columns!(),
+    " FROM heads h JOIN runs r ON r.key = h.key WHERE h.key = $1 AND r.key = $1 AND r.fence < $2
+     ORDER BY r.fence DESC LIMIT $3"
+);
+/// `$2` keys, `$3` fences, `$4` leases or NULL. A shorter lease may be asked for; without one, time is only ever added.
+macro_rules! heartbeat {
+    ($wait:literal) => {
+        concat!(
+            "WITH ",
+            now!(),
+            ", ",
+            locked!("key, fence, lease", "$2::bigint[], $3::bigint[], $4::bigint[]", $wait),
+            " UPDATE heads AS h
+              SET lease_ms = coalesce(l.lease, h.lease_ms),
+                  lease_until = CASE WHEN l.lease IS NULL THEN greatest(h.lease_until, c.now + h.lease_ms)
+                                ELSE c.now + l.lease END
+              FROM locked l CROSS JOIN c
+              WHERE h.key = l.key AND h.fence = l.fence AND h.active
+              RETURNING ",
+            head_columns!()
+        )
+    };
+}
+/// Heads that are locked are left out …
+pub(super) const HEARTBEAT: &str = heartbeat!(" SKIP LOCKED");
+/// … or waited for.
+pub(super) const HEARTBEAT_WAIT: &str = heartbeat!("");
+/// The thread's row shows it, so its version moves; a repetition changes nothing. A run that began a moment ago and is not
+/// seen yet is left for the next try.
+pub(super) const STOP: &str = concat!(
+    "WITH ",
+    now!(),
+    ", up AS (
+       UPDATE heads AS h SET stop_at = c.now FROM c
+       WHERE h.key = $2::bigint AND h.run = $3::text AND h.active AND h.stop_at IS NULL
+         AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
+       RETURNING h.key, h.fence, h.stop_at
+     ), noted AS (
+       UPDATE runs AS r SET stop_at = up.stop_at FROM up WHERE r.key = up.key AND r.fence = up.fence
+     ), touched AS (
+       UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = up.key
+     )
+     SELECT key FROM up"
+);
+pub(super) const RELEASE: &str = "\
+    WITH up AS (
+      UPDATE heads AS h SET finishing = TRUE WHERE h.key = $1 AND h.fence = $2 AND h.active RETURNING h.key
+    ), touched AS (
+      UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = up.key
+    )
+    SELECT key FROM up";
+pub(super) const DUE: &str = concat!(
+    "WITH ",
+    now!(),
+    " SELECT t.key, t.project, t.user_id, t.id FROM c CROSS JOIN heads h JOIN threads t ON t.key = h.key
+      WHERE h.active AND (h.lease_until <= c.now OR h.stop_at <= c.now - $2::bigint) LIMIT $3"
+);
+
+impl PgStore {
+    async fn runs_of(&self, statement: Statement<'_>) -> StoreResult<Vec<Run>> {
+        let mut runs = Vec::new();
+        for row in &self.read_rows(statement).await? {
+            let mut columns = Columns::new(row);
+            if let Some((head, _)) = columns.head()? {
+                runs.extend(columns.run(&head)?);
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Beats of different threads, in order of their keys; the answers by key.
+    async fn beat(&self, text: &'static str, beats: &[Beat]) -> StoreResult<HashMap<ThreadKey, ActiveHead>> {
+        let statement = query(text)
+            .bind(self.now())
+            .bind(beats.iter().map(|beat| beat.key.0).collect::<Vec<_>>())
+            .bind(beats.iter().map(|beat| beat.fence.0).collect::<Vec<_>>())
+            .bind(beats.iter().map(|beat| beat.lease.map(rows::millis)).collect::<Vec<_>>());
+        let mut active = HashMap::new();
+        for row in &self.write(statement).await? {
+            if let Some((head, _)) = Columns::new(row).head()? {
+                active.extend(head.active.map(|lease| (head.key, lease)));
+            }
+        }
+        Ok(active)
+    }
+
+    /// All that can be had at once first: one head that is held up delays only itself.
+    async fn beat_all(&self, round: &[Beat]) -> StoreResult<Vec<Option<ActiveHead>>> {
+        let mut sorted = round.to_vec();
+        sorted.sort_unstable_by_key(|beat| beat.key);
+        let mut active = self.beat(HEARTBEAT, &sorted).await?;
+        sorted.retain(|beat| !active.contains_key(&beat.key));
+        if !sorted.is_empty() {
+            active.extend(self.beat(HEARTBEAT_WAIT, &sorted).await?);
+        }
+        Ok(round.iter().map(|beat| active.remove(&beat.key)).collect())
+    }
+}
+
+#[async_trait]
+impl RunStore for PgStore {
+    async fn start(&self, start: StartRun) -> StoreResult<StartOutcome> {
+        self.start_run(&start).await
+    }
+
+    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
+        self.close_run(key, closing, if_due).await
+    }
+
+    async fn heartbeat(&self, beats: &[Beat]) -> StoreResult<Vec<Option<ActiveHead>>> {
+        let mut answers = Vec::with_capacity(beats.len());
+        let mut rest = beats;
+        while !rest.is_empty() {
+            // A statement changes a row once: a thread named twice takes a second round.
+            let mut seen = HashSet::new();
+            let size = rest.iter().take(RECHECK_CHUNK).take_while(|beat| seen.insert(beat.key)).count();
+            let (round, later) = rest.split_at(size);
+            answers.extend(self.beat_all(round).await?);
+            rest = later;
+        }
+        Ok(answers)
+    }
+
+    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+        for _ in 0..PG_RACES {
+            self.write(query(STOP).bind(self.now()).bind(key.0).bind(run.as_str())).await?;
+            let Some(Look { head, run, .. }) = self.look(key, run).await? else { return Ok(StopOutcome::Gone) };
+            match run {
+                None => return Ok(StopOutcome::NoRun),
+                Some(run) if !run.status.is_active() => return Ok(StopOutcome::Ended(run)),
+                Some(run) if run.stop_requested_at.is_some() => return Ok(StopOutcome::Asked(run, head)),
+                Some(_) => {}
+            }
+        }
+        Err(StoreError::Unavailable("the run could not be asked to stop".to_owned()))
+    }
+
+    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+        Ok(!self.write(query(RELEASE).bind(key.0).bind(fence.0)).await?.is_empty())
+    }
+
+    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
+        let statement = query(DUE).bind(self.now()).bind(rows::millis(STOP_GRACE)).bind(rows::limit(limit));
+        let mut due = Vec::new();
+        for row in &self.read_rows(statement).await? {
+            let mut columns = Columns::new(row);
+            due.push(Due {
+                key: ThreadKey(columns.int()?),
+                project: columns.id(ProjectId::new)?,
+                user: columns.id(UserId::new)?,
+                thread: columns.id(ThreadId::new)?,
+            });
+        }
+        Ok(due)
+    }
+
+    async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {
+        Ok(self.runs_of(query(BY_ID).bind(key.0).bind(run.as_str())).await?.pop())
+    }
+
+    async fn runs(&self, key: ThreadKey, before: Option<Fence>, limit: usize) -> StoreResult<Vec<Run>> {
+        let before = before.map_or(i64::MAX, |fence| fence.0);
+        self.runs_of(query(RUNS).bind(key.0).bind(before).bind(rows::limit(limit))).await
+    }
+}

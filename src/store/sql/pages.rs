@@ -1,0 +1,114 @@
+//! Pages as they come from the database: of a log, of a list, of a feed.
+
+use super::{
+    columns::{Cells, Columns},
+    corrupt,
+};
+use crate::{
+    domain::{
+        FeedChange, FeedEntry, LogSlice, RunId, Seq, ThreadId, Timestamp,
+        limits::{PAGE_BYTES, PAGE_ROWS},
+    },
+    store::{FeedPage, Head, ListPosition, LogPage, ReadFrom, StoreResult, ThreadPage, segment::LogRow},
+};
+
+/// How much of a log is read at once.
+pub(in crate::store) struct Cap {
+    pub(in crate::store) bytes: usize,
+    pub(in crate::store) rows: usize,
+    pub(in crate::store) events: usize,
+}
+
+impl Cap {
+    /// Of a page for a reader.
+    pub(in crate::store) fn page(max_events: usize) -> Self {
+        Self { bytes: PAGE_BYTES, rows: PAGE_ROWS, events: max_events }
+    }
+}
+
+/// The head and log rows in order, from two kinds of rows told apart by the first column: 0 is a head; in others
+/// `first_seq, last_seq, at, fence, run` stand where the head's first columns do, and the body comes last.
+/// `None` if the thread is gone.
+pub(in crate::store) fn log_rows<R: Cells>(rows: &[R]) -> StoreResult<Option<(Head, Vec<LogRow>)>> {
+    let mut head = None;
+    let mut log: Vec<LogRow> = Vec::with_capacity(rows.len());
+    let mut newest_run: Option<(i64, RunId)> = None;
+    for row in rows {
+        let mut columns = Columns::new(row);
+        if columns.int()? == 0 {
+            head = columns.head()?.map(|(head, _)| head);
+            continue;
+        }
+        let (first_seq, last_seq, at) = (columns.count()?, columns.count()?, columns.time()?);
+        let run = match (columns.maybe_int()?, &newest_run) {
+            (None, _) => None,
+            (Some(fence), Some((same, run))) if fence == *same => Some(run.clone()),
+            (Some(fence), _) => {
+                let run = columns.id(RunId::new)?;
+                newest_run = Some((fence, run.clone()));
+                Some(run)
+            }
+        };
+        let body = Columns::new(row).skip(10).bytes()?.into();
+        log.push(LogRow { first_seq, last_seq, at, run, body });
+    }
+    log.sort_unstable_by_key(|row| row.first_seq);
+    Ok(head.map(|head| (head, log)))
+}
+
+/// What a reader gets of the rows that hold it.
+pub(in crate::store) fn log_page(
+    head: Head,
+    rows: Vec<LogRow>,
+    from: ReadFrom,
+    max_events: usize,
+) -> StoreResult<LogPage> {
+    let mut slice = LogSlice::default();
+    for row in rows {
+        slice.0.extend(row.unpack()?);
+    }
+    if slice.0.windows(2).any(|pair| pair[0].last_seq + 1 != pair[1].first_seq) {
+        return Err(corrupt(format_args!("the log of thread {} has a hole", head.key.0)));
+    }
+    let max_events = max_events as u64;
+    let slice = match from {
+        ReadFrom::After(after) => slice.between(after, after.saturating_add(max_events).saturating_add(1)),
+        ReadFrom::Before(before) => {
+            let slice = slice.between(0, before);
+            let end: Seq = slice.last_seq().unwrap_or(0);
+            slice.between(end.saturating_sub(max_events), Seq::MAX)
+        }
+    };
+    Ok(LogPage { head, slice })
+}
+
+/// A page of a list, from one row more than `limit` if there are more: sort time, then the thread.
+pub(in crate::store) fn thread_page<R: Cells>(rows: &[R], limit: usize, feed_cursor: u64) -> StoreResult<ThreadPage> {
+    let mut threads = Vec::with_capacity(rows.len());
+    let mut next = None;
+    for row in rows.iter().take(limit) {
+        let mut columns = Columns::new(row);
+        let at = Timestamp(columns.int()?);
+        let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
+        next = Some(ListPosition { at, id: thread.id.clone() });
+        threads.push(thread);
+    }
+    Ok(ThreadPage { threads, next: next.filter(|_| rows.len() > limit), feed_cursor })
+}
+
+/// A page of a feed: its head stands in every row, and in one without an entry if there is none.
+pub(in crate::store) fn feed_page<R: Cells>(rows: &[R]) -> StoreResult<FeedPage> {
+    let mut page = FeedPage { entries: Vec::new(), head: 0 };
+    for row in rows {
+        let mut columns = Columns::new(row);
+        page.head = columns.count()?;
+        let Some(cursor) = columns.maybe_int()? else { continue };
+        let thread_id = columns.id(ThreadId::new)?;
+        let change = match columns.thread()? {
+            Some(thread) => FeedChange::Upsert(Box::new(thread)),
+            None => FeedChange::Delete,
+        };
+        page.entries.push(FeedEntry { cursor: cursor.unsigned_abs(), thread_id, change });
+    }
+    Ok(page)
+}

@@ -1,0 +1,91 @@
+//! What is done on one node is seen on the others, at once.
+
+use threadline::client::{FeedQuery, PatchThread};
+use tokio::time::Instant;
+
+use crate::cluster::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn append_on_one_read_on_another_stop_from_a_third_list_on_a_fourth() {
+    let cluster = Cluster::start(4);
+    let [a, b, c, d] = [0, 1, 2, 3].map(|node| cluster.client(node));
+    make_thread(&a, "t").await;
+    let mut reader = Reader::open(&b, "t");
+    in_time(PATIENCE, "a reader is live", reader.caught_up()).await;
+    let feed = d.feed(&FeedQuery::default()).await.expect("a page");
+    // A few rounds: one that came by the recheck could be quick by chance.
+    for round in 1..=5 {
+        let run = format!("r{round}");
+        let waiting = FeedQuery { after: feed.cursor, wait: Some(PATIENCE), ..FeedQuery::default() };
+        let mut producer = a.run("t", options(&run)).await.expect("starts");
+        producer.append(numbered(1..=10)).await.expect("appends");
+        in_time(BY_THE_BUS, "the other node's reader sees it", reader.reads(reader.seen.len() + 10)).await;
+        let entries = in_time(PATIENCE, "the feed", d.feed(&waiting)).await.expect("a page");
+        assert_eq!(entries.entries.len(), 1);
+        // Whoever runs it hears of the stop on its own node.
+        let stop = producer.stop_token();
+        let begun = Instant::now();
+        c.stop("t", &run).await.expect("asked");
+        in_time(PATIENCE, "the producer hears of the stop", stop.cancelled()).await;
+        println!("round {round}: the stop was heard after {:?}", begun.elapsed());
+        producer.finish().await.expect("finishes");
+        in_time(BY_THE_BUS, "the end", reader.reads(reader.seen.len() + 1)).await;
+    }
+    assert_eq!(reader.seen, log(&c, "t").await);
+    assert_eq!(reader.reconnects, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_start_anywhere_is_refused_with_the_facts() {
+    let cluster = Cluster::start(2);
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    make_thread(&a, "t").await;
+    let mut producer = a.run("t", options("first")).await.expect("starts");
+    producer.append(numbered(1..=3)).await.expect("appends");
+    let error = b.run("t", options("second")).await.expect_err("held");
+    let problem = error.problem("run-active").expect("a 409");
+    assert_eq!((problem.status, problem.facts["run"]["runId"].as_str()), (409, Some("first")));
+    let lock = cluster.redis.command(&["GET", "threadline:lock:default:t"]);
+    assert_eq!(lock, "first");
+    producer.finish().await.expect("finishes");
+    b.run("t", options("second")).await.expect("free").finish().await.expect("finishes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_run_by_one_node_is_stopped_from_another() {
+    let cluster = Cluster::start(2);
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    make_thread(&a, "t").await;
+    let mut reader = Reader::open(&b, "t");
+    in_time(PATIENCE, "live", reader.caught_up()).await;
+    let run = a.start_run("t", &agent_run("long")).await.expect("starts").run.run_id;
+    in_time(PATIENCE, "it speaks", reader.reads(8)).await;
+    b.stop("t", &run).await.expect("asked");
+    let begun = Instant::now();
+    let ended = in_time(PATIENCE, "it ends", ended(&b, "t", &run)).await;
+    assert_eq!(ended.status.as_str(), "stopped");
+    assert!(begun.elapsed() < BY_THE_BUS, "by the bus, not after {:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_deleted_and_made_again_elsewhere_is_another_one_here() {
+    let cluster = Cluster::start(2);
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    make_thread(&a, "t").await;
+    a.run("t", options("r")).await.expect("starts").finish().await.expect("finishes");
+    assert!(!log(&b, "t").await.is_empty());
+    b.patch_thread("t", &PatchThread { name: Some(Some("seen by both".into())), ..PatchThread::default() })
+        .await
+        .expect("renamed");
+    assert_eq!(a.thread("t").await.expect("there").name.as_deref(), Some("seen by both"));
+    a.delete_thread("t").await.expect("deleted");
+    let gone = b.thread("t").await.expect_err("gone");
+    assert!(gone.problem("thread-not-found").is_some(), "{gone}");
+    make_thread(&b, "t").await;
+    assert!(log(&a, "t").await.is_empty(), "nothing of the old one");
+    let mut producer = a.run("t", options("r")).await.expect("the id is free again");
+    producer.append(numbered(1..=1)).await.expect("appends");
+    producer.finish().await.expect("finishes");
+    let log = log(&b, "t").await;
+    assert!(log.iter().all(|line| line.starts_with("r ")) && log[0].contains("\"value\":1"), "{log:?}");
+}

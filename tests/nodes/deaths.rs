@@ -1,0 +1,154 @@
+//! Nodes that die, stand still, or are replaced one after the other.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use nix::sys::signal::Signal;
+use threadline::client::RunStatus;
+use tokio::time::{self, Instant};
+
+use crate::cluster::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_goes_on_at_another_node_when_its_own_is_killed() {
+    let mut cluster = Cluster::start(2);
+    let balancer = cluster.balancer().await;
+    let client = client(&balancer.url);
+    make_thread(&client, "t").await;
+    let mut reader = Reader::open(&client, "t");
+    let mut producer = client.run("t", options("r")).await.expect("starts");
+    for batch in 0..40u64 {
+        if batch == 20 {
+            cluster.nodes[0].kill();
+            balancer.set(vec![address(&cluster.nodes[1].url)]);
+        }
+        // An append whose answer was lost is sent again, with the same number.
+        producer.append(numbered(batch * 5 + 1..=batch * 5 + 5)).await.expect("appends");
+    }
+    producer.finish().await.expect("finishes");
+    in_time(PATIENCE, "the reader has it all", reader.reads(201)).await;
+    let log = log(&client, "t").await;
+    assert_eq!(reader.seen, log);
+    for (n, line) in (1..=200).zip(&log) {
+        assert!(line.ends_with(&format!("\"value\":{n}}}")), "{n}: {line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_node_was_running_is_ended_by_another() {
+    let mut cluster = Cluster::start(2);
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    make_thread(&a, "agent").await;
+    make_thread(&a, "producer").await;
+    let mut reader = Reader::open(&b, "agent");
+    let run = a.start_run("agent", &agent_run("long")).await.expect("starts").run.run_id;
+    let mut producer = a.run("producer", options("r")).await.expect("starts");
+    producer.append(numbered(1..=3)).await.expect("appends");
+    in_time(PATIENCE, "the agent speaks", reader.reads(8)).await;
+    cluster.nodes[0].kill();
+    let killed = Instant::now();
+    for (thread, run) in [("agent", run.as_str()), ("producer", "r")] {
+        let record = in_time(ENDED, "another node ends it", ended(&b, thread, run)).await;
+        println!("{thread} was ended after {:?}", killed.elapsed());
+        assert_eq!((record.status, record.error_code.as_deref()), (RunStatus::Error, Some("lease-expired")));
+        let log = log(&b, thread).await;
+        assert_eq!(log.last().map(|line| kind(line)).as_deref(), Some("RUN_ERROR"));
+    }
+    // The thread is free, and its lock in nobody's way.
+    b.run("agent", options("next")).await.expect("starts").finish().await.expect("finishes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_stood_still_comes_back_fenced() {
+    let cluster = Cluster::start(2);
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    make_thread(&b, "t").await;
+    let run = a.start_run("t", &agent_run("long")).await.expect("starts").run.run_id;
+    let mut reader = Reader::open(&b, "t");
+    in_time(PATIENCE, "the agent speaks", reader.reads(8)).await;
+    cluster.nodes[0].signal(Signal::SIGSTOP);
+    let record = in_time(ENDED, "the other node ends it", ended(&b, "t", &run)).await;
+    assert_eq!(record.error_code.as_deref(), Some("lease-expired"));
+    let mut next = b.run("t", options("next")).await.expect("starts");
+    next.append(numbered(1..=3)).await.expect("appends");
+    let before = log(&b, "t").await.len();
+    // It wakes in the middle of a run that is not its own any more, with words of the old one in its hands.
+    cluster.nodes[0].signal(Signal::SIGCONT);
+    time::sleep(Duration::from_secs(1)).await;
+    next.append(numbered(4..=6)).await.expect("still the only writer");
+    next.finish().await.expect("finishes");
+    let log = log(&b, "t").await;
+    assert_eq!(log.len(), before + 4);
+    assert!(log[before - 3..].iter().all(|line| line.starts_with("next ")), "nothing of the old run came in");
+    // And it serves again.
+    assert_eq!(self::log(&a, "t").await, log);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_are_replaced_one_by_one_under_load() {
+    let mut cluster = Cluster::start(3);
+    let balancer = Arc::new(cluster.balancer().await);
+    let client = client(&balancer.url);
+    let threads: Vec<_> = (0..6).map(|n| format!("t{n}")).collect();
+    let done = Arc::new(AtomicBool::new(false));
+    let mut producers = Vec::new();
+    let mut readers = Vec::new();
+    for thread in &threads {
+        make_thread(&client, thread).await;
+        let mut reader = Reader::open(&client, thread);
+        reader.caught_up().await;
+        readers.push(reader);
+        let (client, thread, done) = (client.clone(), thread.clone(), done.clone());
+        producers.push(tokio::spawn(async move {
+            let (mut runs, mut appended) = (0u64, 0u64);
+            while !done.load(SeqCst) {
+                runs += 1;
+                let mut producer = client.run(&thread, options(&format!("r{runs}"))).await.expect("starts");
+                for _ in 0..20 {
+                    producer.append(numbered(appended + 1..=appended + 3)).await.expect("appends");
+                    appended += 3;
+                    time::sleep(Duration::from_millis(5)).await;
+                }
+                producer.finish().await.expect("finishes");
+            }
+            (appended + runs) as usize
+        }));
+    }
+    for node in 0..3 {
+        let started = cluster.node();
+        let mut old = std::mem::replace(&mut cluster.nodes[node], started);
+        balancer.set(cluster.addresses());
+        old.signal(Signal::SIGTERM);
+        let mut ended = None;
+        // The readers read on all the while.
+        let read = async {
+            loop {
+                for reader in &mut readers {
+                    let _ = time::timeout(Duration::from_millis(10), reader.reads(reader.seen.len() + 1)).await;
+                }
+                ended = old.wait(Duration::ZERO);
+                if ended.is_some() {
+                    return;
+                }
+            }
+        };
+        in_time(PATIENCE, "the old node ends", read).await;
+        assert!(ended.is_some_and(|status| status.success()), "a drain is a good end");
+    }
+    done.store(true, SeqCst);
+    let mut drained = 0;
+    for ((thread, producer), mut reader) in threads.iter().zip(producers).zip(readers) {
+        let events = in_time(PATIENCE, "the producer ends", producer).await.expect("no panic");
+        in_time(PATIENCE, "the reader has it all", reader.reads(events)).await;
+        assert_eq!(reader.seen, log(&client, thread).await);
+        assert!(reader.closed_with.iter().all(|code| *code == 4000), "{:?}", reader.closed_with);
+        drained += reader.closed_with.len();
+    }
+    println!("{drained} readers were told to go elsewhere");
+    assert!(drained >= 6, "each of the first nodes had readers, and told them why: {drained}");
+}

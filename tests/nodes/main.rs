@@ -1,0 +1,13 @@
+//! Several nodes over one Postgres and one Redis, each the real program in a process of its own.
+
+mod across;
+#[path = "../backing/mod.rs"]
+mod backing;
+mod balancer;
+mod cluster;
+mod deaths;
+mod outages;
+#[allow(dead_code)]
+#[path = "../faults/server.rs"]
+mod server;
+mod starting;

@@ -1,0 +1,109 @@
+//! What a node says when it is started, rightly and wrongly.
+
+use std::{process::Command, time::Duration};
+
+use crate::{
+    backing::{Postgres, Redis},
+    cluster::*,
+    server::{Server, command},
+};
+
+/// Ends by itself with an error; what it said.
+fn refused(mut command: Command) -> String {
+    let output = command.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    said
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let serve = |store: Option<&str>, redis: Option<&str>| {
+        let data = tempfile::tempdir().expect("a directory");
+        let mut command = command(data.path(), &[]);
+        if let Some(store) = store {
+            command.args(["--store", store]);
+        }
+        if let Some(redis) = redis {
+            command.args(["--redis", redis]);
+        }
+        refused(command)
+    };
+    let said = serve(None, Some("redis://127.0.0.1:1/"));
+    assert!(said.contains("--store postgres://"), "{said}");
+    let said = serve(Some("mysql://x"), None);
+    assert!(said.contains("postgres://user:password@host/database"), "{said}");
+    let said = serve(Some("postgres://me:s3cret@127.0.0.1:1/nowhere"), None);
+    assert!(said.contains("127.0.0.1") && !said.contains("s3cret"), "{said}");
+    let database = Postgres::shared().fresh_database();
+    let said = serve(Some(&database), Some("http://127.0.0.1"));
+    assert!(said.contains("redis://"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_starts_without_redis_and_uses_it_once_it_is_there() {
+    let cluster = Cluster::start(0);
+    cluster.redis.kill();
+    let node = cluster.node();
+    assert!(node.said().contains("Redis"), "{}", node.said());
+    let client = client(&node.url);
+    make_thread(&client, "t").await;
+    client.run("t", options("one")).await.expect("starts").finish().await.expect("finishes");
+    cluster.redis.restart();
+    let held = async {
+        for n in 0.. {
+            let producer = client.run("t", options(&format!("r{n}"))).await.expect("starts");
+            let holder = cluster.redis.command(&["GET", "threadline:lock:default:t"]);
+            producer.finish().await.expect("finishes");
+            if holder == format!("r{n}") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    in_time(PATIENCE, "the lock is used", held).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_over_tls() {
+    let redis = Redis::with_tls(&[]);
+    let mut cluster = Cluster::start(0);
+    let mut command = cluster.command(&cluster.database, &redis.tls_url());
+    command.env("SSL_CERT_FILE", redis.authority());
+    cluster.nodes.push(Server::start(command));
+    let client = cluster.client(0);
+    make_thread(&client, "t").await;
+    let producer = client.run("t", options("r")).await.expect("starts");
+    assert_eq!(redis.command(&["GET", "threadline:lock:default:t"]), "r");
+    producer.finish().await.expect("finishes");
+    // Without the authority it is not trusted: the store decides alone, and the log says why.
+    let stranger = Server::start(cluster.command(&cluster.database, &redis.tls_url()));
+    assert!(stranger.said().contains("ertificate"), "{}", stranger.said());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_start_at_once_share_one_migration() {
+    let cluster = Cluster::start(0);
+    let nodes: Vec<_> =
+        (0..4).map(|_| Server::spawn(cluster.command(&cluster.database, &cluster.redis.url()))).collect();
+    for mut node in nodes {
+        assert!(node.ready(), "{}", node.said());
+        assert!(client(&node.url).list_threads(&Default::default()).await.expect("a list").threads.is_empty());
+    }
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let cluster = Cluster::start(0);
+    let redis = format!("redis://:pa55word@127.0.0.1:{}/", cluster.redis.port());
+    let node = Server::start(cluster.command(&cluster.database, &redis));
+    while !node.said().contains("Ctrl-C") {
+        std::thread::yield_now();
+    }
+    assert!(!node.said().contains("pa55word"), "{}", node.said());
+    assert!(node.said().contains("postgres://127.0.0.1") && node.said().contains("redis://127"), "{}", node.said());
+    let mut help = Command::new(env!("CARGO_BIN_EXE_threadline"));
+    let help = help.args(["serve", "--help"]).env("THREADLINE_REDIS", &redis).output().expect("runs");
+    let help = String::from_utf8(help.stdout).expect("text");
+    assert!(help.contains("THREADLINE_REDIS") && !help.contains("pa55word"), "{help}");
+}
