@@ -171,10 +171,11 @@ impl Gate {
             // A renewal that failed is tried again at the next tick.
             let Ok(renewed) = self.lock.renew(&claims).await else { return };
             for ((key, kept), mine) in alive.into_iter().zip(renewed) {
-                match self.kept().get_mut(key).filter(|now| mine && now.fence == kept.fence) {
-                    Some(now) => now.renew_at = Instant::now() + self.interval(&now.claim),
+                if !mine {
                     // Somebody else's: the store will tell them. This run goes on without.
-                    None => self.forget(*key, kept.fence),
+                    self.forget(*key, kept.fence);
+                } else if let Some(now) = self.kept().get_mut(key).filter(|now| now.fence == kept.fence) {
+                    now.renew_at = Instant::now() + self.interval(&now.claim);
                 }
             }
         }
