@@ -23,6 +23,7 @@ pub struct Injector {
     /// Kinds that are still to come in this round.
     round: Vec<Kind>,
     kinds: Vec<Kind>,
+    done: u64,
 }
 
 impl Injector {
@@ -30,7 +31,7 @@ impl Injector {
     pub fn new(cluster: Cluster, world: Arc<World>, kinds: Vec<Kind>) -> Self {
         let history = world.history("faults");
         let rng = Rng::new(world.seed, 1_000_000);
-        Self { cluster, world, history, rng, round: Vec::new(), kinds }
+        Self { cluster, world, history, rng, round: Vec::new(), kinds, done: 0 }
     }
 
     fn next_kind(&mut self) -> Kind {
@@ -43,9 +44,9 @@ impl Injector {
         self.round.pop().expect("some kinds")
     }
 
-    /// Whether each kind has come equally often.
-    pub fn round_is_done(&self) -> bool {
-        self.round.is_empty()
+    /// Whether each kind has come, and each as often as the others.
+    pub fn has_done_all(&self) -> bool {
+        self.done > 0 && self.round.is_empty()
     }
 
     fn wait(&mut self, (least, most): (u64, u64)) {
@@ -59,6 +60,7 @@ impl Injector {
         let begin = now();
         let (hit, note) = self.carry_out(kind, node);
         let fault = Fault { kind, node: hit.then_some(node), begin, end: now(), note };
+        self.done += 1;
         self.history.write(&Line::Fault(fault.clone()));
         self.history.flush();
         self.look_after_nodes();

@@ -1,6 +1,6 @@
 //! The checker as a process of its own: it knows the histories, and reads the rest over HTTP.
 
-use std::{env, fmt::Write, fs, path::Path};
+use std::{env, fmt::Write, fs, path::Path, time::Duration};
 
 use threadline::client::{Client, ClientConfig};
 
@@ -9,6 +9,9 @@ use crate::{
     history::{self, Class},
     run::{NODES, RECORD, REPORT},
 };
+
+/// For the whole log of a thread.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether everything is as it must be; the report is in the directory of the histories.
 pub fn judge() -> bool {
@@ -44,7 +47,12 @@ pub fn judge() -> bool {
 
 /// All that a node has of a thread.
 async fn fetch(node: &str, thread: &str) -> Result<Log, String> {
-    let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().map_err(|error| error.to_string())?;
+    let http = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .timeout(PATIENCE)
+        .build()
+        .map_err(|error| error.to_string())?;
     let client = Client::new(ClientConfig::new(node)).map_err(|error| error.to_string())?;
     let url = format!("{node}/v1/threads/{thread}/events");
     let response = http.get(url).header("accept", "application/x-ndjson").send().await;

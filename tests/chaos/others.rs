@@ -53,7 +53,7 @@ async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
                 caller.world.wrong(Class::Lost, format!("the start of {run} by an agent was refused: {slug}"));
                 return false;
             }
-            Answer::Unknown => {}
+            Answer::Unknown | Answer::Dropped => {}
         }
         if !caller.again(began).await {
             return false;

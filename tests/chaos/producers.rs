@@ -80,7 +80,7 @@ impl Producer {
                     self.unexpected("start", &slug);
                     return false;
                 }
-                Answer::Unknown => {}
+                Answer::Unknown | Answer::Dropped => {}
             }
             if !self.caller.again(began).await {
                 return false;
@@ -99,7 +99,7 @@ impl Producer {
         self.caller.world.acknowledged.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Appends until there is an answer, here or at another node; some come back only after the lease is over.
+    /// Appends until there is an answer, here or at another node.
     async fn append(&mut self, what: What, body: String) -> Step {
         let body = EventBody::Ndjson(body.into());
         let What::Append { from, count, .. } = what else { return Step::Over };
@@ -121,9 +121,11 @@ impl Producer {
                     return Step::Over;
                 }
                 Answer::Unknown => {}
-            }
-            if self.caller.rng.chance(8) {
-                sleep(Duration::from_secs(self.lease + self.caller.rng.between(1, 3))).await;
+                // Some come back only after the lease is over.
+                Answer::Dropped if self.caller.rng.chance(30) => {
+                    sleep(Duration::from_secs(self.lease + self.caller.rng.between(1, 3))).await;
+                }
+                Answer::Dropped => {}
             }
             if !self.caller.again(began).await {
                 return Step::Over;
@@ -153,6 +155,9 @@ impl Producer {
             }
             if !self.pause().await {
                 return;
+            }
+            if !self.caller.world.goes_on() {
+                return self.end().await;
             }
         }
         if !terminal {
@@ -193,7 +198,7 @@ impl Producer {
                 self.expect_over(&slug);
                 Step::Over
             }
-            Answer::Done(_) | Answer::Unknown => Step::Goes,
+            Answer::Done(_) | Answer::Unknown | Answer::Dropped => Step::Goes,
         }
     }
 
@@ -214,7 +219,7 @@ impl Producer {
                     return self.caller.world.wrong(Class::Unfinished, what);
                 }
                 Answer::Refused(slug) => return self.unexpected("end", &slug),
-                Answer::Unknown => {}
+                Answer::Unknown | Answer::Dropped => {}
             }
             if !self.caller.again(began).await {
                 return;
@@ -235,7 +240,7 @@ impl Producer {
                 Answer::Done(_) => return self.acknowledged(count),
                 Answer::Refused(slug) if slug == "run-active" => {}
                 Answer::Refused(slug) => return self.unexpected("whole run", &slug),
-                Answer::Unknown => {}
+                Answer::Unknown | Answer::Dropped => {}
             }
             if !self.caller.again(began).await {
                 return;
@@ -272,7 +277,7 @@ impl Producer {
                 Answer::Done(_) => return,
                 Answer::Refused(slug) if slug == "run-active" => {}
                 Answer::Refused(slug) => return self.expect_over(&slug),
-                Answer::Unknown => {}
+                Answer::Unknown | Answer::Dropped => {}
             }
             if !self.caller.again(began).await {
                 return;

@@ -91,7 +91,7 @@ impl Plan {
         let began = Instant::now();
         // Let everybody begin.
         sleep(Duration::from_secs(2)).await;
-        while began.elapsed() < self.lasts || !injector.round_is_done() {
+        while began.elapsed() < self.lasts || !injector.has_done_all() {
             let fault = block_in_place(|| injector.inject());
             let (took, at) = ((fault.end - fault.begin) / 1_000, began.elapsed().as_secs());
             let node = fault.node.map(|node| format!(" of node {node}")).unwrap_or_default();

@@ -42,6 +42,9 @@ impl Producer {
         let mut socket = None;
         let began = Instant::now();
         while left > 0 || !pending.is_empty() {
+            if !self.caller.world.goes_on() {
+                left = left.min(1);
+            }
             if socket.is_none() {
                 socket = self.connect(&mut pending).await;
             }

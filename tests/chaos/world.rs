@@ -159,7 +159,10 @@ pub enum Answer<T> {
     Done(T),
     /// The slug of the problem.
     Refused(String),
+    /// There was none, or none that is clear.
     Unknown,
+    /// It was not waited for.
+    Dropped,
 }
 
 impl Caller {
@@ -201,7 +204,7 @@ impl Caller {
         let patience = if dropped { Duration::from_micros(self.rng.between(0, 12_000)) } else { patience };
         let answer = timeout(patience, request).await;
         let (outcome, answer) = match answer {
-            Err(_) if dropped => (Outcome::Dropped, Answer::Unknown),
+            Err(_) if dropped => (Outcome::Dropped, Answer::Dropped),
             Err(_) => (Outcome::Unknown, Answer::Unknown),
             Ok(Ok(answer)) => {
                 let (first, ended) = done(&answer);
@@ -212,7 +215,7 @@ impl Caller {
         let request =
             Request { at, done: now(), node: self.node, thread: thread.to_owned(), run: run.to_owned(), what, outcome };
         self.history.write(&Line::Request(request));
-        if matches!(answer, Answer::Unknown) && !dropped {
+        if matches!(answer, Answer::Unknown) {
             self.hop();
         }
         answer

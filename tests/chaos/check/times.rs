@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use threadline::client::{Run, RunStatus};
 
 use super::{Found, Log, Spans, log::micros};
-use crate::history::{Class, Fault, Kind, Line, Micros, Outcome, Request, What};
+use crate::history::{Class, Fault, Line, Micros, Outcome, Request, What};
 
 const SECOND: Micros = 1_000_000;
 /// Promised on top of the lease (P5).
