@@ -27,6 +27,7 @@ pub mod config;
 pub mod domain;
 mod lingering;
 pub mod lock;
+mod planted;
 pub mod projection;
 pub mod redis_link;
 pub mod server;

@@ -118,6 +118,10 @@ impl Injector {
                 }
                 (false, String::new())
             }
+            Kind::FalseHints => {
+                let (heard, told) = self.false_hints();
+                (false, format!("{told} in place of {heard}"))
+            }
             Kind::DiskFull => {
                 self.cluster.postgres.fill_disk();
                 self.wait((1_000, 4_000));
@@ -131,6 +135,29 @@ impl Injector {
             }
             Kind::Cut | Kind::Delay | Kind::Stall => (true, self.network(kind, node)),
         }
+    }
+
+    /// Listens for a moment, and tells what was heard again: as it was, older, and far ahead. How many of both.
+    fn false_hints(&mut self) -> (usize, usize) {
+        let heard = self.cluster.redis.overhear(Duration::from_millis(700));
+        let mut told = 0;
+        for (channel, hint) in &heard {
+            let mut numbers: Vec<u64> = hint.split(' ').filter_map(|number| number.parse().ok()).collect();
+            let [_, tail, fence, flags] = numbers[..] else { continue };
+            for _ in 0..3 {
+                match self.rng.between(0, 3) {
+                    0 => {}
+                    1 => numbers[1] = tail.saturating_sub(self.rng.between(1, 500)),
+                    2 => (numbers[1], numbers[2]) = (tail + self.rng.between(1, 5_000), fence + 1),
+                    // Ended, or asked to stop; not that the thread is gone, which has an answer of its own.
+                    _ => numbers[3] = (flags ^ 1) | 2,
+                }
+                let hint: Vec<_> = numbers.iter().map(u64::to_string).collect();
+                self.cluster.redis.command(&["PUBLISH", channel, &hint.join(" ")]);
+                told += 1;
+            }
+        }
+        (heard.len(), told)
     }
 
     /// Breaks the network of one node: to Postgres, to Redis or to both.

@@ -96,13 +96,15 @@ pub enum Kind {
     /// Connections stay open and nothing moves.
     Stall,
     Flushall,
+    /// Nodes are told on the bus what is old, doubled or not true.
+    FalseHints,
     DiskFull,
     /// SIGTERM, and started again.
     RestartNode,
 }
 
 impl Kind {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::KillNode,
         Self::KillPostgres,
         Self::KillRedis,
@@ -112,6 +114,7 @@ impl Kind {
         Self::Delay,
         Self::Stall,
         Self::Flushall,
+        Self::FalseHints,
         Self::DiskFull,
         Self::RestartNode,
     ];

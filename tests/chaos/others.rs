@@ -64,8 +64,16 @@ async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
 /// Looks until the run has ended.
 async fn ends(caller: &mut Caller, thread: &str, run: &str) {
     let began = Instant::now();
+    let mut stopped = false;
     while began.elapsed() < AGENT_PATIENCE {
         sleep(Duration::from_millis(300)).await;
+        if !caller.world.goes_on() && !stopped {
+            caller.hop();
+            let client = caller.client();
+            let request = client.stop(thread, run);
+            let answer = caller.ask(thread, run, What::Stop, request, |run| (0, run.ended_at.is_some())).await;
+            stopped = matches!(answer, Answer::Done(_));
+        }
         match tokio::time::timeout(crate::world::PATIENCE, caller.client().run_record(thread, run)).await {
             Ok(Ok(record)) if !record.status.is_active() => return,
             Ok(Ok(_)) => {}

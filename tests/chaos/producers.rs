@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     history::{Class, What, lines},
-    world::{Answer, Caller, World},
+    world::{Answer, Caller, Size, World},
 };
 
 /// Most events of one append.
@@ -82,7 +82,8 @@ impl Producer {
                 }
                 Answer::Unknown | Answer::Dropped => {}
             }
-            if !self.caller.again(began).await {
+            // Rivals do not wait for each other when the load has ended.
+            if !self.caller.again(began).await || !self.caller.world.goes_on() {
                 return false;
             }
         }
@@ -138,8 +139,8 @@ impl Producer {
         if !self.start().await {
             return;
         }
-        // Some say nothing at all.
-        if self.caller.rng.chance(2) {
+        // Some say nothing at all, or not for a long time.
+        if self.caller.rng.chance(2) || !self.pause().await {
             return;
         }
         let batches = self.caller.rng.between(3, 40);
@@ -157,7 +158,7 @@ impl Producer {
                 return;
             }
             if !self.caller.world.goes_on() {
-                return self.end().await;
+                return self.leave().await;
             }
         }
         if !terminal {
@@ -167,6 +168,14 @@ impl Producer {
 
     /// What producers do between two appends. False if this one is gone for good.
     async fn pause(&mut self) -> bool {
+        let Size { pause, hops, stuck, .. } = self.caller.world.size;
+        if self.caller.rng.chance(hops) {
+            self.caller.hop();
+        }
+        if self.caller.rng.between(0, 999) < stuck {
+            sleep(Duration::from_secs(self.lease + self.caller.rng.between(1, 4))).await;
+            return true;
+        }
         match self.caller.rng.between(0, 999) {
             // Alive, with nothing to say for longer than the lease.
             0..=14 => {
@@ -178,14 +187,9 @@ impl Producer {
                     sleep(Duration::from_millis(900)).await;
                 }
             }
-            // Stuck for longer than the lease, and goes on as if nothing had happened.
-            15..=22 => sleep(Duration::from_secs(self.lease + self.caller.rng.between(1, 4))).await,
             // Dead.
-            23..=32 => return false,
-            _ => {
-                let most = self.caller.world.size.pause;
-                self.caller.breathe(most).await;
-            }
+            15..=24 => return false,
+            _ => self.caller.breathe(pause).await,
         }
         true
     }
@@ -199,6 +203,13 @@ impl Producer {
                 Step::Over
             }
             Answer::Done(_) | Answer::Unknown | Answer::Dropped => Step::Goes,
+        }
+    }
+
+    /// When the load ends: most end their runs, some just go.
+    async fn leave(&mut self) {
+        if !self.caller.rng.chance(20) {
+            self.end().await;
         }
     }
 

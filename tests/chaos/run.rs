@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use crate::{
+    check::Found,
     cluster::Cluster,
     faults::Injector,
     history::{Class, Kind, Line},
@@ -213,6 +214,11 @@ fn judge(record: &Path, world: &World) -> Verdict {
     command.env(RECORD, record).env(NODES, world.urls.join(" ")).stdin(Stdio::null()).stdout(Stdio::null());
     let status = command.status().expect("the checker runs");
     let report: PathBuf = record.join(REPORT);
-    let report = fs::read_to_string(&report).unwrap_or_else(|error| format!("the checker left no report: {error}"));
+    let report = fs::read_to_string(&report).unwrap_or_else(|error| {
+        // It came upon something that it does not understand, which is no good sign.
+        let mut found = Found::default();
+        found.wrong(Class::Unfinished, 1, format!("the checker ended with {status} and left no report: {error}"));
+        format!("{found}{}", found.last_line())
+    });
     Verdict { clean: status.success(), report: report.trim_end().to_owned() }
 }

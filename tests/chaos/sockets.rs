@@ -38,6 +38,7 @@ impl Producer {
         let mut left = self.caller.rng.between(3, 60);
         let terminal = self.caller.rng.chance(50);
         let cares = self.caller.rng.chance(70);
+        let rude = self.caller.rng.chance(self.caller.world.size.rude);
         let mut pending: VecDeque<Pending> = VecDeque::new();
         let mut socket = None;
         let began = Instant::now();
@@ -72,6 +73,16 @@ impl Producer {
                         return;
                     }
                 }
+            }
+            // As a person would who thinks that the run hangs.
+            if rude && pending.len() == AHEAD - 1 && self.caller.rng.chance(10) {
+                self.note_all(&mut pending, &Outcome::Unknown);
+                self.caller.hop();
+                return self.end().await;
+            }
+            if pending.is_empty() && self.caller.rng.chance(self.caller.world.size.hops) {
+                self.caller.hop();
+                socket = None;
             }
             // A connection that is dropped on purpose, with appends under way.
             if self.caller.rng.chance(self.caller.world.size.dropped) {

@@ -42,6 +42,12 @@ pub struct Size {
     pub pause: u64,
     /// Of 100 answers, so many are thrown away.
     pub dropped: u64,
+    /// Of 100 appends, so many go to another node than the one before.
+    pub hops: u64,
+    /// Of 1,000 pauses, so many are longer than the lease, and the producer goes on as if nothing had happened.
+    pub stuck: u64,
+    /// Of 100 runs on a socket, so many are ended by another node while appends are under way.
+    pub rude: u64,
 }
 
 #[derive(Debug)]

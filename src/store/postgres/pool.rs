@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     domain::limits::{PG_ACQUIRE_TIMEOUT, PG_ANSWER_TIMEOUT},
+    planted,
     store::StoreError,
 };
 
@@ -123,7 +124,7 @@ impl Pool {
 
 fn unpack(mut statement: Statement<'_>) -> Work<(SqlStr, PgArguments)> {
     let arguments = statement.take_arguments().map_err(sqlx::Error::Encode)?.unwrap_or_default();
-    Ok((statement.sql(), arguments))
+    Ok((planted::statement(statement.sql()), arguments))
 }
 
 async fn finish(task: tokio::task::JoinHandle<Work<Rows>>) -> Work<Rows> {

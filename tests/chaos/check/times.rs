@@ -32,7 +32,7 @@ pub(super) fn check(
             && let Some(ended) = record.ended_at.as_deref().map(micros)
         {
             check_lease(name, record, requests, ended, found);
-            check_end(name, run, requests, log, spans, ended, faults, found);
+            check_end(name, record, requests, log, spans, ended, faults, found);
         }
         for request in requests {
             check_conflict(name, request, log, faults, found);
@@ -79,7 +79,7 @@ fn check_lease(name: &str, record: &Run, requests: &[&Request], ended: Micros, f
 #[allow(clippy::too_many_arguments)]
 fn check_end(
     name: &str,
-    run: &str,
+    record: &Run,
     requests: &[&Request],
     log: &Log,
     spans: &Spans<'_>,
@@ -88,7 +88,8 @@ fn check_end(
     found: &mut Found,
 ) {
     let Some(lease) = lease(requests) else { return };
-    let mut heard = 0;
+    let run = record.run_id.as_str();
+    let mut heard = micros(&record.started_at);
     for request in requests {
         // A stop is no sign of life of the producer.
         if matches!(request.outcome, Outcome::Refused { .. }) || request.what == What::Stop {
@@ -140,7 +141,7 @@ fn check_conflict(name: &str, request: &Request, log: &Log, faults: &[&Fault], f
     let ended = holder.ended_at.as_deref().map_or(Micros::MAX, micros);
     // A commit that was held up shows later than the time that it bears.
     let held_up = faults.iter().any(|fault| fault.begin < request.done && fault.end + COMMIT > ended);
-    if began > request.done + ROUNDING || (ended + COMMIT < request.at && !held_up) {
+    if began > request.done + ROUNDING || (ended.saturating_add(COMMIT) < request.at && !held_up) {
         let what = format!(
             "{name}: the start of {} was refused for run {}, which was not active then",
             request.run, holder.run_id
@@ -148,6 +149,9 @@ fn check_conflict(name: &str, request: &Request, log: &Log, faults: &[&Fault], f
         found.wrong(Class::Interleaved, 1, what);
     }
 }
+
+/// How long after the end of a fault a request may be given up on because of it.
+const AFTERMATH: Micros = 4 * SECOND;
 
 /// From each fault to the answers of the requests that it left without one, when they were sent again.
 pub(super) fn recoveries(lines: &[Line], faults: &[&Fault], found: &mut Found) {
@@ -162,23 +166,34 @@ pub(super) fn recoveries(lines: &[Line], faults: &[&Fault], found: &mut Found) {
     for request in &requests {
         again.entry((&request.thread, &request.run, request.what)).or_default().push(request);
     }
+    // A request that takes long may have met several faults: the last one is to blame.
+    let blamed = |request: &Request| {
+        let here = |fault: &&&Fault| {
+            let at_its_node = fault.node.is_none_or(|node| node == request.node);
+            at_its_node && request.at <= fault.end && (fault.begin..fault.end + AFTERMATH).contains(&request.done)
+        };
+        faults.iter().filter(here).map(|fault| fault.begin).max()
+    };
+    let mut hit: HashMap<Micros, Vec<Micros>> = HashMap::new();
+    for request in &requests {
+        // These take long by nature.
+        if request.outcome != Outcome::Unknown || matches!(request.what, What::Whole { .. } | What::Stream { .. }) {
+            continue;
+        }
+        let tries = &again[&(request.thread.as_str(), request.run.as_str(), request.what)];
+        let answered = tries.iter().find(|later| later.at > request.at && !later.outcome.is_open());
+        if let (Some(fault), Some(answered)) = (blamed(request), answered) {
+            hit.entry(fault).or_default().push(answered.done);
+        }
+    }
     for fault in faults {
         *found.faults.entry(fault.kind).or_default() += 1;
-        let hit = |request: &&&Request| {
-            let at_its_node = fault.node.is_none_or(|node| node == request.node);
-            at_its_node && request.at <= fault.end && request.done >= fault.begin && request.outcome == Outcome::Unknown
-        };
-        let answered = |request: &&Request| {
-            let tries = &again[&(request.thread.as_str(), request.run.as_str(), request.what)];
-            tries.iter().find(|later| later.at > request.at && !later.outcome.is_open()).map(|later| later.done)
-        };
-        let mut took: Vec<Micros> = requests.iter().filter(hit).filter_map(answered).collect();
+        let mut took = hit.remove(&fault.begin).unwrap_or_default();
         if took.is_empty() {
             // Nobody was hit: then it is the next acknowledgement of anybody.
             let acked = |request: &&&Request| {
-                request.at >= fault.begin
-                    && matches!(request.outcome, Outcome::Done { .. })
-                    && request.what != What::Stop
+                let counts = !matches!(request.what, What::Stop | What::Whole { .. } | What::Stream { .. });
+                request.at >= fault.begin && counts && matches!(request.outcome, Outcome::Done { .. })
             };
             took.extend(requests.iter().filter(acked).map(|request| request.done).min());
         }
