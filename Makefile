@@ -25,6 +25,11 @@ quick:
 test-full: setup-test
 	$(CARGO) test --release --test faults -- --ignored --nocapture
 
+# Faults for MINUTES (10) under a whole cluster; its last line is the verdict. PLANT=name plants a bug, which it must find.
+.PHONY: chaos
+chaos: setup-test
+	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" scripts/chaos.sh
+
 lint: fmt doc deny containers
 	$(CARGO) clippy --all-targets -- -D warnings
 

@@ -29,6 +29,7 @@ pub mod domain;
 mod lingering;
 pub mod lock;
 pub mod moving;
+mod planted;
 pub mod progress;
 pub mod projection;
 pub mod redis_link;

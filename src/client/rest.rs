@@ -96,6 +96,8 @@ pub struct StreamRun {
     pub run_id: Option<String>,
     /// The agent it belongs to.
     pub agent_id: Option<String>,
+    /// How long it may be silent once its stream is broken, in whole seconds; 20 s if not given.
+    pub lease: Option<Duration>,
     /// Number of the stream's first event; 1 if none is given.
     pub producer_seq: Option<u64>,
 }
@@ -172,11 +174,11 @@ impl Client {
         &self,
         thread: &str,
         limit: Option<usize>,
-        cursor: Option<&str>,
+        cursor: Option<i64>,
     ) -> Result<RunPage, ClientError> {
         let mut url = self.url(&["threads", thread, "runs"])?;
         put(&mut url, "limit", limit.map(|n| n.to_string()).as_deref());
-        put(&mut url, "cursor", cursor);
+        put(&mut url, "cursor", cursor.map(|n| n.to_string()).as_deref());
         self.json(self.request(Method::GET, url)).await
     }
 
@@ -221,6 +223,7 @@ impl Client {
         let mut url = self.url(&["threads", thread, "runs"])?;
         put(&mut url, "runId", run.run_id.as_deref());
         put(&mut url, "agentId", run.agent_id.as_deref());
+        put(&mut url, "leaseSeconds", run.lease.map(|lease| lease.as_secs().to_string()).as_deref());
         put(&mut url, "producerSeq", run.producer_seq.map(|n| n.to_string()).as_deref());
         let request = self.open_request(Method::POST, url).header(CONTENT_TYPE, "application/x-ndjson");
         self.json(request.body(Body::wrap_stream(lines))).await

@@ -236,7 +236,7 @@ pub struct RunPage {
     /// The runs.
     pub runs: Vec<Run>,
     /// What to pass as `cursor` for the next page; `None` on the last one.
-    pub next_cursor: Option<String>,
+    pub next_cursor: Option<i64>,
 }
 
 /// One change in a user's list of threads.

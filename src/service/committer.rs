@@ -83,8 +83,8 @@ impl Committer {
 }
 
 /// Consecutive appends of one run that are stored as one row.
-struct Entry {
-    requests: Vec<Request>,
+pub(super) struct Entry {
+    pub(super) requests: Vec<Request>,
     count: usize,
     bytes: usize,
 }
@@ -239,6 +239,8 @@ fn gather(
 
 async fn commit(context: &Context, entries: Vec<Entry>, aside: &mut Aside) {
     let batch: Vec<Append> = entries.iter().filter_map(Entry::append).collect();
+    #[cfg(feature = "planted")]
+    let entries = super::early::acknowledge(context, entries).await;
     context.commits.fetch_add(1, Ordering::Relaxed);
     let answers = match context.store.append(&batch).await {
         Ok(answers) => answers,

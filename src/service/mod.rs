@@ -9,6 +9,8 @@ mod closing;
 mod committer;
 mod context;
 mod directory;
+#[cfg(feature = "planted")]
+mod early;
 mod error;
 mod events;
 mod feed;

@@ -9,6 +9,7 @@ use super::{
     directory::ThreadRef,
 };
 use crate::domain::limits::{REAP_BATCH, REAP_INTERVAL, REAPERS, RECHECK_CHUNK, RECHECK_INTERVAL};
+use crate::planted::{Bug, planted};
 use crate::store::Due;
 
 /// The loop that ends what is due. It reads only the store, so any node may end any run.
@@ -19,6 +20,9 @@ pub(super) async fn run(context: Context) {
         tokio::select! {
             _ = tick.tick() => {}
             () = context.stopped() => return,
+        }
+        if planted(Bug::MissingReap) {
+            continue;
         }
         // All that is due, not one batch a tick: after a crash it may be thousands. Stops where nothing gets done.
         loop {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     domain::{Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadKey},
+    planted::{Bug, planted},
     projection::closing::{Ending, OpenParts},
     store::{Append, ReadFrom, StoreError, segment::join_bodies},
 };
@@ -38,6 +39,9 @@ async fn resolve_one(
             context.directory.forget(thread);
             return Err(ServiceError::ThreadNotFound);
         };
+        if planted(Bug::FenceBeforeDuplicate) && !run.status.is_active() {
+            return Err(ServiceError::RunFenced(Box::new(run)));
+        }
         let from = producer_seq.unwrap_or(run.producer_seq + 1);
         let stored = match stored_prefix(context, thread.key, &run, from, events).await {
             Ok(stored) => stored,

@@ -67,6 +67,12 @@ enum To {
 }
 
 impl Reply {
+    /// For nobody.
+    #[cfg(feature = "planted")]
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
     /// For one append alone.
     pub(super) fn one(sender: oneshot::Sender<Answer>) -> Self {
         Self(Some(To::One(sender)))

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     domain::{Epoch, LogSlice, Run, Seq, ThreadKey},
+    planted::{Bug, planted},
     store::{DynStore, StoreError},
 };
 
@@ -112,6 +113,7 @@ impl Subscription {
         if cursor > head.tail {
             return Err(FollowError::CursorAhead { epoch: head.epoch, tail: head.tail });
         }
+        let cursor = if planted(Bug::ResumeAtCursor) { cursor.saturating_sub(1) } else { cursor };
         let cursor = run.as_ref().map_or(cursor, |run| cursor.max(run.first_seq - 1));
         let bound = run.map(|run| Bound { last: run.ended_at.map(|_| run.last_seq()), run });
         let watch = topic.watch();
@@ -176,6 +178,10 @@ impl Subscription {
             let last = self.bound.as_ref().and_then(|bound| bound.last).unwrap_or(Seq::MAX);
             if self.cursor < state.tail.min(last) {
                 if self.live && self.topic.has_moved_past(self.cursor) {
+                    if planted(Bug::DropOnLag) {
+                        self.cursor = state.tail - 1;
+                        continue;
+                    }
                     self.live = false;
                     return Ok(Some(Delivery::FellBehind(self.cursor)));
                 }
@@ -197,6 +203,10 @@ impl Subscription {
                 continue;
             }
             if !self.live {
+                if planted(Bug::SubscribeAfterRead) {
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    self.cursor = self.tail();
+                }
                 self.live = true;
                 return Ok(Some(Delivery::CaughtUp(self.cursor)));
             }

@@ -31,12 +31,21 @@ pub enum SmallDisk {
     Everything(usize),
 }
 
+impl SmallDisk {
+    fn mib(self) -> usize {
+        match self {
+            Self::Tables(mib) | Self::Everything(mib) => mib,
+        }
+    }
+}
+
 /// A private cluster on 127.0.0.1, fsync on. As root it is run as an unprivileged user.
 #[derive(Debug)]
 pub struct Postgres {
     keeper: Mutex<Keeper>,
     command: String,
     port: u16,
+    disk_mib: Option<usize>,
     databases: AtomicUsize,
 }
 
@@ -74,7 +83,10 @@ impl Postgres {
                 binaries = binaries.display(),
             );
             match keeper.start(&command, READY) {
-                Ok(()) => return Self { keeper: Mutex::new(keeper), command, port, databases: AtomicUsize::new(0) },
+                Ok(()) => {
+                    let (keeper, databases) = (Mutex::new(keeper), AtomicUsize::new(0));
+                    return Self { keeper, command, port, disk_mib: disk.map(SmallDisk::mib), databases };
+                }
                 Err(said) if said.contains("could not bind") => {}
                 Err(said) => panic!("Postgres did not start:\n{said}"),
             }
@@ -179,14 +191,17 @@ impl Postgres {
         self.keeper().signal_all(Signal::SIGCONT);
     }
 
-    /// Fills its small disk to the last byte.
+    /// Its small disk is full from now on: it shrinks to what is used, which takes no time.
     pub fn fill_disk(&self) {
-        self.keeper().run("cat /dev/zero >$home/data/ballast || true");
+        // What is used may grow between the two.
+        let used = "$(df -k --output=used $home/data | tail -n 1 | tr -d ' ')";
+        self.keeper().run(&format!("until mount -o remount,size={used}k $home/data; do sleep 0.01; done"));
     }
 
     /// Makes room again.
     pub fn free_disk(&self) {
-        self.keeper().run("rm -f $home/data/ballast");
+        let mib = self.disk_mib.expect("a small disk");
+        self.keeper().run(&format!("mount -o remount,size={mib}m $home/data"));
     }
 
     /// Where its files are.
@@ -210,7 +225,7 @@ fn prepare(template: &Path, disk: Option<SmallDisk>) -> Keeper {
     let owner = owner();
     chown(keeper.home(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("a home of its own");
     keeper.run("mkdir $home/data");
-    if let Some(SmallDisk::Tables(mib) | SmallDisk::Everything(mib)) = disk {
+    if let Some(mib) = disk.map(SmallDisk::mib) {
         keeper.run(&format!("mount -t tmpfs -o size={mib}m threadline $home/data"));
     }
     keeper.run(&format!("tar -x -C $home/data -f {} --no-same-owner", quoted(&template.to_string_lossy())));

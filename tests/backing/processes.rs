@@ -3,6 +3,7 @@
 use std::{
     net::TcpStream,
     process::Command,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -124,6 +125,12 @@ fn redis_is_empty_after_a_kill_unless_it_keeps_a_file() {
         assert_eq!(redis.command(&["GET", "key"]), "value");
         redis.command(&["RPUSH", "list", "a", "b"]);
         assert_eq!(redis.command(&["LRANGE", "list", "0", "-1"]), "a\nb");
+        let heard = thread::scope(|scope| {
+            let listener = scope.spawn(|| redis.overhear(Duration::from_millis(300)));
+            while redis.command(&["PUBLISH", "channel", "1 2 3"]) == "0" {}
+            listener.join().expect("no panic")
+        });
+        assert!(heard.contains(&("channel".to_owned(), "1 2 3".to_owned())), "{heard:?}");
         assert!(redis.try_command(&["NONSENSE"]).is_err_and(|error| error.to_string().contains("unknown command")));
         redis.kill();
         assert!(!redis.is_running() && redis.try_command(&["PING"]).is_err());

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{sys::signal::Signal, unistd::Pid};
@@ -152,6 +152,26 @@ impl Redis {
     /// Where its files are.
     pub fn home(&self) -> PathBuf {
         self.keeper().home().to_owned()
+    }
+
+    /// What is published within this time: `(channel, message)`.
+    pub fn overhear(&self, time: Duration) -> Vec<(String, String)> {
+        let deadline = Instant::now() + time;
+        let mut heard = Vec::new();
+        let listen = || -> std::io::Result<BufReader<TcpStream>> {
+            let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+            stream.write_all(b"*2\r\n$10\r\nPSUBSCRIBE\r\n$1\r\n*\r\n")?;
+            Ok(BufReader::new(stream))
+        };
+        let Ok(mut stream) = listen() else { return heard };
+        while let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            stream.get_ref().set_read_timeout(Some(left)).expect("set");
+            let Ok(message) = answer(&mut stream) else { break };
+            if let ["pmessage", _, channel, text] = message.split('\n').collect::<Vec<_>>()[..] {
+                heard.push((channel.to_owned(), text.to_owned()));
+            }
+        }
+        heard
     }
 
     /// What it has logged.

@@ -54,6 +54,12 @@ async fn threads() {
     client.patch_thread("t", &patch).await.expect("a thread");
     assert_eq!(sent.recv().await.expect("a request").2, r#"{"name":null,"archived":true}"#);
 
+    // As the server writes it: its position among the runs is a number.
+    let (server, mut sent) = answering(200, json!({ "runs": [], "nextCursor": 7 })).await;
+    let page = server.client().list_runs("t", Some(5), Some(9)).await.expect("a page");
+    assert_eq!(page.next_cursor, Some(7));
+    assert_eq!(sent.recv().await.expect("a request").0, "GET /v1/threads/t/runs?limit=5&cursor=9");
+
     let (server, mut sent) = answering(204, Value::Null).await;
     server.client().delete_thread("t").await.expect("deleted");
     assert_eq!(sent.recv().await.expect("a request").0, "DELETE /v1/threads/t");

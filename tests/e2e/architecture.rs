@@ -11,12 +11,14 @@ use std::{
 const MAY: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("projection", &["domain"]),
-    ("store", &["domain", "projection"]),
+    // Bugs on purpose, in builds for the fault run only.
+    ("planted", &[]),
+    ("store", &["domain", "planted", "projection"]),
     ("redis_link", &["domain"]),
     ("lock", &["domain", "redis_link"]),
     ("bus", &["domain", "redis_link"]),
-    ("subscription", &["bus", "domain", "projection", "store"]),
-    ("service", &["bus", "domain", "lock", "projection", "store", "subscription"]),
+    ("subscription", &["bus", "domain", "planted", "projection", "store"]),
+    ("service", &["bus", "domain", "lock", "planted", "projection", "store", "subscription"]),
     ("agents", &["domain", "projection", "service", "subscription"]),
     ("auth", &["domain"]),
     ("api", &["agents", "auth", "domain", "projection", "service", "store", "subscription"]),

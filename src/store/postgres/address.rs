@@ -8,8 +8,11 @@ use sqlx::{
 };
 
 use super::{OpenError, fetch::Rows};
-use crate::domain::limits::{
-    PG_CONNECT_TIMEOUT, PG_LOCK_TIMEOUT, PG_MIGRATION_TIMEOUT, PG_STATEMENT_TIMEOUT, PG_WORK_MEM_KIB,
+use crate::{
+    domain::limits::{
+        PG_CONNECT_TIMEOUT, PG_LOCK_TIMEOUT, PG_MIGRATION_TIMEOUT, PG_STATEMENT_TIMEOUT, PG_WORK_MEM_KIB,
+    },
+    planted::{Bug, planted},
 };
 
 /// A parsed URL. With `pooler=transaction` in it there is a pooler in between that gives each transaction another session:
@@ -36,12 +39,16 @@ const PLANS: [(&str, &str); 7] = [
 
 fn settings() -> impl Iterator<Item = (&'static str, String)> {
     let milliseconds = |length: std::time::Duration| length.as_millis().to_string();
-    PLANS.into_iter().map(|(name, value)| (name, value.to_owned())).chain([
-        ("work_mem", PG_WORK_MEM_KIB.to_string()),
-        ("lock_timeout", milliseconds(PG_LOCK_TIMEOUT)),
-        ("statement_timeout", milliseconds(PG_STATEMENT_TIMEOUT)),
-        ("idle_in_transaction_session_timeout", milliseconds(PG_STATEMENT_TIMEOUT)),
-    ])
+    PLANS
+        .into_iter()
+        .map(|(name, value)| (name, value.to_owned()))
+        .chain([
+            ("work_mem", PG_WORK_MEM_KIB.to_string()),
+            ("lock_timeout", milliseconds(PG_LOCK_TIMEOUT)),
+            ("statement_timeout", milliseconds(PG_STATEMENT_TIMEOUT)),
+            ("idle_in_transaction_session_timeout", milliseconds(PG_STATEMENT_TIMEOUT)),
+        ])
+        .chain(planted(Bug::AsynchronousCommit).then(|| ("synchronous_commit", "off".to_owned())))
 }
 
 /// The server looks after its end as well: the locks of a node that vanished are free after half a minute.
@@ -65,6 +72,9 @@ impl Address {
     /// The same server, with commits that wait for the disk although it is set otherwise.
     pub(super) fn durable(self) -> Self {
         const ON: [(&str, &str); 1] = [("synchronous_commit", "on")];
+        if planted(Bug::AsynchronousCommit) {
+            return self;
+        }
         match self.begin {
             Some(begin) => Self { begin: Some(begin + "; SET LOCAL synchronous_commit = on"), ..self },
             None => Self { options: self.options.options(ON), begin: None },

@@ -18,7 +18,10 @@ use super::{
     address::Address,
     fetch::{Failure, Kind, Rows, Statement, Work},
 };
-use crate::domain::limits::{PG_ACQUIRE_TIMEOUT, PG_ANSWER_TIMEOUT};
+use crate::{
+    domain::limits::{PG_ACQUIRE_TIMEOUT, PG_ANSWER_TIMEOUT},
+    planted,
+};
 
 /// A bounded number of connections, made when they are needed. A connection is given back only after a clean end. If one
 /// turns out to be broken, all that are idle are forgotten: the server was restarted, or the network is another one, and
@@ -120,7 +123,7 @@ impl Pool {
 
 fn unpack(mut statement: Statement<'_>) -> Work<(SqlStr, PgArguments)> {
     let arguments = statement.take_arguments().map_err(sqlx::Error::Encode)?.unwrap_or_default();
-    Ok((statement.sql(), arguments))
+    Ok((planted::statement(statement.sql()), arguments))
 }
 
 async fn finish(task: tokio::task::JoinHandle<Work<Rows>>) -> Work<Rows> {

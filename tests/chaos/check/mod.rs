@@ -1,0 +1,127 @@
+//! The checker: what clients did and were told against what is there in the end. Linear, because every event carries an
+//! id of its own and a thread is one total order.
+
+mod found;
+mod log;
+mod readers;
+mod runs;
+#[cfg(test)]
+mod tests;
+mod times;
+
+use std::collections::{BTreeMap, HashMap};
+
+pub use self::{
+    found::Found,
+    log::{Entry, Log},
+};
+use super::history::{Class, Fault, Line, Micros, Outcome, Request, What};
+
+/// All observations of one thread.
+#[derive(Default)]
+struct Thread<'a> {
+    /// Of each run, in the order of their beginnings.
+    runs: BTreeMap<&'a str, Vec<&'a Request>>,
+    readers: BTreeMap<&'a str, Vec<&'a Line>>,
+}
+
+/// Compares histories with the logs of the threads that they name. `log` fetches one; `None` if it is not there.
+pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found {
+    let mut found = Found::default();
+    let mut threads: BTreeMap<&str, Thread<'_>> = BTreeMap::new();
+    let mut faults: Vec<&Fault> = Vec::new();
+    for line in lines {
+        match line {
+            Line::Request(request) => {
+                let thread = threads.entry(&request.thread).or_default();
+                thread.runs.entry(&request.run).or_default().push(request);
+            }
+            Line::Joined { thread, reader, .. }
+            | Line::Read { thread, reader, .. }
+            | Line::Stood { thread, reader, .. } => {
+                threads.entry(thread).or_default().readers.entry(reader).or_default().push(line);
+            }
+            Line::Fault(fault) => faults.push(fault),
+            Line::Wrong { class, what } => found.wrong(*class, 1, what.clone()),
+            Line::Sample { runs, readers } => found.sample(*runs, *readers),
+        }
+    }
+    faults.sort_by_key(|fault| fault.begin);
+    for (name, thread) in &mut threads {
+        for requests in thread.runs.values_mut() {
+            requests.sort_by_key(|request| request.at);
+        }
+        let Some(log) = log(name) else {
+            found.wrong(Class::Lost, 1, format!("{name}: the thread is not there"));
+            continue;
+        };
+        found.threads += 1;
+        found.events += log.entries.len() as u64;
+        let spans = log.spans(name, &mut found);
+        runs::check(name, &thread.runs, &log, &spans, &mut found);
+        times::check(name, &thread.runs, &log, &spans, &faults, &mut found);
+        readers::check(name, &thread.readers, &log, &mut found);
+    }
+    times::recoveries(lines, &faults, &mut found);
+    found
+}
+
+/// Where the runs of a log stand: `first..end`, counted from 0.
+type Spans<'a> = HashMap<&'a str, (usize, usize)>;
+
+/// What is known of events that were sent together, of all the times that they were sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Batch<'a> {
+    from: u64,
+    count: u64,
+    terminal: bool,
+    /// It may be torn between any two events.
+    streamed: bool,
+    /// Seq of its first event, if it was acknowledged.
+    acked: Option<u64>,
+    /// The slug of a clear no.
+    refused: Option<&'a str>,
+    /// When it was sent first, and when its first acknowledgement came.
+    sent: Micros,
+    known: Micros,
+}
+
+/// The batches of a run.
+fn batches<'a>(name: &str, requests: &[&'a Request], found: &mut Found) -> Vec<Batch<'a>> {
+    let mut batches: Vec<Batch<'a>> = Vec::new();
+    for request in requests {
+        let (from, count, terminal, streamed) = match request.what {
+            What::Append { from, count, terminal } => (from, count, terminal, false),
+            What::Whole { count, terminal } => (1, count, terminal, false),
+            What::Stream { from, count, terminal, .. } => (from, count, terminal, true),
+            _ => continue,
+        };
+        let same = batches.iter_mut().find(|batch| batch.from == from && batch.count == count);
+        let batch = match same {
+            Some(batch) => batch,
+            None => {
+                let (sent, known) = (request.at, Micros::MAX);
+                batches.push(Batch { from, count, terminal, streamed, acked: None, refused: None, sent, known });
+                batches.last_mut().expect("just pushed")
+            }
+        };
+        match &request.outcome {
+            Outcome::Done { first, ended } => {
+                if streamed && !ended {
+                    // Stopped before its end: what is there of it shows only in the log.
+                    continue;
+                }
+                if batch.acked.is_some_and(|acked| acked != *first) {
+                    let what =
+                        format!("{name}: {} from {from} was told seq {:?}, then {first}", request.run, batch.acked);
+                    found.wrong(Class::Interleaved, 1, what);
+                }
+                batch.acked = Some(*first);
+                batch.known = batch.known.min(request.done);
+            }
+            Outcome::Refused { slug, .. } => batch.refused = Some(slug),
+            Outcome::Unknown | Outcome::Dropped => {}
+        }
+    }
+    batches
+}

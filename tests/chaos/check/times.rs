@@ -1,0 +1,203 @@
+//! Promises about time: leases are kept, runs end, a 409 is true; and how long it took to be well again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use threadline::client::{Run, RunStatus};
+
+use super::{Found, Log, Spans, log::micros};
+use crate::history::{Class, Fault, Line, Micros, Outcome, Request, What};
+
+const SECOND: Micros = 1_000_000;
+/// Promised on top of the lease (P5).
+const GRACE: Micros = 5 * SECOND;
+/// Times of the wire are whole milliseconds.
+const ROUNDING: Micros = 2_000;
+/// A request that was given up on may still be carried out so long afterwards.
+const AFTERLIFE: Micros = 5 * SECOND;
+/// Once the store is back, nodes need a moment to find it.
+const BACK: Micros = 2 * SECOND;
+/// Between the moment that a transaction takes for now and the moment when it shows.
+const COMMIT: Micros = 3 * SECOND;
+
+pub(super) fn check(
+    name: &str,
+    runs: &BTreeMap<&str, Vec<&Request>>,
+    log: &Log,
+    spans: &Spans<'_>,
+    faults: &[&Fault],
+    found: &mut Found,
+) {
+    for (run, requests) in runs {
+        if let Some(record) = log.runs.get(*run)
+            && let Some(ended) = record.ended_at.as_deref().map(micros)
+        {
+            check_lease(name, record, requests, ended, found);
+            check_end(name, record, requests, log, spans, ended, faults, found);
+        }
+        for request in requests {
+            check_conflict(name, request, log, faults, found);
+        }
+    }
+}
+
+/// The lease that a run was given.
+fn lease(requests: &[&Request]) -> Option<Micros> {
+    requests.iter().find_map(|request| match request.what {
+        What::Start { lease } | What::Agent { lease } | What::Stream { lease, .. } => Some(lease * SECOND),
+        _ => None,
+    })
+}
+
+/// A run whose producer was heard is not ended for silence before its lease is over.
+fn check_lease(name: &str, record: &Run, requests: &[&Request], ended: Micros, found: &mut Found) {
+    if record.status != RunStatus::Error || record.error_code.as_deref() != Some("lease-expired") {
+        return;
+    }
+    let Some(lease) = lease(requests) else { return };
+    // A batch that is sent again may have been stored the first time, which is when it extended the lease.
+    let mut first_sent: HashMap<(u64, u64), Micros> = HashMap::new();
+    let mut heard = 0;
+    for request in requests {
+        let sent = match request.what {
+            What::Append { from, count, .. } => *first_sent.entry((from, count)).or_insert(request.at),
+            What::Start { .. } => *first_sent.entry((0, 0)).or_insert(request.at),
+            What::Beat => request.at,
+            _ => continue,
+        };
+        if matches!(request.outcome, Outcome::Done { .. }) {
+            heard = heard.max(sent);
+        }
+    }
+    if heard > 0 && ended + ROUNDING < heard + lease {
+        let early = (heard + lease - ended) / 1_000;
+        let what = format!("{name}: run {} was ended for silence {early} ms before its lease was over", record.run_id);
+        found.wrong(Class::Interleaved, 1, what);
+    }
+}
+
+/// It ends in its lease + 5 s after the last sign of life, and as long as there was no store.
+#[allow(clippy::too_many_arguments)]
+fn check_end(
+    name: &str,
+    record: &Run,
+    requests: &[&Request],
+    log: &Log,
+    spans: &Spans<'_>,
+    ended: Micros,
+    faults: &[&Fault],
+    found: &mut Found,
+) {
+    let Some(lease) = lease(requests) else { return };
+    let run = record.run_id.as_str();
+    let mut heard = micros(&record.started_at);
+    for request in requests {
+        // A stop is no sign of life of the producer.
+        if matches!(request.outcome, Outcome::Refused { .. }) || request.what == What::Stop {
+            continue;
+        }
+        heard = heard.max(request.done);
+        if request.outcome.is_open() {
+            // It may have been held up wherever it was.
+            let held_up =
+                faults.iter().filter(|fault| fault.begin < request.done && fault.end + AFTERLIFE > request.at);
+            let freed = held_up.map(|fault| fault.end).max().unwrap_or(0);
+            heard = heard.max(freed.max(request.done) + AFTERLIFE);
+        }
+    }
+    // An agent is heard by what it says, without any request of a client.
+    let (first, end) = spans.get(run).copied().unwrap_or_default();
+    let said = log.entries[first..end].iter().rev().map(|entry| entry.at).find(|at| *at < ended);
+    heard = heard.max(said.unwrap_or(0));
+    let down = |fault: &&&Fault| fault.kind.stops_the_store() && fault.begin < ended && fault.end + BACK > heard;
+    let away: Micros = faults.iter().filter(down).map(|fault| fault.end + BACK - fault.begin).sum();
+    let took = ended.saturating_sub(heard);
+    if took > lease + GRACE + away {
+        let what = format!(
+            "{name}: run {run} was ended {} ms after it was last heard of, its lease was {} ms, the store \
+             was away for {} ms",
+            took / 1_000,
+            lease / 1_000,
+            away / 1_000
+        );
+        found.wrong(Class::Unfinished, 1, what);
+    } else if took > lease && away == 0 {
+        found.reaped.push((took - lease) / 1_000);
+    }
+}
+
+/// A start is refused only because of a run that was active at some moment of the request.
+fn check_conflict(name: &str, request: &Request, log: &Log, faults: &[&Fault], found: &mut Found) {
+    let Outcome::Refused { slug, active } = &request.outcome else { return };
+    if slug != "run-active" {
+        return;
+    }
+    found.conflicts += 1;
+    let Some(holder) = active.as_deref().and_then(|active| log.runs.get(active)) else {
+        let what = format!("{name}: the start of {} was refused for run {active:?}, which is not there", request.run);
+        found.wrong(Class::Interleaved, 1, what);
+        return;
+    };
+    let began = micros(&holder.started_at);
+    let ended = holder.ended_at.as_deref().map_or(Micros::MAX, micros);
+    // A commit that was held up shows later than the time that it bears.
+    let held_up = faults.iter().any(|fault| fault.begin < request.done && fault.end + COMMIT > ended);
+    if began > request.done + ROUNDING || (ended.saturating_add(COMMIT) < request.at && !held_up) {
+        let what = format!(
+            "{name}: the start of {} was refused for run {}, which was not active then",
+            request.run, holder.run_id
+        );
+        found.wrong(Class::Interleaved, 1, what);
+    }
+}
+
+/// How long after the end of a fault a request may be given up on because of it.
+const AFTERMATH: Micros = 4 * SECOND;
+
+/// From each fault to the answers of the requests that it left without one, when they were sent again.
+pub(super) fn recoveries(lines: &[Line], faults: &[&Fault], found: &mut Found) {
+    let mut requests: Vec<&Request> = Vec::new();
+    for line in lines {
+        if let Line::Request(request) = line {
+            requests.push(request);
+        }
+    }
+    requests.sort_by_key(|request| request.at);
+    let mut again: HashMap<(&str, &str, What), Vec<&Request>> = HashMap::new();
+    for request in &requests {
+        again.entry((&request.thread, &request.run, request.what)).or_default().push(request);
+    }
+    // A request that takes long may have met several faults: the last one is to blame.
+    let blamed = |request: &Request| {
+        let here = |fault: &&&Fault| {
+            let at_its_node = fault.node.is_none_or(|node| node == request.node);
+            at_its_node && request.at <= fault.end && (fault.begin..fault.end + AFTERMATH).contains(&request.done)
+        };
+        faults.iter().filter(here).map(|fault| fault.begin).max()
+    };
+    let mut hit: HashMap<Micros, Vec<Micros>> = HashMap::new();
+    for request in &requests {
+        // These take long by nature.
+        if request.outcome != Outcome::Unknown || matches!(request.what, What::Whole { .. } | What::Stream { .. }) {
+            continue;
+        }
+        let tries = &again[&(request.thread.as_str(), request.run.as_str(), request.what)];
+        let answered = tries.iter().find(|later| later.at > request.at && !later.outcome.is_open());
+        if let (Some(fault), Some(answered)) = (blamed(request), answered) {
+            hit.entry(fault).or_default().push(answered.done);
+        }
+    }
+    for fault in faults {
+        *found.faults.entry(fault.kind).or_default() += 1;
+        let mut took = hit.remove(&fault.begin).unwrap_or_default();
+        if took.is_empty() {
+            // Nobody was hit: then it is the next acknowledgement of anybody.
+            let acked = |request: &&&Request| {
+                let counts = !matches!(request.what, What::Stop | What::Whole { .. } | What::Stream { .. });
+                request.at >= fault.begin && counts && matches!(request.outcome, Outcome::Done { .. })
+            };
+            took.extend(requests.iter().filter(acked).map(|request| request.done).min());
+        }
+        let took = took.into_iter().map(|done| done.saturating_sub(fault.begin) / 1_000);
+        found.recoveries.entry(fault.kind).or_default().extend(took);
+    }
+}

@@ -1,0 +1,137 @@
+//! What is tested: three nodes on a Postgres and a Redis, each node with ways of its own to both.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::backing::{
+    Postgres, Proxy, Redis,
+    keeper::Keeper,
+    ports::free_port,
+    postgres::{SmallDisk, quoted},
+};
+
+pub const NODES: usize = 3;
+const BINARY: &str = env!("CARGO_BIN_EXE_threadline");
+/// The variable that chooses a planted bug, in a build that has them.
+const PLANT: &str = "THREADLINE_PLANT";
+/// Time for a node to go by itself.
+const GOING: Duration = Duration::from_secs(20);
+/// Room for the tables of a long run.
+const DISK_MIB: usize = 1_024;
+
+pub struct Cluster {
+    pub postgres: Postgres,
+    pub redis: Redis,
+    pub nodes: Vec<Node>,
+}
+
+pub struct Node {
+    keeper: Keeper,
+    command: String,
+    pub url: String,
+    pub to_postgres: Proxy,
+    pub to_redis: Proxy,
+}
+
+impl Cluster {
+    pub fn start(seed: u64, plant: Option<&str>) -> Self {
+        let options = [("shared_buffers", "64MB"), ("checkpoint_timeout", "60s"), ("max_wal_size", "512MB")];
+        let postgres = Postgres::on_small_disk(SmallDisk::Tables(DISK_MIB), &options);
+        let redis = Redis::start(&[]);
+        let database = postgres.fresh_database();
+        let database = database.rsplit('/').next().expect("a name").to_owned();
+        let node = |number| Node::start(number, &postgres, &redis, &database, seed, plant);
+        let nodes = (0..NODES).map(node).collect();
+        Self { postgres, redis, nodes }
+    }
+
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.url.clone()).collect()
+    }
+}
+
+impl Node {
+    fn start(
+        number: usize,
+        postgres: &Postgres,
+        redis: &Redis,
+        database: &str,
+        seed: u64,
+        plant: Option<&str>,
+    ) -> Self {
+        let mut keeper = Keeper::new(&format!("node-{number}"), &[], "");
+        let to_postgres = Proxy::seeded(postgres.port(), seed);
+        let to_redis = Proxy::seeded(redis.port(), seed ^ 1);
+        let port = free_port();
+        let store = postgres.url_by(&to_postgres.address().to_string(), database);
+        let plant = plant.map(|plant| format!("{PLANT}={} ", quoted(plant))).unwrap_or_default();
+        let command = format!(
+            "env -C {home} -u THREADLINE_API_KEY NO_COLOR=1 {plant}{BINARY} serve --listen 127.0.0.1:{port} \
+             --store {store} --redis redis://{redis}",
+            home = keeper.home().display(),
+            redis = to_redis.address(),
+        );
+        let url = format!("http://127.0.0.1:{port}");
+        keeper.start(&command, "is listening on").unwrap_or_else(|said| panic!("node {number} did not start:\n{said}"));
+        Self { keeper, command, url, to_postgres, to_redis }
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.keeper.is_running()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.keeper.kill();
+    }
+
+    /// What it said last.
+    pub fn said(&self) -> String {
+        let said = self.log();
+        let lines: Vec<_> = said.lines().rev().take(40).collect();
+        lines.into_iter().rev().map(|line| format!("    {line}\n")).collect()
+    }
+
+    /// All that it said.
+    pub fn log(&self) -> String {
+        self.keeper.said(0)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.keeper.signal_all(signal);
+    }
+
+    /// SIGTERM, and waits until it is gone; whether it went by itself.
+    pub fn ask_to_go(&mut self) -> bool {
+        self.signal(Signal::SIGTERM);
+        let began = Instant::now();
+        while self.is_running() && began.elapsed() < GOING {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let gone = !self.is_running();
+        self.keeper.kill();
+        gone
+    }
+
+    /// Starts it again, under the same address. It may need several tries while its store is not there.
+    pub fn start_again(&mut self) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            match self.keeper.start(&self.command, "is listening on") {
+                Ok(()) => return Ok(()),
+                Err(said) if began.elapsed() > GOING => return Err(said),
+                Err(_) => std::thread::sleep(Duration::from_millis(200)),
+            }
+        }
+    }
+
+    /// Both of its ways.
+    pub fn ways(&self) -> [&Proxy; 2] {
+        [&self.to_postgres, &self.to_redis]
+    }
+
+    pub fn heal(&self) {
+        self.ways().iter().for_each(|way| way.heal());
+    }
+}

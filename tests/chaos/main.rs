@@ -1,0 +1,128 @@
+//! Chaos: three real nodes on a real Postgres and a real Redis, all of which are killed, stopped, cut off and starved
+//! while producers and readers work; then a checker in a process of its own compares what clients were told with what
+//! is there. `make chaos MINUTES=10` runs it for long, `make chaos PLANT=name` with a bug that it must find.
+
+#[path = "../backing/mod.rs"]
+mod backing;
+mod check;
+mod cluster;
+mod faults;
+mod history;
+mod judge;
+mod others;
+mod plants;
+mod producers;
+mod readers;
+mod run;
+mod sockets;
+mod world;
+
+use std::{
+    env, process,
+    time::{Duration, Instant},
+};
+
+use backing::rng::seed;
+use history::Kind;
+use plants::{PLANTS, Plant};
+use run::{Plan, Verdict};
+use world::Size;
+
+/// More than 30 runs and as many readers at any moment.
+const SIZE: Size = Size {
+    lanes: 32,
+    contended: 4,
+    rivals: 3,
+    agents: 4,
+    sockets: 28,
+    streams: 12,
+    pause: 300,
+    dropped: 2,
+    hops: 5,
+    stuck: 8,
+    rude: 5,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_lost_whatever_breaks() {
+    // One round of all faults.
+    let plan = Plan { seed: seed(), lasts: Duration::ZERO, kinds: Kind::ALL.to_vec(), size: SIZE, plant: None };
+    let verdict = plan.carry_out().await;
+    println!("{}", verdict.report);
+    assert!(verdict.clean, "promises were broken: see above");
+}
+
+/// `make chaos`. It ends the process, so that the last line of the report is the last line of all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "takes minutes: make chaos"]
+async fn for_long() {
+    let minutes = |default: f64| {
+        let given = env::var("MINUTES").ok().filter(|minutes| !minutes.is_empty());
+        let minutes = given.map_or(default, |given| given.parse().expect("MINUTES is a number"));
+        Duration::from_secs_f64(60.0 * minutes)
+    };
+    let plant = env::var("PLANT").ok().filter(|name| !name.is_empty());
+    let verdict = match plant.as_deref() {
+        None => {
+            let kinds = Kind::ALL.to_vec();
+            Plan { seed: seed(), lasts: minutes(10.0), kinds, size: SIZE, plant: None }.carry_out().await
+        }
+        Some("all") => all_plants(minutes(2.0)).await,
+        Some("none") => no_plants().await,
+        Some(name) => planted(Plant::named(name), minutes(2.0)).await,
+    };
+    println!("{}", verdict.report);
+    process::exit(i32::from(!verdict.clean));
+}
+
+/// Runs with a bug until it is found, or for this long.
+async fn planted(plant: &Plant, patience: Duration) -> Verdict {
+    assert!(cfg!(feature = "planted"), "planted bugs are in builds with --features planted only");
+    let (began, seed) = (Instant::now(), seed());
+    let mut round = 0;
+    loop {
+        let verdict = plant.plan(seed + round, SIZE).carry_out().await;
+        if !verdict.clean || began.elapsed() > patience {
+            return verdict;
+        }
+        round += 1;
+        println!("{} was not found in round {round}", plant.name);
+    }
+}
+
+/// Runs with one bug after the other. Clean, for once, if each was found.
+async fn all_plants(patience: Duration) -> Verdict {
+    let mut report = String::new();
+    let mut missed = 0;
+    for plant in PLANTS {
+        let began = Instant::now();
+        let verdict = planted(plant, patience).await;
+        missed += usize::from(verdict.clean);
+        let how = if verdict.clean { "NOT FOUND" } else { "found" };
+        let last = verdict.report.lines().last().unwrap_or_default().to_owned();
+        let line = format!("{:<24} {how} after {} s: {last}\n", plant.name, began.elapsed().as_secs());
+        print!("{line}");
+        report.push_str(&line);
+    }
+    report.push_str(&format!("planted {}, found {}", PLANTS.len(), PLANTS.len() - missed));
+    Verdict { clean: missed == 0, report }
+}
+
+/// Runs as [`all_plants`], with nothing planted: what finds a bug must find nothing where there is none.
+async fn no_plants() -> Verdict {
+    for plant in PLANTS {
+        let plan = Plan { plant: None, ..plant.plan(seed(), SIZE) };
+        let verdict = plan.carry_out().await;
+        println!("as for {}: {}", plant.name, verdict.report.lines().last().unwrap_or_default());
+        if !verdict.clean {
+            return verdict;
+        }
+    }
+    Verdict { clean: true, report: format!("planted 0, found 0 in {} runs", PLANTS.len()) }
+}
+
+#[test]
+#[ignore = "is the other half of the others, in a process of its own"]
+fn judge() {
+    process::exit(i32::from(!judge::judge()));
+}

@@ -1,0 +1,99 @@
+//! Those who are neither producers nor readers: agents, and people who stop runs.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::json;
+use threadline::client::StartRun;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    history::{Class, What},
+    world::{Answer, Caller, World},
+};
+
+/// An agent's run may take so long: what it says, and its end by somebody else if its node dies.
+const AGENT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Has the demo agent do one run after the other on a thread.
+pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64) {
+    let mut caller = Caller::new(world, &format!("agent-{name}"), stream);
+    let mut number = 0;
+    while caller.world.goes_on() {
+        let run = format!("{name}-{number}");
+        number += 1;
+        caller.world.begins(&thread, &run);
+        if ask(&mut caller, &thread, &run).await {
+            ends(&mut caller, &thread, &run).await;
+        }
+        caller.world.is_over(&run);
+    }
+    caller.history.flush();
+}
+
+/// Starts the run; false if it was given up.
+async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
+    let words = ["Hello", "Tell me something long", "Reason about error handling", "help"];
+    let said = words[caller.rng.between(0, words.len() as u64 - 1) as usize];
+    let lease = caller.rng.between(3, 5);
+    let input = json!({ "messages": [{ "id": format!("m-{run}"), "role": "user", "content": said }] });
+    let start = StartRun {
+        run_id: Some(run.to_owned()),
+        agent_id: Some("demo".to_owned()),
+        lease_seconds: Some(lease),
+        input: Some(input),
+    };
+    let began = Instant::now();
+    loop {
+        let client = caller.client();
+        let request = client.start_run(thread, &start);
+        match caller.ask(thread, run, What::Agent { lease }, request, |_| (0, false)).await {
+            Answer::Done(_) => return true,
+            Answer::Refused(slug) if slug == "run-active" => {}
+            Answer::Refused(slug) => {
+                caller.world.wrong(Class::Lost, format!("the start of {run} by an agent was refused: {slug}"));
+                return false;
+            }
+            Answer::Unknown | Answer::Dropped => {}
+        }
+        if !caller.again(began).await {
+            return false;
+        }
+    }
+}
+
+/// Looks until the run has ended.
+async fn ends(caller: &mut Caller, thread: &str, run: &str) {
+    let began = Instant::now();
+    let mut stopped = false;
+    while began.elapsed() < AGENT_PATIENCE {
+        sleep(Duration::from_millis(300)).await;
+        if !caller.world.goes_on() && !stopped {
+            caller.hop();
+            let client = caller.client();
+            let request = client.stop(thread, run);
+            let answer = caller.ask(thread, run, What::Stop, request, |run| (0, run.ended_at.is_some())).await;
+            stopped = matches!(answer, Answer::Done(_));
+        }
+        match tokio::time::timeout(crate::world::PATIENCE, caller.client().run_record(thread, run)).await {
+            Ok(Ok(record)) if !record.status.is_active() => return,
+            Ok(Ok(_)) => {}
+            _ => caller.hop(),
+        }
+    }
+}
+
+/// Stops a run now and then, by another node than its producer's.
+pub async fn stopper(world: Arc<World>, stream: u64) {
+    let mut caller = Caller::new(world, "stopper", stream);
+    while caller.world.goes_on() {
+        caller.breathe(3_000).await;
+        caller.hop();
+        let world = caller.world.clone();
+        let Some((thread, run)) = world.any_run(&mut caller.rng) else { continue };
+        let client = caller.client();
+        // Not there (yet), ended long ago: all of that is an answer.
+        let request = client.stop(&thread, &run);
+        caller.ask(&thread, &run, What::Stop, request, |run| (0, run.ended_at.is_some())).await;
+    }
+    caller.history.flush();
+}

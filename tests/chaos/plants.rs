@@ -1,0 +1,63 @@
+//! Bugs on purpose, which are in the product if it is built with the feature `planted`, and what brings each of them out.
+
+use std::time::Duration;
+
+use crate::{history::Kind, run::Plan, world::Size};
+
+/// How long faults go on until the checker looks for the bug.
+const LASTS: Duration = Duration::from_secs(20);
+
+/// A bug, the faults under which it shows, and what the load needs for it.
+pub struct Plant {
+    pub name: &'static str,
+    kinds: &'static [Kind],
+    size: fn(Size) -> Size,
+}
+
+const fn plant(name: &'static str, kinds: &'static [Kind], size: fn(Size) -> Size) -> Plant {
+    Plant { name, kinds, size }
+}
+
+/// More answers are lost.
+fn forgetful(size: Size) -> Size {
+    Size { dropped: 12, ..size }
+}
+
+/// More producers are away for longer than their lease, with rivals who wait for that.
+fn stuck(size: Size) -> Size {
+    Size { stuck: 150, contended: 12, lanes: 20, ..size }
+}
+
+/// Threads are read where they are not written, and there is much to read.
+fn busy(size: Size) -> Size {
+    Size { hops: 40, pause: 60, ..size }
+}
+
+pub const PLANTS: &[Plant] = &[
+    plant("ack-before-commit", &[Kind::KillPostgres, Kind::KillNode], |size| size),
+    plant("asynchronous-commit", &[Kind::KillPostgres], |size| size),
+    plant("no-fence-check", &[Kind::StopNode], stuck),
+    plant("fence-from-redis", &[Kind::Flushall, Kind::KillRedis], stuck),
+    plant("log-key", &[Kind::Delay], |size| Size { rude: 60, ..busy(size) }),
+    plant("retry-without-number", &[Kind::KillNode], forgetful),
+    plant("fence-before-duplicate", &[Kind::KillNode], forgetful),
+    plant("drop-on-lag", &[Kind::KillRedis, Kind::Cut], busy),
+    plant("subscribe-after-read", &[Kind::RestartNode], |size| size),
+    plant("resume-at-cursor", &[Kind::RestartNode], |size| size),
+    plant("missing-reap", &[Kind::KillNode], |size| size),
+    plant("seal-under-writer", &[Kind::Flushall], busy),
+    plant("hint-sets-tail", &[Kind::FalseHints], |size| size),
+];
+
+impl Plant {
+    pub fn named(name: &str) -> &'static Self {
+        let known: Vec<_> = PLANTS.iter().map(|plant| plant.name).collect();
+        let found = PLANTS.iter().find(|plant| plant.name == name);
+        found.unwrap_or_else(|| panic!("PLANT={name} names no bug; there are: all, none, {}", known.join(", ")))
+    }
+
+    pub fn plan(&self, seed: u64, size: Size) -> Plan {
+        let plant = Some(self.name.to_owned());
+        Plan { seed, lasts: LASTS, kinds: self.kinds.to_vec(), size: (self.size)(size), plant }
+    }
+}
