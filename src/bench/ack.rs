@@ -13,8 +13,8 @@ use std::{
 use super::{
     BenchError, Plan,
     append::bodies,
-    bare::postgres::Single,
-    measure::{median, percentile_us},
+    bare::postgres::Commits,
+    measure::{median, percentile_us, timed},
     place::{Ground, Place},
     process::{Process, TempDir},
     report::{Budget, Report},
@@ -26,14 +26,14 @@ enum Durable {
     /// A file that is synchronised. It stands beside the data.
     File(TempDir),
     /// A database that is committed to.
-    Commit(Box<Single>),
+    Commit(Box<Commits>),
 }
 
 impl Durable {
     async fn open(ground: &Ground) -> Result<Self, BenchError> {
         Ok(match ground.place().await? {
             Place::Directory(data) => Self::File(data),
-            Place::Database(database) => Self::Commit(Box::new(Single::open(database).await?)),
+            Place::Database(database) => Self::Commit(Box::new(Commits::of_a_run(database).await?)),
         })
     }
 
@@ -43,7 +43,13 @@ impl Durable {
                 let (file, count) = (data.path().join("fdatasync"), bodies.len());
                 tokio::task::spawn_blocking(move || fdatasync(&file, count)).await?
             }
-            Self::Commit(single) => single.trips(bodies).await,
+            Self::Commit(commits) => {
+                let mut times = Vec::with_capacity(bodies.len());
+                for body in bodies {
+                    times.push(timed(async || commits.append(body).await).await?);
+                }
+                Ok(times)
+            }
         }
     }
 

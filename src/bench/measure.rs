@@ -1,6 +1,8 @@
 //! Medians of interleaved pairs: ours and the bare program in turn, so that a busy moment hits both.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use super::BenchError;
 
 /// Measurements of ours and the bare program, taken in pairs.
 #[derive(Debug, Default)]
@@ -30,6 +32,13 @@ impl Pairs {
     pub fn ratio(&self) -> f64 {
         median(self.ours.iter().zip(&self.bare).map(|(ours, bare)| ours / bare))
     }
+}
+
+/// How long something takes.
+pub async fn timed(what: impl AsyncFnOnce() -> Result<(), BenchError>) -> Result<Duration, BenchError> {
+    let start = Instant::now();
+    what().await?;
+    Ok(start.elapsed())
 }
 
 /// The middle of some numbers; 0 of none.

@@ -1,13 +1,14 @@
-//! Starts of runs where a lock in Redis stands before the store: beside one round trip to Redis and one commit.
+//! Starts of runs where a lock in Redis stands before the store: beside one round trip to Redis and one commit, which is the
+//! statement that begins a run.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{aio::MultiplexedConnection, pipe};
 
 use super::{
     BenchError, Plan,
-    bare::postgres::Single,
-    measure::{median, percentile_us},
+    bare::postgres::Commits,
+    measure::{median, percentile_us, timed},
     report::{Budget, Report},
     servers::Servers,
     socket::Http,
@@ -18,22 +19,27 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
     let Some(servers) = plan.ground.servers() else { return Ok(()) };
     let place = plan.ground.place().await?;
     let server = place.serve()?;
-    let mut bare = Bare {
-        commit: Single::open(servers.database().await?).await?,
-        redis: servers.client().get_multiplexed_async_connection().await?,
-        servers,
-    };
     let http = Http::new(server.address());
+    let trips = plan.trips.div_ceil(2);
+    let (mut commits, mut free) = Commits::of_threads(servers.database().await?, plan.pairs * trips).await?;
+    let mut redis = servers.client().get_multiplexed_async_connection().await?;
     let mut rounds: Vec<[f64; 4]> = Vec::new();
     for round in 0..plan.pairs {
         report.progress(&format!("starts of runs, round {} of {}", round + 1, plan.pairs));
+        // Made before, so that nothing of it is still under way.
+        let mut threads = Vec::with_capacity(trips);
+        for _ in 0..trips {
+            threads.push(http.create().await?);
+        }
         let mut times: [Vec<Duration>; 4] = Default::default();
-        for _ in 0..plan.trips.div_ceil(2) {
-            let thread = http.create().await?;
-            let started = timed(async || http.start(&thread).await.map(drop)).await?;
-            let refused = timed(async || http.start_in_vain(&thread).await).await?;
-            let trips = [started, refused, bare.lock(&thread).await?, bare.commit(&thread).await?];
-            times.iter_mut().zip(trips).for_each(|(times, trip)| times.push(trip));
+        for (thread, free) in threads.iter().zip(free.split_off(free.len() - trips)) {
+            let taken = [
+                timed(async || http.start(thread).await.map(drop)).await?,
+                timed(async || http.start_in_vain(thread).await).await?,
+                timed(async || lock(&mut redis, servers, thread).await).await?,
+                timed(async || commits.start(free, thread).await).await?,
+            ];
+            times.iter_mut().zip(taken).for_each(|(times, taken)| times.push(taken));
         }
         rounds.push(times.map(|mut times| percentile_us(&mut times, 0.5)));
     }
@@ -50,28 +56,9 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
     Ok(())
 }
 
-async fn timed(what: impl AsyncFnOnce() -> Result<(), BenchError>) -> Result<Duration, BenchError> {
-    let start = Instant::now();
-    what().await?;
-    Ok(start.elapsed())
-}
-
-/// What cannot be avoided.
-struct Bare<'s> {
-    commit: Single,
-    redis: MultiplexedConnection,
-    servers: &'s Servers,
-}
-
-impl Bare<'_> {
-    /// Takes a lock that nobody has.
-    async fn lock(&mut self, thread: &str) -> Result<Duration, BenchError> {
-        let mut take = pipe();
-        take.cmd("SET").arg(self.servers.key(&format!("bare:{thread}"))).arg(thread).arg("NX").arg("PX").arg(60_000);
-        timed(async || Ok(take.exec_async(&mut self.redis).await?)).await
-    }
-
-    async fn commit(&mut self, thread: &str) -> Result<Duration, BenchError> {
-        self.commit.trip(&format!("{{\"type\":\"RUN_STARTED\",\"threadId\":\"{thread}\"}}")).await
-    }
+/// Takes a lock that nobody has.
+async fn lock(redis: &mut MultiplexedConnection, servers: &Servers, thread: &str) -> Result<(), BenchError> {
+    let mut take = pipe();
+    take.cmd("SET").arg(servers.key(&format!("bare:{thread}"))).arg(thread).arg("NX").arg("PX").arg(60_000);
+    Ok(take.exec_async(redis).await?)
 }

@@ -71,9 +71,15 @@ impl Directory {
             self.invalidate(&key);
             return Err(ServiceError::ThreadNotFound);
         };
-        let thread = Arc::new(ThreadRef::from(&found));
-        self.threads.insert(key, thread.clone());
+        let thread = self.remember(&found);
         if may(&thread) { Ok(thread) } else { Err(ServiceError::ThreadNotFound) }
+    }
+
+    /// A thread that the store has just shown: whoever asks for it next need not ask the store.
+    pub fn remember(&self, found: &Thread) -> Arc<ThreadRef> {
+        let thread = Arc::new(ThreadRef::from(found));
+        self.threads.insert((found.project.clone(), found.id.clone()), thread.clone());
+        thread
     }
 
     /// The store says that this incarnation is gone.

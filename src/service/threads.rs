@@ -90,6 +90,8 @@ impl Threads {
             return Err(ServiceError::ThreadExists);
         }
         if created {
+            // Most often its first run follows.
+            self.context.directory.remember(&thread);
             self.context.feed_writer.mark(&thread.project, &thread.user);
         }
         Ok((thread, created))

@@ -1,8 +1,6 @@
-//! The group commit in Postgres, and the commit of a single event.
+//! The group commit in Postgres, and single commits.
 
-use std::time::{Duration, Instant};
-
-use sqlx::{PgConnection, query};
+use sqlx::{PgConnection, query, query_scalar};
 
 use super::{
     super::{BenchError, servers::Database},
@@ -10,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::limits::{PG_PIPELINES, STOP_GRACE},
-    store::postgres::{GROUP, ONE},
+    store::postgres::{GROUP, ONE, START},
 };
 
 /// Heads to append to, and the connections of the group commits.
@@ -43,23 +41,35 @@ pub(super) async fn commit(connection: &mut PgConnection, group: &mut [Request])
     Err(BenchError::Unexpected(format!("{committed} of {} batches were committed", group.len())))
 }
 
-/// A run of the bare program, which one connection appends to: one event, one statement, one commit.
-pub struct Single {
+/// One connection of the bare program: each statement is a commit. Nothing else is in its database.
+pub struct Commits {
     connection: PgConnection,
     _database: Database,
 }
 
-impl Single {
-    /// In a database that nothing else is in.
-    pub async fn open(database: Database) -> Result<Self, BenchError> {
-        let mut connections = with_heads(&database, 1).await?;
-        let connection = connections.pop().ok_or_else(|| BenchError::Unexpected("no connection".to_owned()))?;
+impl Commits {
+    /// Of a run that events can be appended to.
+    pub async fn of_a_run(database: Database) -> Result<Self, BenchError> {
+        let connection = with_heads(&database, 1).await?.pop();
+        let connection = connection.ok_or_else(|| BenchError::Unexpected("no connection".to_owned()))?;
         Ok(Self { connection, _database: database })
     }
 
-    /// The time that committing an event takes.
-    pub async fn trip(&mut self, body: &str) -> Result<Duration, BenchError> {
-        let start = Instant::now();
+    /// Of threads in which runs can be started: their keys.
+    pub async fn of_threads(database: Database, threads: usize) -> Result<(Self, Vec<i64>), BenchError> {
+        let connection = database.connections(1).await?.pop();
+        let mut connection = connection.ok_or_else(|| BenchError::Unexpected("no connection".to_owned()))?;
+        let made = "WITH made AS (
+               INSERT INTO threads (project, id, user_id, created_at, updated_at, sort_at, created_with, metadata)
+               SELECT 'default', gen_random_uuid()::text, 'dev', 0, 0, 0, '', '{}' FROM generate_series(1, $1::bigint)
+               RETURNING key
+             ) INSERT INTO heads (key, epoch) SELECT key, key FROM made RETURNING key";
+        let keys = query_scalar(made).bind(threads as i64).fetch_all(&mut connection).await?;
+        Ok((Self { connection, _database: database }, keys))
+    }
+
+    /// Appends an event to the run.
+    pub async fn append(&mut self, body: &str) -> Result<(), BenchError> {
         let statement = query(ONE)
             .bind(None::<i64>)
             .bind(1i64)
@@ -69,15 +79,37 @@ impl Single {
             .bind(STOP_GRACE.as_millis() as i64)
             .bind(body.as_bytes());
         statement.fetch_one(&mut self.connection).await?;
-        Ok(start.elapsed())
+        Ok(())
     }
 
-    /// [`Single::trip`] for each body.
-    pub async fn trips(&mut self, bodies: &[String]) -> Result<Vec<Duration>, BenchError> {
-        let mut times = Vec::with_capacity(bodies.len());
-        for body in bodies {
-            times.push(self.trip(body).await?);
-        }
-        Ok(times)
+    /// Starts a run in a thread, as the store does.
+    pub async fn start(&mut self, key: i64, run: &str) -> Result<(), BenchError> {
+        let (no_number, no_text) = (None::<i64>, None::<&str>);
+        let statement = query(START)
+            .bind(no_number)
+            .bind(key)
+            .bind(run)
+            .bind(no_text)
+            .bind(3_600_000i64)
+            .bind(0i64)
+            // It ends nothing, neither itself …
+            .bind(no_number)
+            .bind(no_text)
+            .bind(no_text)
+            .bind(no_text)
+            // … nor a predecessor …
+            .bind(no_number)
+            .bind(no_number)
+            .bind(0i64)
+            .bind(no_number)
+            .bind(no_text)
+            .bind(no_text)
+            // … and brings no events.
+            .bind(Vec::<i64>::new())
+            .bind(Vec::<i64>::new())
+            .bind(Vec::<&[u8]>::new())
+            .bind(Vec::<i64>::new());
+        statement.fetch_one(&mut self.connection).await?;
+        Ok(())
     }
 }

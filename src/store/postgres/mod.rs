@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 use sqlx::{PgConnection, Row};
 
-pub(crate) use self::append::{GROUP, ONE};
 use self::{
     address::Address,
     fetch::{Rows, Statement, Work},
     pool::Pool,
+};
+pub(crate) use self::{
+    append::{GROUP, ONE},
+    start::START,
 };
 pub use self::{check::Finding, migrate::Migrated};
 use super::StoreResult;

@@ -41,7 +41,7 @@ macro_rules! put {
 /// `$2` key, `$3` run, `$4` agent, `$5` lease; `$6` its events and `$7` its status, `$8` code, `$9` message and `$10` usage if
 /// it is appended whole; `$11` fence, `$12` tail, `$13` events, `$14` status, `$15` code and `$16` message of the closing of its
 /// predecessor, if there is one; `$17`, `$18`, `$19` rows for the log, and `$20` 1 for those of the predecessor.
-pub(super) const START: &str = concat!(
+pub(crate) const START: &str = concat!(
     "WITH ",
     now!(),
     ", up AS (
