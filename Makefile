@@ -13,6 +13,7 @@ run: setup
 
 test: setup-test
 	$(CARGO) test --no-fail-fast
+	$(CARGO) test --lib --features planted plant
 	$(CARGO) build
 	scripts/tour.sh target/debug/threadline
 	THREADLINE_LISTEN=127.0.0.1:17420 scripts/cluster.sh target/debug/threadline check

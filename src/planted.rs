@@ -49,6 +49,8 @@ pub(crate) fn statement(text: sqlx::SqlStr) -> sqlx::SqlStr {
     text
 }
 
+#[cfg(all(test, feature = "planted"))]
+pub(crate) use alive::TEXTS;
 #[cfg(feature = "planted")]
 pub(crate) use alive::{planted, statement};
 
@@ -79,7 +81,7 @@ mod alive {
     ];
 
     /// What a bug changes in the statements of Postgres.
-    const TEXTS: &[(Bug, &str, &str)] = &[
+    pub(crate) const TEXTS: &[(Bug, &str, &str)] = &[
         (Bug::NoFenceCheck, "h.fence = $3::bigint AND h.active", "$3::bigint IS NOT NULL AND h.active"),
         (Bug::NoFenceCheck, "h.fence = l.fence AND h.active", "h.active"),
         (Bug::FenceFromRedis, "WHEN $11::bigint IS NULL THEN NOT h.active", "WHEN $11::bigint IS NULL THEN TRUE"),

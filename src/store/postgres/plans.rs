@@ -62,3 +62,17 @@ async fn plan(connection: &mut PgConnection, text: &str) -> Result<String, sqlx:
     let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) EXECUTE hot {arguments}"));
     sqlx::raw_sql(explain).fetch_one(connection).await?.try_get_unchecked(0)
 }
+
+#[cfg(all(test, feature = "planted"))]
+mod tests {
+    use super::HOT;
+    use crate::planted::TEXTS;
+
+    /// A statement that was rewritten would leave its bug without effect, and the fault run with nothing to find.
+    #[test]
+    fn every_planted_bug_changes_a_statement() {
+        for (bug, from, _) in TEXTS {
+            assert!(HOT.iter().any(|(_, text)| text.contains(from)), "{bug:?}: {from}");
+        }
+    }
+}
