@@ -258,7 +258,7 @@ pub fn payload(run: &str, number: u64, terminal: bool) -> String {
         pad.push_str(&format!("{chance:016x}"));
     }
     let kind = match number {
-        _ if terminal && chance % 4 == 0 => "RUN_ERROR",
+        _ if terminal && chance.is_multiple_of(4) => "RUN_ERROR",
         _ if terminal => "RUN_FINISHED",
         1 => "RUN_STARTED",
         _ => "CUSTOM",
