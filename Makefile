@@ -25,6 +25,7 @@ quick:
 # What takes longer than the rest together.
 test-full: setup-test
 	$(CARGO) test --release --test faults -- --ignored --nocapture
+	PLANT=all scripts/chaos.sh
 
 # Faults for MINUTES (10) under a whole cluster; its last line is the verdict. PLANT=name plants a bug, which it must find.
 .PHONY: chaos

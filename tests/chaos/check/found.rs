@@ -107,7 +107,8 @@ impl Display for Found {
             (under_way(|(runs, _)| *runs), under_way(|(_, readers)| *readers));
         writeln!(
             f,
-            "at once: {runs} runs under way (never fewer than {fewest_runs}), {readers} readers (never fewer than {fewest_readers})"
+            "at once: {runs} runs under way (never fewer than {fewest_runs}), {readers} readers connected (never fewer than \
+             {fewest_readers})"
         )?;
         let unknown = self.present + self.absent + self.torn;
         writeln!(

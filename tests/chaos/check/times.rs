@@ -155,35 +155,44 @@ const AFTERMATH: Micros = 4 * SECOND;
 
 /// From each fault to the answers of the requests that it left without one, when they were sent again.
 pub(super) fn recoveries(lines: &[Line], faults: &[&Fault], found: &mut Found) {
+    let counts = |request: &&Request| !matches!(request.what, What::Stop | What::Whole { .. } | What::Stream { .. });
     let mut requests: Vec<&Request> = Vec::new();
     for line in lines {
         if let Line::Request(request) = line {
             requests.push(request);
         }
     }
+    // Others take long by nature.
+    requests.retain(counts);
     requests.sort_by_key(|request| request.at);
     let mut again: HashMap<(&str, &str, What), Vec<&Request>> = HashMap::new();
     for request in &requests {
         again.entry((&request.thread, &request.run, request.what)).or_default().push(request);
     }
-    // A request that takes long may have met several faults: the last one is to blame.
+    // The fault under which a request was sent, else the first one that came while it was under way, else the last one.
     let blamed = |request: &Request| {
-        let here = |fault: &&&Fault| {
-            let at_its_node = fault.node.is_none_or(|node| node == request.node);
-            at_its_node && request.at <= fault.end && (fault.begin..fault.end + AFTERMATH).contains(&request.done)
-        };
-        faults.iter().filter(here).map(|fault| fault.begin).max()
+        let at_its_node = |fault: &&&Fault| fault.node.is_none_or(|node| node == request.node);
+        let under = |fault: &&&Fault| (fault.begin..=fault.end).contains(&request.at);
+        let meanwhile = |fault: &&&Fault| (request.at..=request.done).contains(&fault.begin);
+        let after = |fault: &&&Fault| (fault.end..fault.end + AFTERMATH).contains(&request.at);
+        let found = faults.iter().filter(at_its_node).rfind(under);
+        let found = found.or_else(|| faults.iter().filter(at_its_node).find(meanwhile));
+        found.or_else(|| faults.iter().filter(at_its_node).rfind(after)).map(|fault| fault.begin)
     };
     let mut hit: HashMap<Micros, Vec<Micros>> = HashMap::new();
-    for request in &requests {
-        // These take long by nature.
-        if request.outcome != Outcome::Unknown || matches!(request.what, What::Whole { .. } | What::Stream { .. }) {
-            continue;
-        }
-        let tries = &again[&(request.thread.as_str(), request.run.as_str(), request.what)];
-        let answered = tries.iter().find(|later| later.at > request.at && !later.outcome.is_open());
-        if let (Some(fault), Some(answered)) = (blamed(request), answered) {
-            hit.entry(fault).or_default().push(answered.done);
+    for tries in again.values() {
+        let mut fault = None;
+        for request in tries {
+            match request.outcome {
+                // What was hit again counts for the later fault.
+                Outcome::Unknown => fault = blamed(request).or(fault),
+                Outcome::Dropped => {}
+                Outcome::Done { .. } | Outcome::Refused { .. } => {
+                    if let Some(fault) = fault.take() {
+                        hit.entry(fault).or_default().push(request.done);
+                    }
+                }
+            }
         }
     }
     for fault in faults {
@@ -191,10 +200,8 @@ pub(super) fn recoveries(lines: &[Line], faults: &[&Fault], found: &mut Found) {
         let mut took = hit.remove(&fault.begin).unwrap_or_default();
         if took.is_empty() {
             // Nobody was hit: then it is the next acknowledgement of anybody.
-            let acked = |request: &&&Request| {
-                let counts = !matches!(request.what, What::Stop | What::Whole { .. } | What::Stream { .. });
-                request.at >= fault.begin && counts && matches!(request.outcome, Outcome::Done { .. })
-            };
+            let acked =
+                |request: &&&Request| request.at >= fault.begin && matches!(request.outcome, Outcome::Done { .. });
             took.extend(requests.iter().filter(acked).map(|request| request.done).min());
         }
         let took = took.into_iter().map(|done| done.saturating_sub(fault.begin) / 1_000);
