@@ -100,7 +100,8 @@ pub(super) const GIVE_UP: &str = concat!(
     " UPDATE threads AS t SET deleted = 1 FROM c WHERE t.deleted = 3 AND t.sort_at <= c.now - $2::bigint RETURNING t.key"
 );
 /// Only if the feed still is where it was seen, `$3`. All entries that it has are among the new ones, at positions above
-/// all that it gave.
+/// all that it gave. A pump locks threads before the feed's head: so those that are locked are left out here. They are being
+/// fed, or will be.
 pub(super) const FEED: &str = "\
     WITH head AS (
       INSERT INTO feed_heads AS f (project, user_id, head) VALUES ($1::text, $2::text, $4::bigint)
@@ -113,8 +114,12 @@ pub(super) const FEED: &str = "\
       LEFT JOIN threads t ON t.project = $1 AND t.id = v.thread AND t.deleted = 0 AND t.user_id = $2
       ON CONFLICT (project, user_id, thread) DO UPDATE SET pos = excluded.pos, key = excluded.key
       RETURNING key
+    ), owed AS MATERIALIZED (
+      SELECT t.key FROM put CROSS JOIN LATERAL (
+        SELECT threads.key FROM threads WHERE threads.key = put.key AND threads.fed_version < 0
+        FOR NO KEY UPDATE SKIP LOCKED) AS t
     ), settled AS (
-      UPDATE threads AS t SET fed_version = -t.fed_version FROM put WHERE t.key = put.key AND t.fed_version < 0
+      UPDATE threads AS t SET fed_version = -t.fed_version FROM owed WHERE t.key = owed.key AND t.fed_version < 0
     )
     SELECT head FROM head";
 

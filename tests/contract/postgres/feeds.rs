@@ -1,6 +1,9 @@
 //! Feeds that several nodes write at once, in an order that only locks held elsewhere bring about.
 
-use threadline::domain::FeedChange;
+use threadline::{
+    domain::FeedChange,
+    store::{FeedImage, MovedThread, Published, StagedPart, Staging, TransferStore},
+};
 
 use super::*;
 
@@ -37,4 +40,45 @@ async fn a_thread_made_again_is_not_said_to_be_deleted() {
     };
     assert!(there("t"), "{page:?}");
     assert!(!there("beside"), "{page:?}");
+}
+
+/// A feed that is brought in and one that is written meet, each with what the other one wants.
+#[tokio::test]
+async fn a_feed_that_comes_in_and_a_pump_do_not_wait_for_each_other() {
+    let url = Postgres::shared().fresh_database();
+    let (from, (to, store)) = (Env::memory(), node(&url, &clock()).await);
+    to.create("before").await;
+    let head = pump(&store).await;
+    for id in ["a", "b"] {
+        let moved = MovedThread { thread: from.create(id).await, fence: threadline::domain::Fence(0) };
+        let Staging::Staged(key) = store.stage(&moved, StagedPart::default()).await.expect("stages") else {
+            panic!("it is free");
+        };
+        assert_eq!(store.publish(key, &moved).await.expect("publishes"), Published::Done);
+    }
+    let mut holder = session(&url).await;
+    execute(&mut holder, "BEGIN; SELECT head FROM feed_heads FOR UPDATE").await;
+    let waiting = async |count: i64| {
+        let text =
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+        within(10, async { while ask(&url, text).await < count {} }).await;
+    };
+    let image = FeedImage { head: head + 9, entries: vec![(5, thread_id("a")), (6, thread_id("b"))] };
+    let putting = tokio::spawn({
+        let store = store.clone();
+        async move { store.put_feed(&project(), &user("u"), &image).await }
+    });
+    waiting(1).await;
+    let pumping = tokio::spawn({
+        let store = store.clone();
+        async move { threadline::store::FeedStore::pump_feed(&store, &project(), &user("u")).await }
+    });
+    waiting(2).await;
+    execute(&mut holder, "ROLLBACK").await;
+    assert!(within(10, putting).await.expect("task").expect("puts"));
+    within(10, pumping).await.expect("task").expect("pumps");
+    pump(&store).await;
+    let page = to.store.feed(&project(), &user("u"), head + 9, 10).await.expect("feed");
+    assert_eq!(page.entries.len(), 3, "all of it is above what was given: {page:?}");
+    assert_eq!(ask(&url, "SELECT count(*) FROM threads WHERE version > fed_version").await, 0);
 }
