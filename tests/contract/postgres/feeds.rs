@@ -1,7 +1,7 @@
 //! Feeds that several nodes write at once, in an order that only locks held elsewhere bring about.
 
 use threadline::{
-    domain::FeedChange,
+    domain::{FeedChange, limits::FEED_CHUNK},
     store::{FeedImage, MovedThread, Published, StagedPart, Staging, TransferStore},
 };
 
@@ -81,4 +81,24 @@ async fn a_feed_that_comes_in_and_a_pump_do_not_wait_for_each_other() {
     let page = to.store.feed(&project(), &user("u"), head + 9, 10).await.expect("feed");
     assert_eq!(page.entries.len(), 3, "all of it is above what was given: {page:?}");
     assert_eq!(ask(&url, "SELECT count(*) FROM threads WHERE version > fed_version").await, 0);
+}
+
+#[tokio::test]
+async fn a_large_feed_comes_in_piece_by_piece() {
+    let url = Postgres::shared().fresh_database();
+    let (env, store) = node(&url, &clock()).await;
+    let entries =
+        |from: u64| (1..=3 * FEED_CHUNK as u64).map(|n| (from + 2 * n, thread_id(&format!("t{n}")))).collect();
+    let image = FeedImage { head: 10_000, entries: entries(0) };
+    assert!(store.put_feed(&project(), &user("u"), &image).await.expect("puts"));
+    assert_eq!(store.feed_image(&project(), &user("u")).await.expect("an image"), image);
+    assert!(!store.put_feed(&project(), &user("u"), &image).await.expect("answers"));
+    // Into one that went on: each thread once, above all that either has given.
+    env.create("own").await;
+    let floor = pump(&store).await;
+    let newer = FeedImage { head: 20_000, entries: entries(10_000) };
+    assert!(store.put_feed(&project(), &user("u"), &newer).await.expect("puts"));
+    let taken = store.feed_image(&project(), &user("u")).await.expect("an image");
+    assert_eq!(taken.entries.len(), image.entries.len() + 1);
+    assert!(taken.entries.iter().all(|entry| entry.0 > floor.max(newer.head)));
 }
