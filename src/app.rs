@@ -103,7 +103,11 @@ pub enum StartError {
 /// An address as it may be shown: without its user, password and parameters.
 pub fn without_secrets(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return "(hidden)".to_owned() };
-    let rest = rest.split('?').next().unwrap_or_default();
+    let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    // Then the question mark may belong to a password, and what stands in front of it as well.
+    if parameters.contains('@') {
+        return format!("{scheme}://(hidden)");
+    }
     let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
     format!("{scheme}://{place}")
 }
@@ -303,5 +307,26 @@ impl CommandStore {
     /// Closes it cleanly.
     pub async fn close(self) {
         self.opened.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_shown_without_their_secrets() {
+        for (url, shown) in [
+            ("postgres://u:secret@db:5432/t?sslmode=require", "postgres://db:5432/t"),
+            ("postgres://db/t?user=u&password=secret", "postgres://db/t"),
+            ("postgres://u:sec@ret@db/t", "postgres://db/t"),
+            ("postgres://u:sec/ret@db/t", "postgres://db/t"),
+            ("postgres://u:sec?ret@db/t", "postgres://(hidden)"),
+            ("postgres://db/t?password=sec@ret", "postgres://(hidden)"),
+            ("redis://:secret@cache/0", "redis://cache/0"),
+            ("secret", "(hidden)"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
     }
 }

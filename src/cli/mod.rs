@@ -11,9 +11,9 @@ pub mod run;
 pub mod tail;
 pub mod threads;
 
-use std::{fmt, io, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{ffi::OsStr, fmt, io, net::SocketAddr, path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand, builder::TypedValueParser, error::ErrorKind, value_parser};
 
 use crate::{
     bench::BenchArgs,
@@ -143,7 +143,7 @@ pub struct ServeArgs {
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
     /// Postgres database to keep everything in, instead of the directory: postgres://user:password@host/database
-    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = store_url)]
+    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
     /// Redis that the nodes share: redis://:password@host:6379/0, or rediss://… for TLS
     #[arg(long, env = "THREADLINE_REDIS", hide_env_values = true, value_name = "URL")]
@@ -177,11 +177,22 @@ pub struct ServeArgs {
     pub agents: Vec<(String, String)>,
 }
 
-fn store_url(text: &str) -> Result<String, String> {
-    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-        return Ok(text.to_owned());
+/// Takes the address of a database. clap's own refusal would show what was given, and with it the password.
+#[derive(Debug, Clone)]
+pub struct StoreUrl;
+
+impl TypedValueParser for StoreUrl {
+    type Value = String;
+
+    fn parse_ref(&self, command: &clap::Command, _: Option<&clap::Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        let text = value.to_str().unwrap_or_default();
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(text.to_owned());
+        }
+        let what = "the address of the database (--store or THREADLINE_STORE) is not understood: write it like \
+                    postgres://user:password@host/database; without it everything is kept in --data\n";
+        Err(clap::Error::raw(ErrorKind::ValueValidation, what).with_cmd(command))
     }
-    Err("write it like postgres://user:password@host/database; without it everything is kept in --data".into())
 }
 
 /// Which database to migrate.
@@ -195,7 +206,7 @@ The server does the same when it starts; this is for those who want to do it bef
 as you like, beside running servers of the release before.")]
 pub struct MigrateArgs {
     /// The database; with ?pooler=transaction behind a pooler like pgbouncer
-    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = store_url)]
+    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = StoreUrl)]
     pub store: String,
 }
 
@@ -314,6 +325,20 @@ mod tests {
         assert_eq!(code("threadline --help"), Some(0));
         let cli = parse("threadline tail t --url http://h:1 --user alice").expect("a command line");
         assert_eq!((cli.connect.url.as_str(), cli.connect.user.as_deref()), ("http://h:1", Some("alice")));
+    }
+
+    #[test]
+    fn a_password_is_not_repeated_by_a_refusal() {
+        for url in ["mysql://u:secret@db/t", " postgres://u:secret@db/t", "u:secret@db"] {
+            for command in ["serve", "migrate", "export", "import"] {
+                let line = ["threadline", command, "--store", url, "to"];
+                let end = if matches!(command, "export" | "import") { 5 } else { 4 };
+                let error = Cli::try_parse_from(&line[..end]).expect_err("refused");
+                assert_eq!(error.exit_code(), 2);
+                let text = error.to_string();
+                assert!(text.contains("postgres://user:password@host/database") && !text.contains("secret"), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 
-use super::{CliError, ConnectArgs, output::note, store_url};
+use super::{CliError, ConnectArgs, StoreUrl, output::note};
 use crate::{
     app::{CommandStore, StoreChoice},
     domain::{Clock, ThreadId, UserId},
@@ -22,7 +22,7 @@ pub struct PlaceArgs {
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
     /// A Postgres database instead of the directory: postgres://user:password@host/database
-    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = store_url)]
+    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
 }
 

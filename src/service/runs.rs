@@ -18,7 +18,9 @@ use crate::{
     domain::{
         AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, Seq, ThreadId,
         event::cut,
-        limits::{MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, MIN_LEASE, STREAM_HEARTBEAT, WHOLE_RUN_WAIT},
+        limits::{
+            MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, MIN_LEASE, RECHECK_INTERVAL, STREAM_HEARTBEAT, WHOLE_RUN_WAIT,
+        },
     },
     projection::closing::{Ending, OpenParts},
     store::{Beat, Head, StartOutcome, StartRun, StopOutcome},
@@ -180,7 +182,9 @@ impl Runs {
                 Err(ServiceError::RunActive(active)) => {
                     let over =
                         async { while !topic.state().is_over(active.run.fence) && changes.changed().await.is_ok() {} };
-                    if time::timeout_at(deadline, over).await.is_err() {
+                    // A lock that is released tells nobody: now and then it is simply tried again.
+                    let look = deadline.min(time::Instant::now() + RECHECK_INTERVAL);
+                    if time::timeout_at(look, over).await.is_err() && time::Instant::now() >= deadline {
                         return Err(ServiceError::RunActive(active));
                     }
                 }

@@ -15,7 +15,7 @@ use super::{
 use crate::domain::{
     EventError, EventErrorKind, Fence, NewEvents, Principal, RunId, RunStatus, ThreadId,
     event::BatchBuilder,
-    limits::{MAX_EVENT_BYTES, STREAM_IDLE_TIMEOUT},
+    limits::{MAX_EVENT_BYTES, STREAM_IDLE_TIMEOUT, STREAM_RETRY},
 };
 
 /// How a streamed run came to its end on this connection.
@@ -136,7 +136,14 @@ impl Feeder<'_> {
                     }
                 }
                 _ = beat.tick() => {
-                    self.runs.heartbeat(self.principal, self.thread, self.id, self.lease).await?;
+                    match self.runs.heartbeat(self.principal, self.thread, self.id, self.lease).await {
+                        // The lease goes on for as long as it has: there is time to try again.
+                        Err(ServiceError::Store(error)) => {
+                            tracing::debug!(%error, "a streamed run's heartbeat is tried again");
+                            beat.reset_after(STREAM_RETRY);
+                        }
+                        alive => drop(alive?),
+                    }
                 }
                 _ = changes.changed() => {}
                 () = idle.as_mut() => return Err(broken("fell silent")),

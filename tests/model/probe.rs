@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use threadline::store::{StoreResult, memory::MemoryStore};
+use threadline::store::{StoreError, StoreResult, memory::MemoryStore};
 use tokio::sync::watch;
 
 use crate::{
@@ -56,6 +56,8 @@ pub struct Glass {
     pub read_gate: Gate,
     /// Holds `run`.
     pub run_gate: Gate,
+    /// Calls of `heartbeat` that are still to fail.
+    pub failing_beats: AtomicUsize,
 }
 
 impl Probe {
@@ -79,6 +81,7 @@ impl Glass {
             append_gate: Gate::new(),
             read_gate: Gate::new(),
             run_gate: Gate::new(),
+            failing_beats: AtomicUsize::new(0),
         }
     }
 
@@ -122,6 +125,9 @@ impl Pass for Glass {
             }
             "start" => drop(self.starts.fetch_add(1, SeqCst)),
             "run" => self.run_gate.pass().await,
+            "heartbeat" if self.failing_beats.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() => {
+                return Err(StoreError::Unavailable("it was told to fail".to_owned()));
+            }
             _ => {}
         }
         self.jitter().await;

@@ -290,7 +290,12 @@ impl GroupCommit for PgStore {
         let pool = if group.len() > 1 { &self.inner.groups } else { &self.inner.writers };
         let rows = pool::run(pool, statement(&sorted, self.now())).await.map_err(|failure| GroupFailure {
             error: failure.error,
-            divisible: matches!(failure.kind, Kind::Refused | Kind::Duplicate),
+            divisible: match failure.kind {
+                Kind::Refused | Kind::Duplicate => true,
+                // Alone, it is what was in the way of this entry.
+                Kind::Busy => group.len() == 1,
+                Kind::Broken => false,
+            },
         })?;
         let mut answers = answers(&rows, &sorted).map_err(|error| GroupFailure { error, divisible: false })?;
         Ok(group.iter().map(|append| answers.remove(&append.key)).collect())

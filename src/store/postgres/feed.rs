@@ -20,8 +20,9 @@ use crate::{
 ///
 /// It waits for no thread: what somebody else has locked at this moment is left out. Then it takes the feed's head,
 /// for which it may wait; the positions of two such statements are never mixed, and become visible in their order.
-/// Deleted threads come first, so that a thread made again under an id replaces the entry of its deletion. A purged tombstone
-/// has done its last service. Answers the newest position, and how many dirty threads it saw and how many it fed.
+/// Deleted threads come first, so that a thread made again under an id replaces the entry of its deletion. Where another pump
+/// placed that thread before the deletion gets here, the entry keeps it: a deletion takes only its own thread out. A purged
+/// tombstone has done its last service. Answers the newest position, and how many dirty threads it saw and how many it fed.
 pub(super) const PUMP: &str = "\
     WITH seen AS MATERIALIZED (
       SELECT key FROM threads WHERE project = $1 AND user_id = $2 AND version > fed_version LIMIT $3::bigint + 1
@@ -38,9 +39,11 @@ pub(super) const PUMP: &str = "\
              head.head - (SELECT count(*) FROM dirty) + row_number() OVER (ORDER BY d.deleted = 0, d.key) AS pos
       FROM dirty d CROSS JOIN head
     ), put AS (
-      INSERT INTO feed_entries (project, user_id, thread, pos, key)
+      INSERT INTO feed_entries AS e (project, user_id, thread, pos, key)
       SELECT DISTINCT ON (id) $1, $2, id, pos, CASE WHEN deleted = 0 THEN key END FROM placed ORDER BY id, pos DESC
-      ON CONFLICT (project, user_id, thread) DO UPDATE SET pos = excluded.pos, key = excluded.key
+      ON CONFLICT (project, user_id, thread) DO UPDATE SET pos = excluded.pos,
+        key = CASE WHEN excluded.key IS NULL AND NOT e.key = ANY (ARRAY(SELECT key FROM placed)) THEN e.key
+              ELSE excluded.key END
     ), fed AS (
       UPDATE threads AS t SET fed_version = t.version FROM dirty d WHERE d.deleted < 2 AND t.key = d.key
     ), swept AS (

@@ -8,7 +8,7 @@ use sqlx::query;
 use super::{
     PgStore,
     append::locked,
-    fetch::Statement,
+    fetch::{Failure, Kind, Statement, Work},
     rows::{self, Columns, head_columns, now, run_columns},
     start::Look,
 };
@@ -107,15 +107,16 @@ impl PgStore {
     }
 
     /// Beats of different threads, in order of their keys; the answers by key.
-    async fn beat(&self, text: &'static str, beats: &[Beat]) -> StoreResult<HashMap<ThreadKey, ActiveHead>> {
+    async fn beat(&self, text: &'static str, beats: &[Beat]) -> Work<HashMap<ThreadKey, ActiveHead>> {
         let statement = query(text)
             .bind(self.now())
             .bind(beats.iter().map(|beat| beat.key.0).collect::<Vec<_>>())
             .bind(beats.iter().map(|beat| beat.fence.0).collect::<Vec<_>>())
             .bind(beats.iter().map(|beat| beat.lease.map(rows::millis)).collect::<Vec<_>>());
         let mut active = HashMap::new();
-        for row in &self.write(statement).await? {
-            if let Some((head, _)) = Columns::new(row).head()? {
+        for row in &self.write_once(statement).await? {
+            let head = Columns::new(row).head().map_err(|error| Failure { error, kind: Kind::Refused })?;
+            if let Some((head, _)) = head {
                 active.extend(head.active.map(|lease| (head.key, lease)));
             }
         }
@@ -123,12 +124,12 @@ impl PgStore {
     }
 
     /// All that can be had at once; then the others one by one, so that nobody's head is kept locked while another one is
-    /// waited for.
-    async fn beat_all(&self, round: &[Beat]) -> StoreResult<Vec<Option<ActiveHead>>> {
+    /// waited for; unless it is known already that one of all that are asked cannot be had.
+    async fn beat_all(&self, round: &[Beat], patient: bool) -> Work<Vec<Option<ActiveHead>>> {
         let mut sorted = round.to_vec();
         sorted.sort_unstable_by_key(|beat| beat.key);
         let mut active = self.beat(HEARTBEAT, &sorted).await?;
-        sorted.retain(|beat| !active.contains_key(&beat.key));
+        sorted.retain(|beat| patient && !active.contains_key(&beat.key));
         for beat in sorted {
             active.extend(self.beat(HEARTBEAT_WAIT, &[beat]).await?);
         }
@@ -147,17 +148,22 @@ impl RunStore for PgStore {
     }
 
     async fn heartbeat(&self, beats: &[Beat]) -> StoreResult<Vec<Option<ActiveHead>>> {
-        let mut answers = Vec::with_capacity(beats.len());
+        let (mut answers, mut failed) = (Vec::with_capacity(beats.len()), None);
         let mut rest = beats;
         while !rest.is_empty() {
             // A statement changes a row once: a thread named twice takes a second round.
             let mut seen = HashSet::new();
             let size = rest.iter().take(RECHECK_CHUNK).take_while(|beat| seen.insert(beat.key)).count();
             let (round, later) = rest.split_at(size);
-            answers.extend(self.beat_all(round).await?);
+            // A head that cannot be had is no reason to let the leases of the next round run out.
+            match self.beat_all(round, failed.is_none()).await {
+                Ok(active) => answers.extend(active),
+                Err(failure @ Failure { kind: Kind::Broken, .. }) => return Err(failure.into()),
+                Err(failure) => failed = Some(failure),
+            }
             rest = later;
         }
-        Ok(answers)
+        failed.map_or(Ok(answers), |failure| Err(failure.into()))
     }
 
     async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {

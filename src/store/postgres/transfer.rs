@@ -13,7 +13,7 @@ use super::{
 use crate::{
     domain::{
         AgentId, Fence, ProjectId, Run, RunStatus, ThreadId, ThreadKey, UserId,
-        limits::{PG_RACES, STAGING_PATIENCE},
+        limits::{FEED_CHUNK, PG_RACES, STAGING_PATIENCE},
     },
     store::{
         FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore, TransferStore,
@@ -99,8 +99,9 @@ pub(super) const GIVE_UP: &str = concat!(
     now!(),
     " UPDATE threads AS t SET deleted = 1 FROM c WHERE t.deleted = 3 AND t.sort_at <= c.now - $2::bigint RETURNING t.key"
 );
-/// Only if the feed still is where it was seen, `$3`. All entries that it has are among the new ones, at positions above
-/// all that it gave.
+/// A piece of a feed, only if the feed still is where it was seen, `$3`; then it is at `$4`. All entries that it has are among
+/// the new ones, at positions above all that it gave. A pump locks threads before the feed's head: so those that are locked
+/// are left out here. They are being fed, or will be.
 pub(super) const FEED: &str = "\
     WITH head AS (
       INSERT INTO feed_heads AS f (project, user_id, head) VALUES ($1::text, $2::text, $4::bigint)
@@ -113,8 +114,12 @@ pub(super) const FEED: &str = "\
       LEFT JOIN threads t ON t.project = $1 AND t.id = v.thread AND t.deleted = 0 AND t.user_id = $2
       ON CONFLICT (project, user_id, thread) DO UPDATE SET pos = excluded.pos, key = excluded.key
       RETURNING key
+    ), owed AS MATERIALIZED (
+      SELECT t.key FROM put CROSS JOIN LATERAL (
+        SELECT threads.key FROM threads WHERE threads.key = put.key AND threads.fed_version < 0
+        FOR NO KEY UPDATE SKIP LOCKED) AS t
     ), settled AS (
-      UPDATE threads AS t SET fed_version = -t.fed_version FROM put WHERE t.key = put.key AND t.fed_version < 0
+      UPDATE threads AS t SET fed_version = -t.fed_version FROM owed WHERE t.key = owed.key AND t.fed_version < 0
     )
     SELECT head FROM head";
 
@@ -170,6 +175,41 @@ impl PgStore {
     pub(super) async fn give_up_staged(&self) -> StoreResult<bool> {
         let give_up = query(GIVE_UP).bind(self.now()).bind(rows::millis(STAGING_PATIENCE));
         Ok(!self.write(give_up).await?.is_empty())
+    }
+}
+
+impl PgStore {
+    /// Puts a feed in the place of one that is at `head`, from its first position on, so that whoever reads meanwhile misses
+    /// nothing: a feed of any size, in statements that are soon done. False if somebody else has given positions meanwhile.
+    async fn put_taken(
+        &self,
+        project: &ProjectId,
+        user: &UserId,
+        mut head: u64,
+        taken: &FeedImage,
+    ) -> StoreResult<bool> {
+        let mut rest = taken.entries.as_slice();
+        loop {
+            let (chunk, later) = rest.split_at(rest.len().min(FEED_CHUNK));
+            let upto = match chunk.last() {
+                Some(last) if !later.is_empty() => last.0,
+                _ => taken.head,
+            };
+            let put = query(FEED)
+                .bind(project.to_string())
+                .bind(user.to_string())
+                .bind(rows::to_i64(head))
+                .bind(rows::to_i64(upto))
+                .bind(chunk.iter().map(|(pos, _)| rows::to_i64(*pos)).collect::<Vec<_>>())
+                .bind(chunk.iter().map(|(_, id)| id.to_string()).collect::<Vec<_>>());
+            if self.write(put).await?.is_empty() {
+                return Ok(false);
+            }
+            if later.is_empty() {
+                return Ok(true);
+            }
+            (head, rest) = (upto, later);
+        }
     }
 }
 
@@ -287,19 +327,14 @@ impl TransferStore for PgStore {
     }
 
     async fn put_feed(&self, project: &ProjectId, user: &UserId, moved: &FeedImage) -> StoreResult<bool> {
+        let mut changed = false;
         for _ in 0..PG_RACES {
             let own = self.feed_image(project, user).await?;
-            let Some(taken) = own.taking(moved) else { return Ok(false) };
-            let put = query(FEED)
-                .bind(project.to_string())
-                .bind(user.to_string())
-                .bind(rows::to_i64(own.head))
-                .bind(rows::to_i64(taken.head))
-                .bind(taken.entries.iter().map(|(pos, _)| rows::to_i64(*pos)).collect::<Vec<_>>())
-                .bind(taken.entries.iter().map(|(_, id)| id.to_string()).collect::<Vec<_>>());
-            if !self.write(put).await?.is_empty() {
+            let Some(taken) = own.taking(moved) else { return Ok(changed) };
+            if self.put_taken(project, user, own.head, &taken).await? {
                 return Ok(true);
             }
+            changed = true;
         }
         Err(StoreError::Unavailable("the feed is changing too fast; try again".to_owned()))
     }

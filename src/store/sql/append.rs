@@ -114,6 +114,7 @@ async fn append_alone(
     for append in group {
         match store.commit_group(vec![append.clone()]).await {
             Ok(mut done) => answers.push(done.pop().flatten()),
+            Err(GroupFailure { error, divisible: false }) => return Err(error),
             Err(GroupFailure { error, .. }) => {
                 tracing::error!(%error, thread = append.key.0, "an append failed");
                 failed += 1;
@@ -122,4 +123,46 @@ async fn append_alone(
         }
     }
     if failed == group.len() { Err(first) } else { Ok(answers) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{Epoch, Fence, NewEvents, ThreadKey},
+        store::Head,
+    };
+
+    /// Refuses groups; alone, thread 1 is taken, and what becomes of the others is said by `divisible`.
+    struct Refusing {
+        divisible: bool,
+    }
+
+    #[async_trait]
+    impl GroupCommit for Refusing {
+        async fn commit_group(&self, group: Vec<Append>) -> Result<Vec<Option<Appended>>, GroupFailure> {
+            let failure = |divisible| GroupFailure { error: StoreError::Unavailable("refused".to_owned()), divisible };
+            match group.as_slice() {
+                [append] if append.key == ThreadKey(1) => {
+                    let head =
+                        Head { key: append.key, epoch: Epoch::generate(), tail: 1, fence: append.fence, active: None };
+                    let run = RunId::new("r").expect("id");
+                    Ok(vec![appended(append, head, 1, run, Timestamp(0)).ok()])
+                }
+                [_] => Err(failure(self.divisible)),
+                _ => Err(failure(true)),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_entry_of_unknown_fate_is_not_asked_for_again() {
+        let events = NewEvents::from_ndjson(b"{\"type\":\"X\"}\n").expect("events");
+        let append = |key| Append { key: ThreadKey(key), fence: Fence(1), producer_seq: None, events: events.clone() };
+        let batch = [append(1), append(2)];
+        let refused = append_all(&Refusing { divisible: true }, &batch).await.expect("one of them");
+        assert_eq!(refused.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+        let unknown = append_all(&Refusing { divisible: false }, &batch).await;
+        assert!(matches!(unknown, Err(StoreError::Unavailable(_))), "{unknown:?}");
+    }
 }

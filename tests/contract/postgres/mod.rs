@@ -1,6 +1,7 @@
 //! What only a store in PostgreSQL can be asked.
 
 mod faults;
+mod feeds;
 mod nodes;
 mod opening;
 mod plans;

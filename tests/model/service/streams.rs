@@ -1,6 +1,6 @@
 //! A run as one stream of lines.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::atomic::Ordering::SeqCst, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -209,6 +209,24 @@ fn a_stop_ends_a_streamed_run_at_once() {
             assert_eq!(node.types(&thread).await, want);
         });
     }
+}
+
+#[test]
+fn a_heartbeat_that_fails_is_given_again_before_the_lease_is_over() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let body = Body::open(&node, &thread, "r", 1);
+        body.send("{\"type\":\"A\"}\n");
+        settle().await;
+        node.store.failing_beats.store(20, SeqCst);
+        node.pass(Duration::from_secs(60)).await;
+        assert_eq!(node.store.failing_beats.load(SeqCst), 0, "it was tried again");
+        body.send("{\"type\":\"B\"}\n");
+        let done = body.end().await.expect("done");
+        assert_eq!(done.run.run.status, RunStatus::Finished);
+        assert_eq!(node.types(&thread).await, ["A", "B", "RUN_FINISHED"]);
+    });
 }
 
 #[test]

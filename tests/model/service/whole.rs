@@ -36,6 +36,21 @@ fn it_waits_for_the_active_run() {
 }
 
 #[test]
+fn it_takes_the_place_of_a_run_whose_lock_is_released_while_it_waits() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        node.run(&thread, "r").await;
+        let answer = whole(&node, &thread, "w", numbered("w", 2));
+        node.pass(Duration::from_secs(1)).await;
+        node.service.runs.release(&node.alice, &thread, &run_id("r")).await.expect("release");
+        node.pass(Duration::from_secs(2)).await;
+        assert!(answer.is_finished(), "nobody tells of a release: it is looked for");
+        assert_eq!(answer.await.expect("task").expect("appended").run.status, RunStatus::Finished);
+    });
+}
+
+#[test]
 fn it_gives_up_after_ten_seconds_and_says_who_is_active() {
     run_seed(0, async {
         let node = Node::start();
