@@ -256,7 +256,7 @@ pub async fn run(args: BenchArgs) -> Result<(), BenchError> {
         eprintln!("This is a debug build: the figures say nothing about a release.");
     }
     let ground = match (&args.store, &args.redis) {
-        (Some(store), Some(redis)) => Ground::Servers(Servers::new(store, redis).await?),
+        (Some(store), Some(redis)) => Ground::Servers(Box::new(Servers::new(store, redis).await?)),
         _ if args.workload == Workload::Start => return Err(BenchError::Alone),
         _ => Ground::Directory(TempDir::new(&directory(&args))?),
     };

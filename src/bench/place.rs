@@ -18,7 +18,7 @@ pub enum Ground {
     /// SQLite, in this directory.
     Directory(TempDir),
     /// Postgres and Redis.
-    Servers(Servers),
+    Servers(Box<Servers>),
 }
 
 impl Ground {
