@@ -108,7 +108,7 @@ pub const SEGMENT_MAX_BYTES: usize = 1_024 * 1_024;
 /// Bytes appended to a thread after which it is sealed while its run goes on: several segments at once, because each
 /// sealing is a commit of its own.
 pub const SEAL_AFTER_BYTES: usize = 1_024 * 1_024;
-/// Log rows replaced by one sealing step: appends wait while it commits.
+/// Log rows replaced by one sealing step in SQLite: appends wait while it commits.
 pub const SEAL_ROWS: usize = 256;
 /// While appends are coming in, sealing rests this many times as long as its last step took, so that it stays out of
 /// their way; what has gathered is sealed when they pause.
@@ -136,7 +136,8 @@ pub const WAL_RESTART_PAGES: u32 = 12_000;
 pub const WAL_LOOK_COMMITS: u64 = 16;
 /// Size at which the write-ahead log is written back whole and truncated.
 pub const WAL_LIMIT_BYTES: u64 = 64 * 1_024 * 1_024;
-/// Group commits of one node that are under way at once on Postgres, each on a connection of its own; …
+/// Group commits of one node that are under way at once on Postgres, each on a connection of its own: fewer leave it waiting for
+/// the disk, more have smaller groups, and wait for each other to extend the log; …
 pub const PG_PIPELINES: usize = 4;
 /// … connections for all that writes and may wait for a lock, so that it never keeps a group commit waiting; …
 pub const PG_WRITERS: usize = 6;
@@ -156,6 +157,9 @@ pub const PG_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 pub const PG_MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Memory that a statement may use before it goes to disk, in KiB: a group commit's bodies fit.
 pub const PG_WORK_MEM_KIB: usize = 64 * 1_024;
+/// Log rows replaced by one sealing step: no append waits for it, so there are enough for segments of full size, of which
+/// more fit on a page.
+pub const PG_SEAL_ROWS: usize = 2_048;
 /// Tries of what lost a race against another node.
 pub const PG_RACES: usize = 16;
 /// Raw bytes of log rows read by one sealing step.

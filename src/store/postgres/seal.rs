@@ -8,7 +8,7 @@ use super::{
     rows::{self, Columns},
 };
 use crate::{
-    domain::{Seq, ThreadKey},
+    domain::{Seq, ThreadKey, limits::PG_SEAL_ROWS},
     store::{
         ReadFrom, StoreResult,
         segment::{LogRow, Segment},
@@ -51,6 +51,8 @@ const UPTO: &str = "SELECT upto FROM sealing WHERE key = $1";
 
 #[async_trait]
 impl Sealing for PgStore {
+    const ROWS: usize = PG_SEAL_ROWS;
+
     async fn decided(&self, key: ThreadKey) -> StoreResult<Seq> {
         let rows = self.read_rows(query(UPTO).bind(key.0)).await?;
         rows.first().map_or(Ok(0), |row| Columns::new(row).count())

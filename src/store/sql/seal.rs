@@ -6,10 +6,7 @@ use async_trait::async_trait;
 
 use super::pages::Cap;
 use crate::{
-    domain::{
-        Batch, Seq, ThreadKey,
-        limits::{SEAL_BYTES, SEAL_ROWS},
-    },
+    domain::{Batch, Seq, ThreadKey, limits::SEAL_BYTES},
     store::{
         StoreError, StoreResult,
         segment::{self, LogRow, Segment},
@@ -19,6 +16,9 @@ use crate::{
 /// What a back-end has to do for it.
 #[async_trait]
 pub(in crate::store) trait Sealing: Sync {
+    /// Rows that one step replaces at most.
+    const ROWS: usize;
+
     /// Up to where sealing has decided.
     async fn decided(&self, key: ThreadKey) -> StoreResult<Seq>;
 
@@ -34,12 +34,12 @@ pub(in crate::store) trait Sealing: Sync {
 }
 
 /// [`crate::store::LogStore::seal`].
-pub(in crate::store) async fn seal(store: &impl Sealing, key: ThreadKey) -> StoreResult<bool> {
+pub(in crate::store) async fn seal<S: Sealing>(store: &S, key: ThreadKey) -> StoreResult<bool> {
     loop {
         let upto = store.decided(key).await?;
-        let cap = Cap { bytes: SEAL_BYTES, rows: SEAL_ROWS, events: usize::MAX };
+        let cap = Cap { bytes: SEAL_BYTES, rows: S::ROWS, events: usize::MAX };
         let Some(rows) = store.rows_after(key, upto, cap).await? else { return Ok(false) };
-        let full = rows.len() >= SEAL_ROWS || rows.iter().map(|row| row.body.len()).sum::<usize>() >= SEAL_BYTES;
+        let full = rows.len() >= S::ROWS || rows.iter().map(|row| row.body.len()).sum::<usize>() >= SEAL_BYTES;
         // Another step may have sealed these in the meantime.
         if rows.iter().any(|row| row.run.is_none()) {
             return Ok(false);

@@ -8,7 +8,10 @@ use super::{
     rows::{self, Columns},
 };
 use crate::{
-    domain::{Seq, ThreadKey, limits::SEGMENT_MIN_EVENTS},
+    domain::{
+        Seq, ThreadKey,
+        limits::{SEAL_ROWS, SEGMENT_MIN_EVENTS},
+    },
     store::{
         ReadFrom, StoreResult,
         segment::{LogRow, Segment},
@@ -32,6 +35,8 @@ const BACKLOG: &str = "\
 
 #[async_trait]
 impl Sealing for SqliteStore {
+    const ROWS: usize = SEAL_ROWS;
+
     async fn decided(&self, key: ThreadKey) -> StoreResult<Seq> {
         let rows = self.read_rows(query(UPTO).bind(key.0)).await?;
         rows.first().map_or(Ok(0), |row| Columns::new(row).count())
