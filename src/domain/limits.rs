@@ -64,7 +64,10 @@ pub const MIN_LEASE: Duration = Duration::from_secs(1);
 pub const MAX_LEASE: Duration = Duration::from_secs(3_600);
 /// How often the server renews the lease of a streamed run: a third of the default lease.
 pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(6);
-/// Pause before such a renewal is tried again if the store could not do it.
+/// How long a streamed run waits for a store that does not take its events: long enough for a restart of the database, and
+/// less than the lease that most runs have.
+pub const STREAM_PATIENCE: Duration = Duration::from_secs(10);
+/// Pause before such a renewal, or such an append, is tried again.
 pub const STREAM_RETRY: Duration = Duration::from_millis(500);
 /// How often expired leases and overdue stops are looked for. With the time to close it stays below the 5 s of P5.
 pub const REAP_INTERVAL: Duration = Duration::from_secs(1);

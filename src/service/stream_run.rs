@@ -8,14 +8,14 @@ use memchr::memrchr;
 use tokio::time::{self, Instant};
 
 use super::{
-    ServiceError,
+    Receipt, ServiceError,
     closing::Why,
     runs::{NewRun, Runs, StartedRun, check_producer_seq},
 };
 use crate::domain::{
     EventError, EventErrorKind, Fence, NewEvents, Principal, RunId, RunStatus, ThreadId,
     event::BatchBuilder,
-    limits::{MAX_EVENT_BYTES, STREAM_IDLE_TIMEOUT, STREAM_RETRY},
+    limits::{MAX_EVENT_BYTES, STREAM_IDLE_TIMEOUT, STREAM_PATIENCE, STREAM_RETRY},
 };
 
 /// How a streamed run came to its end on this connection.
@@ -152,13 +152,31 @@ impl Feeder<'_> {
         }
     }
 
+    /// A store that is away for a moment breaks no stream off: the numbers make it harmless to try again.
+    async fn store(&self, producer_seq: u64, events: &NewEvents) -> Result<Receipt, ServiceError> {
+        let deadline = Instant::now() + STREAM_PATIENCE;
+        loop {
+            let answer =
+                self.runs.append(self.principal, self.thread, self.id, Some(producer_seq), events.clone()).await;
+            match answer {
+                Err(ServiceError::Store(error)) if Instant::now() + STREAM_RETRY < deadline => {
+                    tracing::debug!(%error, "a streamed run's events are handed in again");
+                }
+                answer => return answer,
+            }
+            tokio::select! {
+                () = time::sleep(STREAM_RETRY) => {}
+                () = self.runs.context.draining.cancelled() => return Err(ServiceError::Draining),
+            }
+        }
+    }
+
     /// Stores the good lines, then says what was wrong with the next one.
     async fn append(&self, taken: Taken) -> Result<Option<End>, ServiceError> {
         let mut end = None;
         if let Some((producer_seq, events)) = taken.events {
             let terminal = events.terminal().is_some();
-            let receipt = match self.runs.append(self.principal, self.thread, self.id, Some(producer_seq), events).await
-            {
+            let receipt = match self.store(producer_seq, &events).await {
                 // What the producer went on to say, not knowing of the stop: it learns of it now.
                 Err(ServiceError::RunFenced(run)) if run.status == RunStatus::Stopped => {
                     return Ok(Some(End::Stopped));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use threadline::client::RunStatus;
+use threadline::client::{RunStatus, StreamRun};
 use tokio::time::{self, Instant};
 
 use crate::{
@@ -135,4 +135,37 @@ async fn an_agents_run_outlives_a_short_outage_of_the_database() {
     postgres.restart();
     let ended = in_time(PATIENCE, "it ends by itself", ended(&a, "t", &run)).await;
     assert_eq!(ended.status, RunStatus::Finished, "{:?}", ended.error_code);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_streamed_run_outlives_a_restart_of_the_database() {
+    let postgres = Postgres::start(&[]);
+    let cluster = Cluster::over(postgres.fresh_database(), 1);
+    let a = cluster.client(0);
+    make_thread(&a, "t").await;
+    let (lines, body) = tokio::sync::mpsc::unbounded_channel::<String>();
+    let body = futures_util::stream::unfold(body, async |mut body| {
+        let line = body.recv().await?;
+        Some((Ok::<_, std::convert::Infallible>(bytes::Bytes::from(line)), body))
+    });
+    let lease = Some(Duration::from_secs(20));
+    let run = StreamRun { run_id: Some("r".into()), lease, ..StreamRun::default() };
+    let streaming = tokio::spawn({
+        let a = a.clone();
+        async move { a.stream_run("t", &run, body).await }
+    });
+    let line = |n: u64| format!("{{\"type\":\"CUSTOM\",\"name\":\"n\",\"value\":{n}}}\n");
+    lines.send(line(1)).expect("sent");
+    let mut reader = Reader::open(&a, "t");
+    in_time(PATIENCE, "the first line is in the log", reader.reads(1)).await;
+    postgres.kill();
+    lines.send(line(2)).expect("sent");
+    time::sleep(Duration::from_millis(700)).await;
+    postgres.restart();
+    lines.send(line(3)).expect("sent");
+    drop(lines);
+    let run = in_time(PATIENCE, "the stream ends", streaming).await.expect("no panic").expect("it was not broken off");
+    assert_eq!(run.run.status, RunStatus::Finished);
+    in_time(PATIENCE, "all of it is there", reader.reads(4)).await;
+    assert_eq!(reader.seen, log(&a, "t").await);
 }
