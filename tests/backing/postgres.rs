@@ -195,7 +195,8 @@ impl Postgres {
     pub fn fill_disk(&self) {
         // What is used may grow between the two.
         let used = "$(df -k --output=used $home/data | tail -n 1 | tr -d ' ')";
-        self.keeper().run(&format!("until mount -o remount,size={used}k $home/data; do sleep 0.01; done"));
+        let full = format!("mount -o remount,size={used}k $home/data");
+        self.keeper().run(&format!("for turn in $(seq 500); do {full} && exit 0; sleep 0.01; done; exit 1"));
     }
 
     /// Makes room again.
