@@ -60,7 +60,7 @@ mod alive {
 
     use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
-    use super::Bug;
+    use crate::planted::Bug;
 
     const VARIABLE: &str = "THREADLINE_PLANT";
 
