@@ -82,6 +82,14 @@ pub struct ActiveRun {
     pub tail: Seq,
 }
 
+impl ActiveRun {
+    /// Of the run that is active in a thread of this epoch.
+    pub(super) fn new(run: Run, epoch: Epoch) -> Self {
+        // While it is active only it appends: its newest event is the thread's.
+        Self { epoch, cursor: run.first_seq - 1, tail: run.last_seq(), run }
+    }
+}
+
 impl From<FollowError> for ServiceError {
     fn from(error: FollowError) -> Self {
         match error {

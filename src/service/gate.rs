@@ -17,7 +17,7 @@ use tokio::{
 use super::{ServiceError, context::Context, directory::ThreadRef, error::ActiveRun};
 use crate::{
     domain::{
-        Fence, LogSlice, RunId, ThreadKey,
+        Fence, LogSlice, RunId, RunStatus, ThreadKey,
         limits::{LOCK_CHUNK, LOCK_TICK, MAX_LOCK_HEARTBEAT},
     },
     lock::{Acquired, Claim, DynLock, LockName},
@@ -79,7 +79,7 @@ impl Gate {
         if context.store.run(thread.key, run).await?.is_some() {
             return Ok(Pass { claim, taken: false });
         }
-        if let Some(active) = active(context, thread.key).await? {
+        if let Some(active) = active(context, thread).await? {
             return Err(ServiceError::RunActive(Box::new(active)));
         }
         // Its run is over, or never reached the store.
@@ -190,13 +190,11 @@ impl Gate {
 }
 
 /// The run that the store shows as active, unless its lease is over or its lock was released.
-async fn active(context: &Context, key: ThreadKey) -> Result<Option<ActiveRun>, ServiceError> {
-    let Some(head) = context.store.heads(&[key]).await?.pop() else { return Ok(None) };
+async fn active(context: &Context, thread: &ThreadRef) -> Result<Option<ActiveRun>, ServiceError> {
+    let Some(run) = context.store.runs(thread.key, None, 1).await?.pop() else { return Ok(None) };
     let now = context.clock.now();
-    let holds = head.active.as_ref().is_some_and(|active| !active.finishing && active.lease_until > now);
-    let Some(run) = context.store.runs(key, None, 1).await?.pop() else { return Ok(None) };
-    let found = holds && run.fence == head.fence && run.status.is_active();
-    Ok(found.then(|| ActiveRun { epoch: head.epoch, cursor: run.first_seq - 1, tail: head.tail, run }))
+    let holds = run.status == RunStatus::Running && run.lease_until.is_some_and(|until| until > now);
+    Ok(holds.then(|| ActiveRun::new(run, thread.epoch)))
 }
 
 /// The loop behind the gate: renews and gives back.

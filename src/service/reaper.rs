@@ -8,9 +8,15 @@ use super::{
     context::Context,
     directory::ThreadRef,
 };
-use crate::domain::limits::{REAP_BATCH, REAP_INTERVAL, REAPERS, RECHECK_CHUNK, RECHECK_INTERVAL};
-use crate::planted::{Bug, planted};
-use crate::store::Due;
+use crate::{
+    domain::{
+        ThreadKey,
+        limits::{REAP_BATCH, REAP_INTERVAL, REAPERS, RECHECK_CHUNK, RECHECK_INTERVAL},
+    },
+    planted::{Bug, planted},
+    store::Due,
+    subscription::FeedKey,
+};
 
 /// The loop that ends what is due. It reads only the store, so any node may end any run.
 pub(super) async fn run(context: Context) {
@@ -81,12 +87,17 @@ pub(super) async fn recheck(context: Context) {
 
 /// Looks once at all that is followed here.
 pub(super) async fn recheck_all(context: &Context) {
-    for keys in context.hub.followed().chunks(RECHECK_CHUNK) {
+    look_up(context, &context.hub.followed(), &context.hub.followed_feeds()).await;
+}
+
+/// Asks the store where these threads and feeds are, and tells who follows them.
+pub(super) async fn look_up(context: &Context, threads: &[ThreadKey], feeds: &[FeedKey]) {
+    for keys in threads.chunks(RECHECK_CHUNK) {
         if let Err(error) = context.hub.recheck(context.store.as_ref(), keys).await {
             tracing::warn!(%error, "cannot recheck followed threads; trying again");
         }
     }
-    for feeds in context.hub.followed_feeds().chunks(RECHECK_CHUNK) {
+    for feeds in feeds.chunks(RECHECK_CHUNK) {
         if let Err(error) = context.hub.recheck_feeds(context.store.as_ref(), feeds).await {
             tracing::warn!(%error, "cannot recheck followed feeds; trying again");
         }

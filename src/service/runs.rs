@@ -250,9 +250,7 @@ impl Runs {
                     return Ok(Some((started(run, &head, false), head)));
                 }
                 StartOutcome::Held(run, head) => {
-                    let cursor = run.first_seq - 1;
-                    let active = ActiveRun { run, epoch: head.epoch, cursor, tail: head.tail };
-                    return Err(ServiceError::RunActive(Box::new(active)));
+                    return Err(ServiceError::RunActive(Box::new(ActiveRun::new(run, head.epoch))));
                 }
                 StartOutcome::Lapsed(run, head) => {
                     closing = closing::of_predecessor(&self.context, thread, &head, &run).await?;

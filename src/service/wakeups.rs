@@ -7,10 +7,7 @@ use tokio::sync::mpsc;
 use super::{context::Context, reaper};
 use crate::{
     bus::{Channel, Heard, Hint, ThreadNews},
-    domain::{
-        ThreadKey,
-        limits::{BUS_QUEUE, RECHECK_CHUNK},
-    },
+    domain::{ThreadKey, limits::BUS_QUEUE},
     planted::{Bug, planted},
     subscription::{FeedKey, TopicState},
 };
@@ -67,17 +64,9 @@ pub(super) async fn hear(context: Context, mut heard: mpsc::Receiver<Heard>) {
             continue;
         }
         let threads: Vec<_> = wanted.threads.into_iter().collect();
-        for keys in threads.chunks(RECHECK_CHUNK) {
-            if let Err(error) = context.hub.recheck(context.store.as_ref(), keys).await {
-                tracing::warn!(%error, "cannot look up what other nodes have told; the recheck will");
-            }
-        }
         let feeds: Vec<_> = wanted.feeds.into_iter().collect();
-        for feeds in feeds.chunks(RECHECK_CHUNK) {
-            if let Err(error) = context.hub.recheck_feeds(context.store.as_ref(), feeds).await {
-                tracing::warn!(%error, "cannot look up what other nodes have told; the recheck will");
-            }
-        }
+        // What fails here the recheck will find.
+        reaper::look_up(&context, &threads, &feeds).await;
     }
 }
 

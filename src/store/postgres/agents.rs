@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use sqlx::query;
 
-use super::{PgStore, rows::Columns};
+use super::PgStore;
 use crate::{
     domain::{AgentId, ProjectId},
-    store::{AgentStore, StoreResult},
+    store::{AgentStore, StoreResult, sql::pages},
 };
 
 const PUT: &str = "\
@@ -22,13 +22,7 @@ impl AgentStore for PgStore {
 
     async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>> {
         let list = query("SELECT id, definition FROM agents WHERE project = $1 ORDER BY id");
-        let rows = self.read_rows(list.bind(project.as_str())).await?;
-        let mut agents = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let mut columns = Columns::new(row);
-            agents.push((columns.id(AgentId::new)?, columns.text()?));
-        }
-        Ok(agents)
+        pages::agents(&self.read_rows(list.bind(project.as_str())).await?)
     }
 
     async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {

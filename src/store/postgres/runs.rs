@@ -14,12 +14,12 @@ use super::{
 };
 use crate::{
     domain::{
-        Fence, ProjectId, Run, RunId, ThreadId, ThreadKey, UserId,
+        Fence, Run, RunId, ThreadKey,
         limits::{PG_RACES, RECHECK_CHUNK, STOP_GRACE},
     },
     store::{
         ActiveHead, Beat, CloseOutcome, Closing, Due, RunStore, StartOutcome, StartRun, StopOutcome, StoreError,
-        StoreResult,
+        StoreResult, sql::pages,
     },
 };
 
@@ -96,14 +96,7 @@ pub(super) const DUE: &str = concat!(
 
 impl PgStore {
     async fn runs_of(&self, statement: Statement<'_>) -> StoreResult<Vec<Run>> {
-        let mut runs = Vec::new();
-        for row in &self.read_rows(statement).await? {
-            let mut columns = Columns::new(row);
-            if let Some((head, _)) = columns.head()? {
-                runs.extend(columns.run(&head)?);
-            }
-        }
-        Ok(runs)
+        pages::runs(&self.read_rows(statement).await?)
     }
 
     /// Beats of different threads, in order of their keys; the answers by key.
@@ -186,17 +179,7 @@ impl RunStore for PgStore {
 
     async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
         let statement = query(DUE).bind(self.now()).bind(rows::millis(STOP_GRACE)).bind(rows::limit(limit));
-        let mut due = Vec::new();
-        for row in &self.read_rows(statement).await? {
-            let mut columns = Columns::new(row);
-            due.push(Due {
-                key: ThreadKey(columns.int()?),
-                project: columns.id(ProjectId::new)?,
-                user: columns.id(UserId::new)?,
-                thread: columns.id(ThreadId::new)?,
-            });
-        }
-        Ok(due)
+        pages::due(&self.read_rows(statement).await?)
     }
 
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {

@@ -6,18 +6,18 @@ use sqlx::query;
 
 use super::{
     PgStore,
-    fetch::{Kind, Rows, Statement},
+    fetch::{Kind, Statement},
     rows::{self, Columns, head_columns, now, run_columns, thread_columns, with_head_and_run},
     threads::thread_query,
 };
 use crate::{
     domain::{
-        AgentId, Fence, ProjectId, Run, RunStatus, ThreadId, ThreadKey, UserId,
+        AgentId, ProjectId, Run, RunStatus, ThreadKey, UserId,
         limits::{FEED_CHUNK, PG_RACES, STAGING_PATIENCE},
     },
     store::{
         FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore, TransferStore,
-        sql::corrupt,
+        sql::{corrupt, pages},
     },
 };
 
@@ -158,18 +158,6 @@ fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<
         .bind(sealed)
 }
 
-fn image(rows: &Rows) -> StoreResult<FeedImage> {
-    let mut image = FeedImage::default();
-    for row in rows {
-        let mut columns = Columns::new(row);
-        image.head = columns.count()?;
-        if let Some(pos) = columns.maybe_int()? {
-            image.entries.push((pos.unsigned_abs(), columns.id(ThreadId::new)?));
-        }
-    }
-    Ok(image)
-}
-
 impl PgStore {
     /// What no import has touched for long becomes a tombstone. True if there was any.
     pub(super) async fn give_up_staged(&self) -> StoreResult<bool> {
@@ -222,24 +210,12 @@ impl TransferStore for PgStore {
 
     async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>> {
         let all = query(ALL).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
-        let mut threads = Vec::new();
-        for row in &self.read_rows(all).await? {
-            let mut columns = Columns::new(row);
-            let fence = Fence(columns.int()?);
-            let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
-            threads.push(MovedThread { thread, fence });
-        }
-        Ok(threads)
+        pages::moved_threads(&self.read_rows(all).await?)
     }
 
     async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
-        let mut agents = Vec::new();
         let all = query("SELECT project, id, definition FROM agents ORDER BY project, id");
-        for row in &self.read_rows(all).await? {
-            let mut columns = Columns::new(row);
-            agents.push((columns.id(ProjectId::new)?, columns.id(AgentId::new)?, columns.text()?));
-        }
-        Ok(agents)
+        pages::all_agents(&self.read_rows(all).await?)
     }
 
     async fn all_feeds(
@@ -249,16 +225,11 @@ impl TransferStore for PgStore {
     ) -> StoreResult<Vec<(ProjectId, UserId)>> {
         // No id is empty.
         let (project, user) = after.map_or(("", ""), |(project, user)| (project.as_str(), user.as_str()));
-        let mut feeds = Vec::new();
-        for row in &self.read_rows(query(FEEDS).bind(project).bind(user).bind(rows::limit(limit))).await? {
-            let mut columns = Columns::new(row);
-            feeds.push((columns.id(ProjectId::new)?, columns.id(UserId::new)?));
-        }
-        Ok(feeds)
+        pages::feeds(&self.read_rows(query(FEEDS).bind(project).bind(user).bind(rows::limit(limit))).await?)
     }
 
     async fn feed_image(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedImage> {
-        image(&self.read_rows(query(IMAGE).bind(project.as_str()).bind(user.as_str())).await?)
+        pages::feed_image(&self.read_rows(query(IMAGE).bind(project.as_str()).bind(user.as_str())).await?)
     }
 
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {

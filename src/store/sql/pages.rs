@@ -6,10 +6,14 @@ use super::{
 };
 use crate::{
     domain::{
-        FeedChange, FeedEntry, LogSlice, RunId, Seq, ThreadId, Timestamp,
+        AgentId, FeedChange, FeedEntry, Fence, LogSlice, ProjectId, Run, RunId, Seq, ThreadId, ThreadKey, Timestamp,
+        UserId,
         limits::{PAGE_BYTES, PAGE_ROWS},
     },
-    store::{FeedPage, Head, ListPosition, LogPage, ReadFrom, StoreResult, ThreadPage, segment::LogRow},
+    store::{
+        Due, FeedImage, FeedPage, Head, ListPosition, LogPage, MovedThread, ReadFrom, StoreResult, ThreadPage,
+        segment::LogRow,
+    },
 };
 
 /// How much of a log is read at once.
@@ -111,4 +115,70 @@ pub(in crate::store) fn feed_page<R: Cells>(rows: &[R]) -> StoreResult<FeedPage>
         page.entries.push(FeedEntry { cursor: cursor.unsigned_abs(), thread_id, change });
     }
     Ok(page)
+}
+
+/// The items of rows of one kind each.
+fn each<'r, R: Cells, T>(rows: &'r [R], item: impl Fn(&mut Columns<'r, R>) -> StoreResult<T>) -> StoreResult<Vec<T>> {
+    rows.iter().map(|row| item(&mut Columns::new(row))).collect()
+}
+
+/// Those who have a feed: project and user.
+pub(in crate::store) fn feeds<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ProjectId, UserId)>> {
+    each(rows, |columns| Ok((columns.id(ProjectId::new)?, columns.id(UserId::new)?)))
+}
+
+/// A whole feed: its head stands in every row, and in one without an entry if there is none; then position and thread.
+pub(in crate::store) fn feed_image<R: Cells>(rows: &[R]) -> StoreResult<FeedImage> {
+    let mut image = FeedImage::default();
+    for row in rows {
+        let mut columns = Columns::new(row);
+        image.head = columns.count()?;
+        if let Some(pos) = columns.maybe_int()? {
+            image.entries.push((pos.unsigned_abs(), columns.id(ThreadId::new)?));
+        }
+    }
+    Ok(image)
+}
+
+/// Threads as they move: the fence, then the thread.
+pub(in crate::store) fn moved_threads<R: Cells>(rows: &[R]) -> StoreResult<Vec<MovedThread>> {
+    each(rows, |columns| {
+        let fence = Fence(columns.int()?);
+        let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
+        Ok(MovedThread { thread, fence })
+    })
+}
+
+/// Agents: id and definition.
+pub(in crate::store) fn agents<R: Cells>(rows: &[R]) -> StoreResult<Vec<(AgentId, String)>> {
+    each(rows, |columns| Ok((columns.id(AgentId::new)?, columns.text()?)))
+}
+
+/// Agents of all projects: project, id and definition.
+pub(in crate::store) fn all_agents<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
+    each(rows, |columns| Ok((columns.id(ProjectId::new)?, columns.id(AgentId::new)?, columns.text()?)))
+}
+
+/// Threads with a run that is due: key, project, user and id.
+pub(in crate::store) fn due<R: Cells>(rows: &[R]) -> StoreResult<Vec<Due>> {
+    each(rows, |columns| {
+        Ok(Due {
+            key: ThreadKey(columns.int()?),
+            project: columns.id(ProjectId::new)?,
+            user: columns.id(UserId::new)?,
+            thread: columns.id(ThreadId::new)?,
+        })
+    })
+}
+
+/// Runs of a thread: its head, then the run.
+pub(in crate::store) fn runs<R: Cells>(rows: &[R]) -> StoreResult<Vec<Run>> {
+    let mut runs = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut columns = Columns::new(row);
+        if let Some((head, _)) = columns.head()? {
+            runs.extend(columns.run(&head)?);
+        }
+    }
+    Ok(runs)
 }

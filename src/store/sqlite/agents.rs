@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use sqlx::query;
 
-use super::{SqliteStore, fetch, rows::Columns};
+use super::{SqliteStore, fetch};
 use crate::{
     domain::{AgentId, ProjectId},
-    store::{AgentStore, StoreResult},
+    store::{AgentStore, StoreResult, sql::pages},
 };
 
 const PUT: &str = "\
@@ -27,13 +27,7 @@ impl AgentStore for SqliteStore {
 
     async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>> {
         let list = query("SELECT id, definition FROM agents WHERE project = ? ORDER BY id");
-        let rows = self.read_rows(list.bind(project.as_str())).await?;
-        let mut agents = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let mut columns = Columns::new(row);
-            agents.push((columns.id(AgentId::new)?, columns.text()?));
-        }
-        Ok(agents)
+        pages::agents(&self.read_rows(list.bind(project.as_str())).await?)
     }
 
     async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {

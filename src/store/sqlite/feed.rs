@@ -131,11 +131,6 @@ impl FeedStore for SqliteStore {
     }
 
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
-        let mut feeds = Vec::new();
-        for row in self.read_rows(query(DIRTY_FEEDS).bind(rows::limit(limit))).await? {
-            let mut columns = Columns::new(&row);
-            feeds.push((columns.id(ProjectId::new)?, columns.id(UserId::new)?));
-        }
-        Ok(feeds)
+        pages::feeds(&self.read_rows(query(DIRTY_FEEDS).bind(rows::limit(limit))).await?)
     }
 }

@@ -14,13 +14,11 @@ use super::{
     rows::{self, Columns, head_columns, run_columns},
 };
 use crate::{
-    domain::{
-        Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadId, ThreadKey, Timestamp, UserId,
-        limits::STOP_GRACE,
-    },
+    domain::{Fence, LogSlice, NewEvents, Run, RunId, RunStatus, ThreadKey, Timestamp, limits::STOP_GRACE},
     store::{
         ActiveHead, Beat, CloseOutcome, Closing, Committed, Due, Head, RunStore, StartOutcome, StartRun, StopOutcome,
-        StoreResult, sql::append::End,
+        StoreResult,
+        sql::{append::End, pages},
     },
 };
 
@@ -312,17 +310,7 @@ impl RunStore for SqliteStore {
     async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
         let now = self.inner.clock.now();
         let statement = query(DUE).bind(now.0).bind(now.minus(STOP_GRACE).0).bind(rows::limit(limit));
-        let mut due = Vec::new();
-        for row in self.read_rows(statement).await? {
-            let mut columns = Columns::new(&row);
-            due.push(Due {
-                key: ThreadKey(columns.int()?),
-                project: columns.id(ProjectId::new)?,
-                user: columns.id(UserId::new)?,
-                thread: columns.id(ThreadId::new)?,
-            });
-        }
-        Ok(due)
+        pages::due(&self.read_rows(statement).await?)
     }
 
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {
@@ -337,13 +325,6 @@ impl RunStore for SqliteStore {
 
 impl SqliteStore {
     async fn runs_of(&self, statement: fetch::Statement<'_>) -> StoreResult<Vec<Run>> {
-        let mut runs = Vec::new();
-        for row in self.read_rows(statement).await? {
-            let mut columns = Columns::new(&row);
-            if let Some((head, _)) = columns.head()? {
-                runs.extend(columns.run(&head)?);
-            }
-        }
-        Ok(runs)
+        pages::runs(&self.read_rows(statement).await?)
     }
 }

@@ -12,10 +12,8 @@ use super::{
     threads::{BY_ID, one, thread_query},
 };
 use crate::{
-    domain::{
-        AgentId, Fence, ProjectId, Run, RunStatus, ThreadId, ThreadKey, Timestamp, UserId, limits::STAGING_PATIENCE,
-    },
-    store::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore},
+    domain::{AgentId, ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId, limits::STAGING_PATIENCE},
+    store::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, sql::pages},
 };
 
 pub(super) const ALL: &str = thread_query!("h.fence, ", "t.key > ?1 AND t.deleted = 0 ORDER BY t.key LIMIT ?2");
@@ -181,21 +179,9 @@ async fn publish(connection: &mut SqliteConnection, key: i64, moved: MovedThread
     Ok(Published::Done)
 }
 
-fn image(rows: &[sqlx::sqlite::SqliteRow]) -> Work<FeedImage> {
-    let mut image = FeedImage::default();
-    for row in rows {
-        let mut columns = Columns::new(row);
-        image.head = columns.count()?;
-        if let Some(pos) = columns.maybe_int()? {
-            image.entries.push((pos.unsigned_abs(), columns.id(ThreadId::new)?));
-        }
-    }
-    Ok(image)
-}
-
 async fn put_feed(connection: &mut SqliteConnection, project: ProjectId, user: UserId, moved: FeedImage) -> Work<bool> {
     let own = query(IMAGE).bind(project.as_str()).bind(user.as_str());
-    let own = image(&fetch::rows(connection, own).await?)?;
+    let own = pages::feed_image(&fetch::rows(connection, own).await?)?;
     let Some(taken) = own.taking(&moved) else { return Ok(false) };
     let entries = taken.entries.iter().map(|(pos, id)| json!([pos, id.as_str()]));
     let put = query(FEED)
@@ -230,23 +216,13 @@ impl TransferStore for SqliteStore {
 
     async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>> {
         let all = query(ALL).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
-        let mut threads = Vec::new();
-        for row in self.read_rows(all).await? {
-            let mut columns = Columns::new(&row);
-            let fence = Fence(columns.int()?);
-            let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
-            threads.push(MovedThread { thread, fence });
-        }
-        Ok(threads)
+        pages::moved_threads(&self.read_rows(all).await?)
     }
 
     async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
-        let mut agents = Vec::new();
-        for row in self.read_rows(query("SELECT project, id, definition FROM agents ORDER BY project, id")).await? {
-            let mut columns = Columns::new(&row);
-            agents.push((columns.id(ProjectId::new)?, columns.id(AgentId::new)?, columns.text()?));
-        }
-        Ok(agents)
+        pages::all_agents(
+            &self.read_rows(query("SELECT project, id, definition FROM agents ORDER BY project, id")).await?,
+        )
     }
 
     async fn all_feeds(
@@ -256,16 +232,11 @@ impl TransferStore for SqliteStore {
     ) -> StoreResult<Vec<(ProjectId, UserId)>> {
         // No id is empty.
         let (project, user) = after.map_or(("", ""), |(project, user)| (project.as_str(), user.as_str()));
-        let mut feeds = Vec::new();
-        for row in self.read_rows(query(FEEDS).bind(project).bind(user).bind(rows::limit(limit))).await? {
-            let mut columns = Columns::new(&row);
-            feeds.push((columns.id(ProjectId::new)?, columns.id(UserId::new)?));
-        }
-        Ok(feeds)
+        pages::feeds(&self.read_rows(query(FEEDS).bind(project).bind(user).bind(rows::limit(limit))).await?)
     }
 
     async fn feed_image(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedImage> {
-        Ok(image(&self.read_rows(query(IMAGE).bind(project.as_str()).bind(user.as_str())).await?)?)
+        Ok(pages::feed_image(&self.read_rows(query(IMAGE).bind(project.as_str()).bind(user.as_str())).await?)?)
     }
 
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {
