@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::domain::{IdError, Principal, ProjectId, UserId};
+use crate::domain::{Credential, IdError, Principal, ProjectId, Scopes, UserId};
 
 /// The project that exists without any set-up.
 pub const DEFAULT_PROJECT: &str = "default";
@@ -55,7 +55,11 @@ impl Auth {
             }
             Self::Key(digest) => {
                 let sent: [u8; 32] = Sha256::digest(key.ok_or(AuthError::MissingKey)?.as_bytes()).into();
-                if bool::from(sent.ct_eq(digest)) { Ok(Principal { project, user }) } else { Err(AuthError::WrongKey) }
+                if bool::from(sent.ct_eq(digest)) {
+                    Ok(Principal { project, user, scopes: Scopes::ALL, credential: Credential::Operator })
+                } else {
+                    Err(AuthError::WrongKey)
+                }
             }
         }
     }

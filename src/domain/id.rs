@@ -186,6 +186,10 @@ text_id!(
     /// A named agent.
     AgentId
 );
+text_id!(
+    /// An API key, by which it is spoken of; not the key itself.
+    KeyId
+);
 
 /// The store's own number for one incarnation of a thread. Never used twice, so whatever was meant
 /// for a deleted thread cannot touch the thread made later under the same id.

@@ -97,8 +97,7 @@ fn a_stranger_finds_no_thread_in_any_method() {
             (node.service.threads.get(&node.alice, &thread).await.expect("thread"), node.log(&thread).await);
         let elsewhere = ProjectId::new("other").expect("id");
         let alice = UserId::new("alice").expect("id");
-        let strangers =
-            [user("bob"), Principal::user(elsewhere.clone(), alice), Principal { project: elsewhere, user: None }];
+        let strangers = [user("bob"), Principal::user(elsewhere.clone(), alice), Principal::project(elsewhere)];
         // Once with everything remembered by the node, once by one that never saw the thread.
         for service in [node.service.clone(), node.another()] {
             for who in &strangers {
@@ -108,7 +107,7 @@ fn a_stranger_finds_no_thread_in_any_method() {
         assert_eq!(node.service.threads.get(&node.alice, &thread).await.expect("thread"), before);
         assert_eq!(node.log(&thread).await, log);
         // The project itself may.
-        let project = Principal { project: before.project, user: None };
+        let project = Principal::project(before.project);
         node.service.threads.get(&project, &thread).await.expect("the project's own");
         node.service.events.page(&project, &thread, page(Some("r"), None)).await.expect("the project's own");
     });
