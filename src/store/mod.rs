@@ -30,6 +30,8 @@ use crate::domain::{
     ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
 };
 
+pub mod erasure;
+pub mod identity;
 pub mod memory;
 pub mod postgres;
 pub mod segment;
@@ -37,6 +39,8 @@ mod sql;
 pub mod sqlite;
 pub mod transfer;
 
+pub use erasure::{ErasureStore, IdlePage};
+pub use identity::{IdentityStore, StoredProject};
 pub use transfer::{FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore};
 
 /// The store could not do its work. Nothing is known about the effect; trying again is safe.
@@ -456,8 +460,14 @@ pub trait AgentStore: Send + Sync {
 }
 
 /// A whole back-end.
-pub trait Store: ThreadStore + RunStore + LogStore + FeedStore + SnapshotStore + AgentStore {}
-impl<T: ThreadStore + RunStore + LogStore + FeedStore + SnapshotStore + AgentStore> Store for T {}
+pub trait Store:
+    ThreadStore + RunStore + LogStore + FeedStore + SnapshotStore + AgentStore + IdentityStore + ErasureStore
+{
+}
+impl<T: ThreadStore + RunStore + LogStore + FeedStore + SnapshotStore + AgentStore + IdentityStore + ErasureStore> Store
+    for T
+{
+}
 
 /// A back-end as it is handed around.
 pub type DynStore = Arc<dyn Store>;

@@ -4,11 +4,15 @@ use std::ops::Deref;
 
 use async_trait::async_trait;
 use threadline::{
-    domain::{AgentId, Fence, NewThread, ProjectId, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, UserId},
+    domain::{
+        AgentId, ApiKey, AuditEntry, Digest, Fence, Footprint, KeyId, NewThread, ProjectId, Run, RunId, Seq, Thread,
+        ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    },
     store::{
-        ActiveHead, AgentStore, Append, Appended, Beat, CloseOutcome, Closing, Due, DynStore, FeedPage, FeedStore,
-        Head, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun,
-        StopOutcome, StoreResult, ThreadPage, ThreadStore, Unprojected,
+        ActiveHead, AgentStore, Append, Appended, Beat, CloseOutcome, Closing, Due, DynStore, ErasureStore, FeedPage,
+        FeedStore, Head, IdentityStore, IdlePage, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot,
+        SnapshotStore, StartOutcome, StartRun, StopOutcome, StoreResult, StoredProject, ThreadPage, ThreadStore,
+        Unprojected,
     },
 };
 
@@ -200,5 +204,63 @@ impl<P: Pass> AgentStore for Through<P> {
     }
     async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {
         self.pass.pass(of("delete_agent", None), self.inner.delete_agent(project, id)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> IdentityStore for Through<P> {
+    async fn projects(&self) -> StoreResult<Vec<StoredProject>> {
+        self.pass.pass(of("projects", None), self.inner.projects()).await
+    }
+    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool> {
+        self.pass.pass(of("put_project", None), self.inner.put_project(project)).await
+    }
+    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool> {
+        self.pass.pass(of("put_key", None), self.inner.put_key(key, digest)).await
+    }
+    async fn key(&self, digest: &Digest) -> StoreResult<Option<ApiKey>> {
+        self.pass.pass(of("key", None), self.inner.key(digest)).await
+    }
+    async fn keys(&self, project: &ProjectId) -> StoreResult<Vec<ApiKey>> {
+        self.pass.pass(of("keys", None), self.inner.keys(project)).await
+    }
+    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>> {
+        self.pass.pass(of("revoke_key", None), self.inner.revoke_key(project, id, at)).await
+    }
+    async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
+        self.pass.pass(of("put_ticket", None), self.inner.put_ticket(digest, bearer, until, now)).await
+    }
+    async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {
+        self.pass.pass(of("take_ticket", None), self.inner.take_ticket(digest, now)).await
+    }
+    async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
+        self.pass.pass(of("record", None), self.inner.record(entry)).await
+    }
+    async fn audit(
+        &self,
+        project: &ProjectId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> StoreResult<Vec<(i64, AuditEntry)>> {
+        self.pass.pass(of("audit", None), self.inner.audit(project, before, limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> ErasureStore for Through<P> {
+    async fn idle_threads(
+        &self,
+        project: &ProjectId,
+        before: Timestamp,
+        after: Option<ThreadKey>,
+        window: usize,
+    ) -> StoreResult<IdlePage> {
+        self.pass.pass(of("idle_threads", None), self.inner.idle_threads(project, before, after, window)).await
+    }
+    async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {
+        self.pass.pass(of("footprint", None), self.inner.footprint(project, user)).await
+    }
+    async fn forget_user(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        self.pass.pass(of("forget_user", None), self.inner.forget_user(project, user)).await
     }
 }

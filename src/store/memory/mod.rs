@@ -9,6 +9,7 @@ use std::{
 use async_trait::async_trait;
 
 mod beside;
+mod identity;
 mod transfer;
 
 use super::{
@@ -37,6 +38,7 @@ struct State {
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
     staged: HashMap<ThreadKey, transfer::Staged>,
+    identity: identity::Identity,
 }
 
 /// A thread with its head, its runs and its log.

@@ -33,6 +33,7 @@ mod append;
 mod check;
 mod feed;
 mod fetch;
+mod identity;
 mod log;
 mod migrate;
 mod plans;

@@ -29,6 +29,7 @@ mod append;
 mod checkpoint;
 mod feed;
 mod fetch;
+mod identity;
 mod log;
 mod migrate;
 mod rows;
