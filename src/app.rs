@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::net::TcpListener;
 
 use crate::{
-    agents::Agents,
+    agents::{self, Agents},
     api::{ApiState, front},
     auth::Auth,
     bus,
@@ -138,8 +138,7 @@ pub struct App<L = TcpListener> {
 impl App {
     /// Checks the configuration, opens the store and binds the address.
     pub async fn start(config: ServeConfig) -> Result<Self, StartError> {
-        let auth = Auth::new(config.api_key.as_deref());
-        if auth.is_development() && !config.listen.ip().is_loopback() {
+        if config.api_key.is_none() && !config.listen.ip().is_loopback() {
             return Err(StartError::Unprotected(config.listen));
         }
         let redis = config.redis.as_deref().map(redis_link::client).transpose()?;
@@ -175,7 +174,7 @@ impl App {
             ),
             _ => {}
         }
-        let mut app = Self::over(listener, ports, auth, config.agents)?;
+        let mut app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?;
         app.store = Some(opened);
         Ok(app)
     }
@@ -183,7 +182,8 @@ impl App {
 
 impl<L: Listener> App<L> {
     /// A server over ports that the caller owns.
-    pub fn over(listener: L, ports: Ports, auth: Auth, agents: Vec<Agent>) -> Result<Self, StartError> {
+    pub fn over(listener: L, ports: Ports, operator_key: Option<&str>, agents: Vec<Agent>) -> Result<Self, StartError> {
+        let auth = Auth::new(operator_key, ports.store.clone(), ports.clock.clone(), agents::http::client()?);
         let service = Service::start(ports);
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
         Ok(Self { listener, store: None, state, patience: Patience::default() })
@@ -193,6 +193,7 @@ impl<L: Listener> App<L> {
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.state.heartbeat = patience.heartbeat;
         self.state.agents = self.state.agents.clone().with_patience(patience.agents);
+        self.state.auth = self.state.auth.clone().with_check(patience.credentials);
         self.state.body_silence = patience.body;
         Self { patience, ..self }
     }

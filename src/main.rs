@@ -30,6 +30,13 @@ async fn main() -> ExitCode {
         Command::Health => cli::report(cli::health::run(&cli.connect).await),
         Command::Export(args) => cli::report(cli::moving::export(&cli.connect, &args).await),
         Command::Import(args) => cli::report(cli::moving::import(&cli.connect, &args).await),
+        Command::Keys(args) => cli::report(cli::identity::keys(&cli.connect, &args, &mut std::io::stdout()).await),
+        Command::Token(args) => cli::report(cli::identity::token(&cli.connect, &args, &mut std::io::stdout()).await),
+        Command::Projects(args) => {
+            cli::report(cli::identity::projects(&cli.connect, &args, &mut std::io::stdout()).await)
+        }
+        Command::Users(args) => cli::report(cli::identity::users(&cli.connect, &args, &mut std::io::stdout()).await),
+        Command::Audit(args) => cli::report(cli::identity::audit(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Migrate(args) => match app::migrate(&args.store).await {
             Ok(done) => {
                 println!("{done}");

@@ -18,8 +18,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::limits::{
-        AGENT_PATIENCE, BODY_IDLE_TIMEOUT, DRAIN_TIMEOUT, HEADER_TIMEOUT, HEARTBEAT_INTERVAL, MAX_CONNECTIONS,
-        MAX_HEADERS, WRITE_TIMEOUT,
+        AGENT_PATIENCE, BODY_IDLE_TIMEOUT, CREDENTIAL_CHECK, DRAIN_TIMEOUT, HEADER_TIMEOUT, HEARTBEAT_INTERVAL,
+        MAX_CONNECTIONS, MAX_HEADERS, WRITE_TIMEOUT,
     },
     lingering::{Connection, Lingering},
     timed_io::TimedWrites,
@@ -71,6 +71,8 @@ pub struct Patience {
     pub heartbeat: Duration,
     /// How long an agent's events may wait for the store.
     pub agents: Duration,
+    /// How often it is looked whether the key or token behind a socket or stream is valid still.
+    pub credentials: Duration,
 }
 
 impl Default for Patience {
@@ -82,6 +84,7 @@ impl Default for Patience {
             body: BODY_IDLE_TIMEOUT,
             heartbeat: HEARTBEAT_INTERVAL,
             agents: AGENT_PATIENCE,
+            credentials: CREDENTIAL_CHECK,
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
     extract::{Caller, InAgent, parse_json},
     native::{envelope, events::last_event_id, runs::Content},
     problem::{Problem, ProblemDocument, ProblemType},
-    sse::{self, Followed},
+    sse::{self, Farewell, Followed},
 };
 use crate::{
     agents::{AgentError, AgentRun, ClientInput},
@@ -45,7 +45,7 @@ const STOP_TRIES: usize = 20;
 
 /// Adds the routes of this door.
 pub fn register(doors: Doors) -> Doors {
-    doors.route(Access::Principal, routes!(run))
+    doors.route(Access::WRITE, routes!(run))
 }
 
 /// Has an agent do a run and follows it: AG-UI's RunAgentInput in, AG-UI's events out.
@@ -93,7 +93,7 @@ pub async fn run(
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    let mut response = sse::response(Run { subscription, requester }, None, &state);
+    let mut response = sse::response(Run { subscription, requester }, None, &state, &principal);
     for (name, value) in [
         (THREAD_HEADER, thread.to_string()),
         (RUN_HEADER, id.to_string()),
@@ -201,7 +201,7 @@ impl Followed for Run {
         RUN_END_TIMEOUT
     }
 
-    fn goodbye(&mut self) -> Option<Bytes> {
+    fn goodbye(&mut self, _: Farewell) -> Option<Bytes> {
         self.requester.done();
         None
     }

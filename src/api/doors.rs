@@ -1,18 +1,35 @@
 //! The one place where routes and frames are registered, so that a test can list them all.
 
-use axum::Router;
-use utoipa::openapi::{Info, OpenApi, RefOr};
+use axum::{Extension, Router};
+use utoipa::openapi::{
+    Content, Info, OpenApi, Ref, RefOr, Response,
+    path::{Operation, PathItem},
+};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::{ApiState, problem};
+use crate::domain::Scope;
 
 /// Who may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Anybody who reaches the server.
     Public,
-    /// A principal: the handler takes a [`Caller`](super::extract::Caller).
-    Principal,
+    /// A principal with this scope: the handler takes a [`Caller`](super::extract::Caller), which looks.
+    Needs(Scope),
+    /// The same, with the scope `read`; a socket ticket in the query will do as well.
+    Ticket,
+    /// The operator of the installation.
+    Operator,
+}
+
+impl Access {
+    /// Who may read.
+    pub const READ: Self = Self::Needs(Scope::Read);
+    /// Who may write.
+    pub const WRITE: Self = Self::Needs(Scope::Write);
+    /// Who may see to a project's own affairs.
+    pub const ADMIN: Self = Self::Needs(Scope::Admin);
 }
 
 /// A registered route or frame.
@@ -43,6 +60,12 @@ impl Default for Doors {
 impl Doors {
     /// Registers handlers that share a path, as `utoipa_axum::routes!` gathers them.
     pub fn route(mut self, access: Access, routes: UtoipaMethodRouter<ApiState>) -> Self {
+        let (schemas, mut paths, methods) = routes;
+        if access != Access::Public {
+            paths.paths.values_mut().flat_map(operations).for_each(name_refusals);
+        }
+        // What the handler's `Caller` goes by: without it nobody is let in.
+        let routes = (schemas, paths, methods.route_layer(Extension(access)));
         for (path, item) in &routes.1.paths {
             let methods = [
                 (&item.get, "GET"),
@@ -62,12 +85,12 @@ impl Doors {
     }
 
     /// Registers the client frames of a socket.
-    pub fn frames(mut self, path: &str, names: &'static [&'static str]) -> Self {
-        self.entries.extend(names.iter().map(|name| Entry {
+    pub fn frames(mut self, path: &str, frames: &'static [(&'static str, Scope)]) -> Self {
+        self.entries.extend(frames.iter().map(|(name, scope)| Entry {
             method: None,
             path: path.to_owned(),
             frame: Some(name),
-            access: Access::Principal,
+            access: Access::Needs(*scope),
         }));
         self
     }
@@ -86,11 +109,26 @@ impl Doors {
     }
 }
 
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete].into_iter().flatten()
+}
+
+/// What every route answers to those whom it does not let in.
+fn name_refusals(operation: &mut Operation) {
+    for (status, description) in [("401", "Not let in"), ("403", "Let in, but not for this")] {
+        operation.responses.responses.entry(status.to_owned()).or_insert_with(|| {
+            let mut response = Response::new(description);
+            let content = Content::new(Some(Ref::from_schema_name("ProblemDocument")));
+            response.content.insert("application/json".to_owned(), content.into());
+            RefOr::T(response)
+        });
+    }
+}
+
 /// Errors are problem documents, and have the media type of those.
 fn name_problems(openapi: &mut OpenApi) {
     for item in openapi.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
-        for operation in operations.into_iter().flatten() {
+        for operation in operations(item) {
             let errors = operation.responses.responses.iter_mut().filter(|(status, _)| status.as_str() >= "400");
             for (_, response) in errors {
                 if let RefOr::T(response) = response

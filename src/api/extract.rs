@@ -2,19 +2,21 @@
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
-    http::{HeaderMap, header, request::Parts},
+    http::{HeaderMap, HeaderValue, header, request::Parts},
 };
 use serde::de::DeserializeOwned;
 
-use super::{ApiState, body, problem::Problem};
+use super::{ApiState, body, doors::Access, problem::Problem};
 use crate::{
-    auth::AuthError,
+    auth::{AuthError, Shown},
     domain::{
-        AgentId, IdError, Principal, RunId, ThreadId, json,
+        AgentId, IdError, KeyId, Principal, ProjectId, RunId, Scope, ThreadId, UserId, json,
         limits::{MAX_JSON_DEPTH, MAX_REQUEST_BYTES},
     },
 };
 
+/// Names the project that the operator acts in.
+pub const PROJECT_HEADER: &str = "threadline-project";
 /// Names the user on whose behalf a request is made.
 pub const USER_HEADER: &str = "threadline-user";
 
@@ -26,16 +28,42 @@ impl FromRequestParts<ApiState> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
-        let user = match parts.headers.get(USER_HEADER) {
-            // Ids are UTF-8, and so is this header, whatever else headers are.
-            Some(user) => {
-                Some(std::str::from_utf8(user.as_bytes()).map_err(|_| AuthError::BadUser(IdError::ControlCharacter))?)
-            }
-            None => None,
+        // Every registered route says who may pass. One that does not lets nobody in.
+        let access = parts.extensions.get().copied().unwrap_or(Access::Operator);
+        let ticket = (access == Access::Ticket).then(|| ticket(parts.uri.query())).flatten();
+        let shown = Shown {
+            secret: bearer(&parts.headers).or_else(|| socket_bearer(&parts.headers)),
+            ticket: ticket.as_deref(),
+            user: id_header(&parts.headers, USER_HEADER).map_err(AuthError::BadUser)?,
+            project: id_header(&parts.headers, PROJECT_HEADER).map_err(AuthError::BadProject)?,
         };
-        let key = bearer(&parts.headers).or_else(|| socket_bearer(&parts.headers));
-        Ok(Self(state.auth.authenticate(key, user)?))
+        let principal = state.auth.authenticate(shown).await?;
+        match access {
+            Access::Public => {}
+            Access::Needs(scope) => need(&principal, scope)?,
+            Access::Ticket => need(&principal, Scope::Read)?,
+            Access::Operator if principal.is_operator() => {}
+            Access::Operator => return Err(AuthError::NotOperator.into()),
+        }
+        Ok(Self(principal))
     }
+}
+
+/// Refuses a principal that lacks a scope.
+pub fn need(principal: &Principal, scope: Scope) -> Result<(), AuthError> {
+    if principal.scopes.contains(scope) { Ok(()) } else { Err(AuthError::Lacks(scope)) }
+}
+
+/// Ids are UTF-8, and so are these headers, whatever else headers are.
+fn id_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, IdError> {
+    let text = |value: &'h HeaderValue| std::str::from_utf8(value.as_bytes()).map_err(|_| IdError::ControlCharacter);
+    headers.get(name).map(text).transpose()
+}
+
+/// The socket ticket of a query.
+fn ticket(query: Option<&str>) -> Option<String> {
+    let pairs = query.unwrap_or_default().split('&');
+    pairs.filter_map(|pair| pair.strip_prefix("ticket=")).next().map(str::to_owned)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -106,13 +134,17 @@ pub struct InRun(pub ThreadId, pub RunId);
 #[derive(Debug)]
 pub struct InAgent(pub AgentId);
 
-impl FromRequestParts<ApiState> for InAgent {
-    type Rejection = Problem;
+/// The API key named in the path.
+#[derive(Debug)]
+pub struct InKey(pub KeyId);
 
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
-        path(parts, state).await.map(Self)
-    }
-}
+/// The project named in the path.
+#[derive(Debug)]
+pub struct InProject(pub ProjectId);
+
+/// The user named in the path.
+#[derive(Debug)]
+pub struct InUser(pub UserId);
 
 /// A text in the path that is no id.
 #[derive(Debug)]
@@ -125,21 +157,19 @@ async fn path<T: DeserializeOwned + Send>(parts: &mut Parts, state: &ApiState) -
     }
 }
 
-impl FromRequestParts<ApiState> for InThread {
-    type Rejection = Problem;
+/// Takes the one parameter of a path.
+macro_rules! in_path {
+    ($($name:ident)+) => {
+        $(impl FromRequestParts<ApiState> for $name {
+            type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
-        path(parts, state).await.map(Self)
-    }
+            async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+                path(parts, state).await.map(Self)
+            }
+        })+
+    };
 }
-
-impl FromRequestParts<ApiState> for InPath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
-        path(parts, state).await.map(Self)
-    }
-}
+in_path!(InAgent InKey InPath InProject InThread InUser);
 
 impl FromRequestParts<ApiState> for InRun {
     type Rejection = Problem;

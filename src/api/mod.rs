@@ -10,7 +10,7 @@ pub mod native;
 pub mod problem;
 pub mod sse;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -29,7 +29,7 @@ pub struct ApiState {
     /// The agents that runs can be handed to.
     pub agents: Agents,
     /// Who is let in.
-    pub auth: Arc<Auth>,
+    pub auth: Auth,
     /// Cancelled once the node is shutting down.
     pub draining: CancellationToken,
     /// Counts connections and sockets, so that the end of the last one can be waited for.
@@ -55,7 +55,7 @@ impl ApiState {
             draining: service.draining(),
             service,
             agents,
-            auth: Arc::new(auth),
+            auth,
             connections: TaskTracker::new(),
             heartbeat: HEARTBEAT_INTERVAL,
             body_silence: BODY_IDLE_TIMEOUT,

@@ -125,6 +125,18 @@ problem_types! {
     /// The agent cannot be changed over the API.
     AgentConfigured = "agent-configured", CONFLICT, "The agent is part of the server's configuration", false,
         "Choose another name, or change the configuration and restart the server.";
+    /// There is no such project.
+    ProjectNotFound = "project-not-found", NOT_FOUND, "There is no such project", false,
+        "The operator makes projects: PUT /v1/projects/{projectId}.";
+    /// There is no such API key.
+    KeyNotFound = "key-not-found", NOT_FOUND, "There is no such API key", false,
+        "See GET /v1/keys.";
+    /// The id of a key is taken.
+    KeyExists = "key-exists", CONFLICT, "The id of the key is taken", false,
+        "Choose another keyId, or leave it out and get one. A key is shown once: if its answer was lost, revoke it and make another.";
+    /// The keys of a token's issuer cannot be had.
+    IssuerUnavailable = "issuer-unavailable", SERVICE_UNAVAILABLE, "The token cannot be verified at present", true,
+        "The server cannot reach the jwksUrl of the project's settings. Send the same request again in a moment.";
     /// Too much at once.
     RateLimited = "rate-limited", TOO_MANY_REQUESTS, "Too much at once", true,
         "Wait as long as Retry-After says, then send the same request again.";
@@ -314,8 +326,29 @@ impl From<AgentError> for Problem {
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
         match error {
-            AuthError::MissingKey | AuthError::WrongKey => Self::new(ProblemType::Unauthorized, error.to_string()),
-            AuthError::BadUser(_) => Self::invalid(error.to_string()),
+            AuthError::Missing
+            | AuthError::WrongKey
+            | AuthError::WrongToken(_)
+            | AuthError::WrongTicket
+            | AuthError::Over => Self::new(ProblemType::Unauthorized, error.to_string()),
+            AuthError::Lacks(scope) => {
+                Self::new(ProblemType::Forbidden, error.to_string()).with(json!({ "scope": scope.as_str() }))
+            }
+            AuthError::OtherUser | AuthError::OtherProject | AuthError::NotOperator => {
+                Self::new(ProblemType::Forbidden, error.to_string())
+            }
+            AuthError::NoProject => Self::new(ProblemType::ProjectNotFound, error.to_string()),
+            AuthError::NoKey => Self::new(ProblemType::KeyNotFound, error.to_string()),
+            AuthError::KeyExists => Self::new(ProblemType::KeyExists, error.to_string()),
+            AuthError::BadUser(_) | AuthError::BadProject(_) | AuthError::Invalid(_) => {
+                Self::invalid(error.to_string())
+            }
+            AuthError::NoIssuer => Self::new(ProblemType::IssuerUnavailable, error.to_string()).retry_after(1_000),
+            AuthError::Store(error) => ServiceError::Store(error).into(),
+            AuthError::Randomness(_) => {
+                tracing::error!(%error, "nothing secret can be made");
+                Self::new(ProblemType::Internal, "the server's log says more")
+            }
         }
     }
 }

@@ -8,12 +8,17 @@ use axum::{
     response::Response,
 };
 use futures_util::{Stream, stream};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{self, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{ApiState, problem::Problem};
-use crate::{domain::limits::DRAIN_RETRY_AFTER, service::ServiceError, store::StoreError};
+use crate::{
+    auth::Watch,
+    domain::{Principal, limits::DRAIN_RETRY_AFTER},
+    service::ServiceError,
+    store::StoreError,
+};
 
 /// Something that can be followed as SSE.
 pub trait Followed: Send + 'static {
@@ -34,9 +39,9 @@ pub trait Followed: Send + 'static {
         Duration::ZERO
     }
 
-    /// The last words of a server that shuts down; the same without.
-    fn goodbye(&mut self) -> Option<Bytes> {
-        Some(farewell())
+    /// The last words of a server that ends it for this reason; the same without.
+    fn goodbye(&mut self, why: Farewell) -> Option<Bytes> {
+        Some(farewell(why))
     }
 }
 
@@ -46,10 +51,24 @@ pub fn failure(error: StoreError) -> Bytes {
     named("error", &serde_json::to_value(problem).unwrap_or_default()).into()
 }
 
-/// What is said by a server that shuts down. The field `retry` tells a browser when to come again.
-pub fn farewell() -> Bytes {
-    let wait = Duration::as_millis(&DRAIN_RETRY_AFTER);
-    format!("retry: {wait}\nevent: closing\ndata: {{\"code\":4000,\"reason\":\"draining\"}}\n\n").into()
+/// Why a server ends what could go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Farewell {
+    /// It shuts down.
+    Draining,
+    /// The key or token of the request is not valid any more.
+    CredentialOver,
+}
+
+/// What is said then, with the close codes of the socket. The field `retry` tells a browser when to come again.
+pub fn farewell(why: Farewell) -> Bytes {
+    match why {
+        Farewell::Draining => {
+            let wait = DRAIN_RETRY_AFTER.as_millis();
+            format!("retry: {wait}\nevent: closing\ndata: {{\"code\":4000,\"reason\":\"draining\"}}\n\n").into()
+        }
+        Farewell::CredentialOver => named("closing", &json!({ "code": 4501, "reason": "credential-over" })).into(),
+    }
 }
 
 /// A named event without an id, so that it does not move `Last-Event-ID`.
@@ -58,8 +77,9 @@ pub fn named(event: &str, data: &Value) -> String {
 }
 
 /// The response; `hello`, if there is one, is sent first.
-pub fn response(followed: impl Followed, hello: Option<String>, api: &ApiState) -> Response {
-    let mut response = Response::new(Body::from_stream(body(followed, hello, api)));
+pub fn response(followed: impl Followed, hello: Option<String>, api: &ApiState, principal: &Principal) -> Response {
+    let credential = api.auth.watch(principal);
+    let mut response = Response::new(Body::from_stream(body(followed, hello, api, credential)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -74,6 +94,7 @@ struct State<F> {
     beat: Instant,
     every: Duration,
     draining: CancellationToken,
+    credential: Watch,
     ended: bool,
 }
 
@@ -81,9 +102,11 @@ fn body<F: Followed>(
     followed: F,
     hello: Option<String>,
     api: &ApiState,
+    credential: Watch,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + use<F> {
     let (every, draining) = (api.heartbeat, api.draining.clone());
-    let state = State { followed, first: hello, beat: Instant::now() + every, every, draining, ended: false };
+    let state =
+        State { followed, first: hello, beat: Instant::now() + every, every, draining, credential, ended: false };
     stream::unfold(state, async |mut state| {
         if let Some(first) = state.first.take() {
             return Some((Ok(first.into()), state));
@@ -107,7 +130,11 @@ fn body<F: Followed>(
             }
             () = async { state.draining.cancelled().await; time::sleep(grace).await } => {
                 state.ended = true;
-                state.followed.goodbye().ok_or_else(cut)
+                state.followed.goodbye(Farewell::Draining).ok_or_else(cut)
+            }
+            () = state.credential.over() => {
+                state.ended = true;
+                state.followed.goodbye(Farewell::CredentialOver).ok_or_else(cut)
             }
         };
         Some((piece, state))

@@ -1,89 +1,247 @@
-//! Who is asking: API keys, or nobody in particular on a developer's machine.
+//! Who is asking: an API key, an end user's token, a socket ticket; or nobody in particular on a developer's machine.
 
-use sha2::{Digest, Sha256};
+mod error;
+mod jwks;
+mod keys;
+mod projects;
+pub mod secret;
+mod tickets;
+pub mod tokens;
+mod watch;
+
+use std::{sync::Arc, time::Duration};
+
+use jsonwebtoken::{Algorithm, DecodingKey};
+use moka::sync::Cache;
 use subtle::ConstantTimeEq;
 
-use crate::domain::{Credential, IdError, Principal, ProjectId, Scopes, UserId};
+pub use error::AuthError;
+pub use keys::{NewKey, NewToken};
+pub use projects::{Project, Projects};
+pub use tickets::Ticket;
+pub use watch::Watch;
+
+use crate::{
+    domain::{
+        ApiKey, Clock, Credential, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
+        limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED},
+    },
+    store::DynStore,
+};
+use jwks::Issuers;
+use secret::{KEY_PREFIX, digest};
 
 /// The project that exists without any set-up.
 pub const DEFAULT_PROJECT: &str = "default";
 /// The user in development mode when the request names none.
 pub const DEVELOPMENT_USER: &str = "dev";
 
-/// Why a request is not let in.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AuthError {
-    /// A key is needed and none was sent.
-    #[error("an API key is needed: send it as `Authorization: Bearer <key>`")]
-    MissingKey,
-    /// The key is not valid.
-    #[error("the API key is not valid")]
-    WrongKey,
-    /// The user named is not an id.
-    #[error("the header Threadline-User is not a user id: {0}")]
-    BadUser(#[from] IdError),
+/// What a request shows of itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shown<'a> {
+    /// An API key, or a token.
+    pub secret: Option<&'a str>,
+    /// A socket ticket.
+    pub ticket: Option<&'a str>,
+    /// The user named.
+    pub user: Option<&'a str>,
+    /// The project named.
+    pub project: Option<&'a str>,
 }
 
-/// How requests are told apart.
-#[derive(Debug, Clone)]
-pub enum Auth {
-    /// No keys are configured: everybody who reaches this server (on loopback only) is let in.
-    Development,
-    /// A key for the project `default`, kept as its SHA-256.
-    Key([u8; 32]),
+/// How requests are told apart. Cheap to clone.
+#[derive(Clone)]
+pub struct Auth {
+    shared: Arc<Shared>,
+    /// How often it is looked whether a credential holds.
+    check: Duration,
+}
+
+struct Shared {
+    /// Of the operator's key; without one, everybody who reaches this server (on loopback only) is let in.
+    operator: Option<Digest>,
+    store: DynStore,
+    clock: Clock,
+    keys: Cache<Digest, Option<ApiKey>>,
+    projects: Projects,
+    issuers: Issuers,
 }
 
 impl Auth {
-    /// With a key if there is one.
-    pub fn new(api_key: Option<&str>) -> Self {
-        api_key.map_or(Self::Development, |key| Self::Key(Sha256::digest(key.as_bytes()).into()))
+    /// With the operator's key, if there is one. `http` fetches the keys of issuers; it decides what may be asked.
+    pub fn new(operator_key: Option<&str>, store: DynStore, clock: Clock, http: reqwest::Client) -> Self {
+        let shared = Shared {
+            operator: operator_key.map(digest),
+            projects: Projects::new(store.clone()),
+            store,
+            clock,
+            keys: Cache::builder().max_capacity(MAX_KEYS_REMEMBERED).time_to_live(KEY_MEMORY).build(),
+            issuers: Issuers::new(http),
+        };
+        Self { shared: Arc::new(shared), check: CREDENTIAL_CHECK }
+    }
+
+    /// Another time than [`CREDENTIAL_CHECK`] between two looks at what sockets and streams were opened with.
+    pub fn with_check(self, check: Duration) -> Self {
+        Self { check, ..self }
     }
 
     /// Whether everybody is let in.
     pub fn is_development(&self) -> bool {
-        matches!(self, Self::Development)
+        self.shared.operator.is_none()
     }
 
-    /// The principal of a request with this key and this user, if any.
-    pub fn authenticate(&self, key: Option<&str>, user: Option<&str>) -> Result<Principal, AuthError> {
-        let project = ProjectId::new(DEFAULT_PROJECT)?;
-        let user = user.map(UserId::new).transpose()?;
-        match self {
-            Self::Development => {
-                let user = user.map_or_else(|| UserId::new(DEVELOPMENT_USER), Ok)?;
-                Ok(Principal::user(project, user))
+    /// The projects.
+    pub fn projects(&self) -> &Projects {
+        &self.shared.projects
+    }
+
+    /// The principal of a request.
+    pub async fn authenticate(&self, shown: Shown<'_>) -> Result<Principal, AuthError> {
+        let user = shown.user.map(UserId::new).transpose().map_err(AuthError::BadUser)?;
+        let project = shown.project.map(ProjectId::new).transpose().map_err(AuthError::BadProject)?;
+        if let Some(ticket) = shown.ticket {
+            return tickets::redeem(self, ticket).await;
+        }
+        match shown.secret {
+            Some(secret) if self.is_operator(secret) => self.as_operator(Credential::Operator, project, user).await,
+            Some(secret) if secret.starts_with(KEY_PREFIX) => self.by_key(secret, project, user).await,
+            Some(token) if tokens::is_token(token) => self.by_token(token, project, user).await,
+            // Clients are often written with some key in it; on a developer's machine any will do.
+            _ if self.is_development() => {
+                let user = user.map_or_else(|| UserId::new(DEVELOPMENT_USER), Ok).map_err(AuthError::BadUser)?;
+                self.as_operator(Credential::Development, project, Some(user)).await
             }
-            Self::Key(digest) => {
-                let sent: [u8; 32] = Sha256::digest(key.ok_or(AuthError::MissingKey)?.as_bytes()).into();
-                if bool::from(sent.ct_eq(digest)) {
-                    Ok(Principal { project, user, scopes: Scopes::ALL, credential: Credential::Operator })
-                } else {
-                    Err(AuthError::WrongKey)
-                }
-            }
+            Some(_) => Err(AuthError::WrongKey),
+            None => Err(AuthError::Missing),
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_keys_everybody_is_a_user_of_the_default_project() {
-        let auth = Auth::new(None);
-        let name = |user| auth.authenticate(None, user).map(|principal| principal.user.map(String::from));
-        assert_eq!(name(None), Ok(Some("dev".into())));
-        assert_eq!(name(Some("alice")), Ok(Some("alice".into())));
-        assert!(matches!(name(Some("a\u{7}")), Err(AuthError::BadUser(_))));
+    fn is_operator(&self, secret: &str) -> bool {
+        self.shared.operator.is_some_and(|operator| digest(secret).0.ct_eq(&operator.0).into())
     }
 
-    #[test]
-    fn with_a_key_only_that_key_is_let_in() {
-        let auth = Auth::new(Some("secret"));
-        assert_eq!(auth.authenticate(None, None), Err(AuthError::MissingKey));
-        assert_eq!(auth.authenticate(Some("Secret"), None), Err(AuthError::WrongKey));
-        let principal = auth.authenticate(Some("secret"), None).expect("let in");
-        assert_eq!(principal.user, None);
+    async fn as_operator(
+        &self,
+        credential: Credential,
+        project: Option<ProjectId>,
+        user: Option<UserId>,
+    ) -> Result<Principal, AuthError> {
+        let project = match project {
+            Some(project) if project.as_str() == DEFAULT_PROJECT => project,
+            Some(project) => {
+                self.shared.projects.get(&project).await?.map(|found| found.id).ok_or(AuthError::NoProject)?
+            }
+            None => ProjectId::new(DEFAULT_PROJECT).map_err(AuthError::BadProject)?,
+        };
+        Ok(Principal { project, user, scopes: Scopes::ALL, credential })
+    }
+
+    async fn by_key(
+        &self,
+        secret: &str,
+        project: Option<ProjectId>,
+        user: Option<UserId>,
+    ) -> Result<Principal, AuthError> {
+        let digest = digest(secret);
+        let key = self.valid_key(&digest).await?.ok_or(AuthError::WrongKey)?;
+        if project.is_some_and(|project| project != key.project) {
+            return Err(AuthError::OtherProject);
+        }
+        let credential = Credential::Key { id: key.id, digest, expires_at: key.expires_at };
+        Ok(Principal { project: key.project, user, scopes: key.scopes, credential })
+    }
+
+    /// The key of this digest, if it is valid now; what other nodes have done to it is seen [`KEY_MEMORY`] later.
+    async fn valid_key(&self, digest: &Digest) -> Result<Option<ApiKey>, AuthError> {
+        let found = match self.shared.keys.get(digest) {
+            Some(found) => found,
+            None => {
+                let found = self.shared.store.key(digest).await?;
+                self.shared.keys.insert(*digest, found.clone());
+                found
+            }
+        };
+        let now = self.shared.clock.now();
+        Ok(found.filter(|key| key.is_valid(now)))
+    }
+
+    async fn by_token(
+        &self,
+        token: &str,
+        project: Option<ProjectId>,
+        user: Option<UserId>,
+    ) -> Result<Principal, AuthError> {
+        let (owner, verified) = self.verify(token).await?;
+        if project.is_some_and(|project| project != owner) {
+            return Err(AuthError::OtherProject);
+        }
+        if user.is_some_and(|user| user != verified.user) {
+            return Err(AuthError::OtherUser);
+        }
+        let credential = Credential::Token { expires_at: verified.expires_at };
+        Ok(Principal { project: owner, user: Some(verified.user), scopes: verified.scopes, credential })
+    }
+
+    async fn verify(&self, token: &str) -> Result<(ProjectId, tokens::Verified), AuthError> {
+        let said = tokens::look(token)?;
+        let now = self.shared.clock.now();
+        let foreign = AuthError::WrongToken("its issuer and audience belong to no project");
+        let algorithm = said.algorithm.unwrap_or(Algorithm::HS256);
+        if let Some(issuer) = &said.iss
+            && let Some((project, settings)) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
+        {
+            if !matches!(algorithm, Algorithm::RS256 | Algorithm::ES256) {
+                return Err(AuthError::WrongToken("its algorithm is not RS256 or ES256"));
+            }
+            let key = self.shared.issuers.key(&settings.jwks_url, said.key_id.as_deref(), algorithm).await?;
+            return tokens::verify(token, &key, algorithm, &settings.audience, now).map(|verified| (project, verified));
+        }
+        let project = ProjectId::new(said.iss.as_deref().unwrap_or(DEFAULT_PROJECT)).map_err(|_| foreign.clone())?;
+        let Some(project) = self.shared.projects.get(&project).await? else { return Err(foreign) };
+        if algorithm != Algorithm::HS256 {
+            return Err(AuthError::WrongToken("its algorithm is not HS256"));
+        }
+        // The newest secret first; the one before it is good until the next change.
+        let mut refused = AuthError::WrongToken("the project has no secret");
+        for secret in &project.secrets {
+            let key = DecodingKey::from_secret(secret.as_bytes());
+            match tokens::verify(token, &key, Algorithm::HS256, tokens::AUDIENCE, now) {
+                Ok(verified) => return Ok((project.id, verified)),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    async fn token(
+        &self,
+        project: &ProjectId,
+        user: &UserId,
+        scopes: Scopes,
+        until: Timestamp,
+    ) -> Result<String, AuthError> {
+        let project = self.shared.projects.ensured(project).await?;
+        let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
+        tokens::sign(secret, &project.id, user, scopes, self.shared.clock.now(), until)
+    }
+
+    /// A ticket with which the principal, until a moment from now, opens one socket.
+    pub async fn ticket(&self, principal: &Principal) -> Result<Ticket, AuthError> {
+        tickets::issue(self, principal).await
+    }
+
+    /// Whether what the principal has shown is valid still.
+    pub async fn holds(&self, principal: &Principal) -> Result<bool, AuthError> {
+        let fresh = principal.expires_at().is_none_or(|until| self.shared.clock.now() < until);
+        match &principal.credential {
+            Credential::Key { digest, .. } if fresh => Ok(self.valid_key(digest).await?.is_some()),
+            _ => Ok(fresh),
+        }
+    }
+
+    /// Tells when what the principal has shown ceases to be valid.
+    pub fn watch(&self, principal: &Principal) -> Watch {
+        Watch::new(self.clone(), principal.clone())
     }
 }

@@ -4,6 +4,7 @@
 
 mod following;
 pub mod health;
+pub mod identity;
 pub mod moving;
 mod output;
 mod render;
@@ -79,6 +80,9 @@ pub struct ConnectArgs {
     /// User to act as [default: the server's default user; with an API key: the whole project]
     #[arg(long, global = true, env = "THREADLINE_USER", value_name = "ID", help_heading = "Server to talk to")]
     pub user: Option<String>,
+    /// Project to act in, with the operator's key [default: the key's own]
+    #[arg(long, global = true, env = "THREADLINE_PROJECT", value_name = "ID", help_heading = "Server to talk to")]
+    pub project: Option<String>,
 }
 
 impl ConnectArgs {
@@ -86,6 +90,7 @@ impl ConnectArgs {
     pub fn client(&self) -> Result<Client, ClientError> {
         let mut config = ClientConfig::new(&self.url);
         config.user.clone_from(&self.user);
+        config.project.clone_from(&self.project);
         config.api_key = match std::env::var(API_KEY_VARIABLE) {
             // A file read into the variable often ends in a newline.
             Ok(key) => Some(key.trim().to_owned()).filter(|key| !key.is_empty()),
@@ -117,6 +122,16 @@ pub enum Command {
     Import(ImportArgs),
     /// Bring the schema of a PostgreSQL database up to date
     Migrate(MigrateArgs),
+    /// Make, list and revoke API keys
+    Keys(identity::KeysArgs),
+    /// Make a token with which a browser acts as one user
+    Token(identity::TokenArgs),
+    /// Make projects, and change their settings
+    Projects(identity::ProjectsArgs),
+    /// Erase users
+    Users(identity::UsersArgs),
+    /// Show what was done in a project's own affairs
+    Audit(identity::AuditArgs),
     /// Measure Threadline beside a bare program on this machine
     Bench(BenchArgs),
     /// Print the OpenAPI document of the HTTP interface

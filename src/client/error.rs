@@ -66,7 +66,7 @@ fn closed(code: u16, reason: &str) -> String {
         4009 => "nothing was heard of us",
         4008 => "this reader was too slow",
         4500 => "it could not read a frame of ours",
-        4501 => "not authorised: check THREADLINE_API_KEY",
+        4501 => "the key or token is not valid any more: get another one",
         4509 => "a frame of ours was too large",
         4510 => "it speaks another version of the protocol",
         1000 | 1001 => "it is going away",

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Backoff, ClientError, Problem};
 
+pub(super) const PROJECT_HEADER: HeaderName = HeaderName::from_static("threadline-project");
 pub(super) const USER_HEADER: HeaderName = HeaderName::from_static("threadline-user");
 
 /// How to reach a server.
@@ -22,6 +23,8 @@ pub struct ClientConfig {
     pub api_key: Option<String>,
     /// The user to act as; none is the server's default user, or with a key the whole project.
     pub user: Option<String>,
+    /// The project to act in, with the operator's key; none is the key's own.
+    pub project: Option<String>,
     /// Longest time to make a connection.
     pub connect_timeout: Duration,
     /// Longest time for one request (a long poll: on top of what it waits).
@@ -40,6 +43,7 @@ impl ClientConfig {
             url: url.into(),
             api_key: None,
             user: None,
+            project: None,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(30),
             backoff: Backoff::default(),
@@ -95,6 +99,13 @@ impl Client {
                 .filter(|value| !value.is_empty())
                 .ok_or_else(|| invalid("a user id must be visible ASCII to be sent in the header Threadline-User"))?;
             headers.insert(USER_HEADER, value);
+        }
+        if let Some(project) = &config.project {
+            let value = HeaderValue::from_str(project)
+                .ok()
+                .filter(|value| !value.is_empty())
+                .ok_or_else(|| invalid("a project id must be visible ASCII to be sent in a header"))?;
+            headers.insert(PROJECT_HEADER, value);
         }
         let mut builder = reqwest::Client::builder();
         if base.scheme() == "http" {

@@ -29,6 +29,7 @@ mod error;
 mod follow;
 mod frame;
 mod http;
+mod identity;
 mod parse;
 mod producer;
 mod rest;

@@ -308,7 +308,7 @@ fn with_events(request: reqwest::RequestBuilder, events: EventBody) -> reqwest::
     request.header(CONTENT_TYPE, events.content_type()).body(events.into_bytes())
 }
 
-fn put(url: &mut Url, name: &str, value: Option<&str>) {
+pub(super) fn put(url: &mut Url, name: &str, value: Option<&str>) {
     if let Some(value) = value {
         url.query_pairs_mut().append_pair(name, value);
     }

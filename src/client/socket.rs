@@ -27,7 +27,7 @@ use tokio_tungstenite::{
 
 use super::{
     Client, ClientError, ClientFrame, Problem, ServerFrame,
-    http::{USER_HEADER, causes, is_token},
+    http::{PROJECT_HEADER, USER_HEADER, causes, is_token},
 };
 use crate::domain::limits::{HEARTBEAT_INTERVAL, MAX_BATCH_BYTES};
 
@@ -129,6 +129,9 @@ impl Client {
         request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, secret(protocols)?);
         if let Some(user) = &self.config().user {
             request.headers_mut().insert(USER_HEADER, user.parse().map_err(|_| unusable())?);
+        }
+        if let Some(project) = &self.config().project {
+            request.headers_mut().insert(PROJECT_HEADER, project.parse().map_err(|_| unusable())?);
         }
         Ok(request)
     }

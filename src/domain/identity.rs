@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{KeyId, ProjectId, Scopes, Timestamp};
+use super::{Credential, KeyId, Principal, ProjectId, Scopes, Timestamp};
 
 /// SHA-256 of a secret: what is kept of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,12 +74,31 @@ pub struct AuditEntry {
     pub project: ProjectId,
     /// When.
     pub at: Timestamp,
-    /// Who: `operator`, `key:<id>`, `retention`.
+    /// Who: `operator`, `development`, `key:<id>`, `retention`.
     pub actor: String,
     /// What: a stable name such as `key.revoked`.
     pub action: String,
     /// The facts, a JSON object.
     pub facts: String,
+}
+
+impl AuditEntry {
+    /// What a principal did in a project.
+    pub fn by(
+        principal: &Principal,
+        project: &ProjectId,
+        at: Timestamp,
+        action: &str,
+        facts: &serde_json::Value,
+    ) -> Self {
+        let actor = match &principal.credential {
+            Credential::Development => "development".to_owned(),
+            Credential::Operator => "operator".to_owned(),
+            Credential::Key { id, .. } => format!("key:{id}"),
+            Credential::Token { .. } => "user".to_owned(),
+        };
+        Self { project: project.clone(), at, actor, action: action.to_owned(), facts: facts.to_string() }
+    }
 }
 
 /// What there is of a user.

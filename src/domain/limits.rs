@@ -273,3 +273,45 @@ pub const MAX_STATE_BYTES: usize = 16 * 1_024 * 1_024;
 pub const PATCH_WORK: i64 = 16 * 1_024 * 1_024;
 /// … and this much for each byte of its events of state and activities; so a front insertion into a list of some thousands is always possible.
 pub const PATCH_WORK_PER_BYTE: i64 = 32;
+
+/// Longest end user's token, in bytes.
+pub const MAX_TOKEN_BYTES: usize = 8 * 1_024;
+/// How far the clocks of those who make tokens may be apart from ours.
+pub const TOKEN_LEEWAY: Duration = Duration::from_secs(10);
+/// Lifetime of a token that is made here, if none is asked for …
+pub const TOKEN_LIFETIME: Duration = Duration::from_secs(3_600);
+/// … and the longest.
+pub const MAX_TOKEN_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Secrets of a project with which tokens may be signed: the newest, and the one before it.
+pub const MAX_TOKEN_SECRETS: usize = 2;
+/// Lifetime of a socket ticket.
+pub const TICKET_LIFETIME: Duration = Duration::from_secs(60);
+/// How long a node goes by what it knows of a key or a project: a key that is revoked on another node is refused after
+/// this long.
+pub const KEY_MEMORY: Duration = Duration::from_secs(5);
+/// Keys that a node remembers, those that do not exist among them.
+pub const MAX_KEYS_REMEMBERED: u64 = 100_000;
+/// Pause before the projects are looked through again for one that was not there.
+pub const PROJECT_MISS_PAUSE: Duration = Duration::from_millis(500);
+/// How often it is looked whether the key behind a socket or stream is valid still.
+pub const CREDENTIAL_CHECK: Duration = Duration::from_secs(15);
+/// Keys of one project.
+pub const MAX_KEYS: usize = 1_000;
+/// Longest time after which retention does anything, in days.
+pub const MAX_RETENTION_DAYS: u32 = 36_500;
+/// How long the public keys of an issuer are used before they are fetched again.
+pub const JWKS_FRESH: Duration = Duration::from_secs(600);
+/// Pause before they are fetched again for a key that is not among them.
+pub const JWKS_MISS_PAUSE: Duration = Duration::from_secs(30);
+/// Time in which they must have come.
+pub const JWKS_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most bytes that they may have.
+pub const JWKS_BYTES: usize = 256 * 1_024;
+/// Issuers whose keys a node remembers.
+pub const MAX_ISSUERS: u64 = 1_000;
+/// How often threads are looked through for those that nobody has used for long.
+pub const RETENTION_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Keys looked at by one statement of it.
+pub const RETENTION_WINDOW: usize = 20_000;
+/// Threads named by one of its entries in the audit.
+pub const RETENTION_AUDIT_IDS: usize = 100;

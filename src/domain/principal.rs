@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{KeyId, ProjectId, Thread, Timestamp, UserId};
+use super::{Digest, KeyId, ProjectId, Thread, Timestamp, UserId};
 
 /// Something that a principal may do. A key or token carries a set of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,6 +89,14 @@ impl Scopes {
         })
     }
 
+    /// Those of these names that are known, whatever else is named.
+    pub fn known(names: &str) -> Self {
+        names
+            .split_ascii_whitespace()
+            .filter_map(Scope::named)
+            .fold(Self::default(), |set, scope| Self(set.0 | Self::of(&[scope]).0))
+    }
+
     /// One after the other.
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.iter().copied().filter(move |scope| self.contains(*scope))
@@ -116,6 +124,8 @@ pub enum Credential {
     Key {
         /// Which.
         id: KeyId,
+        /// What is kept of it.
+        digest: Digest,
         /// When it ceases to be valid.
         expires_at: Option<Timestamp>,
     },

@@ -20,12 +20,14 @@ mod heartbeats;
 mod projections;
 mod reaper;
 mod resolve;
+mod retention;
 mod runs;
 mod sealer;
 mod snapshots;
 mod stream_run;
 mod submit;
 mod threads;
+mod users;
 mod wakeups;
 
 use std::{
@@ -46,6 +48,7 @@ pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
 pub use stream_run::StreamedRun;
 pub use submit::{Receipts, Reply, RunRef};
 pub use threads::{CreateThread, EditThread, ListRequest, Threads};
+pub use users::{Erasure, Users};
 
 use crate::{
     bus::{BusEnd, local::LocalBus},
@@ -111,6 +114,8 @@ pub struct Service {
     pub agents: AgentDefinitions,
     /// Messages and state.
     pub projections: Projections,
+    /// Erasing users.
+    pub users: Users,
     context: Context,
 }
 
@@ -155,6 +160,7 @@ impl Service {
         context.keep_running("sealer::run_purge", sealer::run_purge(context.clone()));
         context.keep_running("reaper::run", reaper::run(context.clone()));
         context.keep_running("reaper::recheck", reaper::recheck(context.clone()));
+        context.keep_running("retention::run", retention::run(context.clone()));
         Self {
             threads: Threads { context: context.clone() },
             runs: Runs { context: context.clone() },
@@ -162,6 +168,7 @@ impl Service {
             feed: Feed { context: context.clone() },
             agents: AgentDefinitions { context: context.clone() },
             projections: Projections { context: context.clone() },
+            users: Users { context: context.clone() },
             context,
         }
     }

@@ -20,7 +20,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("subscription", &["bus", "domain", "planted", "projection", "store"]),
     ("service", &["bus", "domain", "lock", "planted", "projection", "store", "subscription"]),
     ("agents", &["domain", "projection", "service", "subscription"]),
-    ("auth", &["domain"]),
+    ("auth", &["domain", "store"]),
     ("api", &["agents", "auth", "domain", "projection", "service", "store", "subscription"]),
     ("timed_io", &[]),
     ("lingering", &[]),

@@ -12,7 +12,7 @@ use crate::{
         problem::{Problem, ProblemDocument, ProblemType},
     },
     domain::{
-        Principal,
+        Principal, Scope,
         agent::{Agent, AgentKind, OnDisconnect},
     },
 };
@@ -78,7 +78,7 @@ pub struct AgentsView {
 
 /// Whether the principal speaks for the project: its API key without a user, or a developer on their own machine.
 fn is_project(state: &ApiState, principal: &Principal) -> bool {
-    state.auth.is_development() || principal.user.is_none()
+    principal.scopes.contains(Scope::Agents) && (state.auth.is_development() || principal.user.is_none())
 }
 
 fn project_only(state: &ApiState, principal: &Principal) -> Result<(), Problem> {

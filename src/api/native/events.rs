@@ -20,9 +20,9 @@ use crate::{
         agui::Requester,
         extract::{Caller, InThread, Params},
         problem::{Problem, ProblemDocument, ProblemType},
-        sse::{self, Followed},
+        sse::{self, Farewell, Followed},
     },
-    domain::{Epoch, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
+    domain::{Epoch, Principal, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
     service::PageRequest,
     store::{ReadFrom, StoreError},
     subscription::{Delivery, EndReason, Subscription},
@@ -154,14 +154,20 @@ pub async fn read(
     }
     let hello = hello(&thread, &subscription);
     let followed = EventStream { subscription, until: params.until, requester: None, done: false };
-    Ok(sse::response(followed, Some(hello), &state))
+    Ok(sse::response(followed, Some(hello), &state, &principal))
 }
 
 /// The events of a run for the one who asked for it.
-pub fn stream(thread: &ThreadId, subscription: Subscription, requester: Requester, state: &ApiState) -> Response {
+pub fn stream(
+    thread: &ThreadId,
+    subscription: Subscription,
+    requester: Requester,
+    state: &ApiState,
+    principal: &Principal,
+) -> Response {
     let hello = hello(thread, &subscription);
     let followed = EventStream { subscription, until: None, requester: Some(requester), done: false };
-    sse::response(followed, Some(hello), state)
+    sse::response(followed, Some(hello), state, principal)
 }
 
 fn hello(thread: &ThreadId, subscription: &Subscription) -> String {
@@ -257,9 +263,9 @@ impl Followed for EventStream {
         Some(sse::failure(error))
     }
 
-    fn goodbye(&mut self) -> Option<Bytes> {
+    fn goodbye(&mut self, why: Farewell) -> Option<Bytes> {
         self.leave();
-        Some(sse::farewell())
+        Some(sse::farewell(why))
     }
 }
 

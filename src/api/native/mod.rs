@@ -4,6 +4,7 @@ mod agents;
 pub mod envelope;
 pub mod events;
 mod feed;
+mod identity;
 pub mod meta;
 mod projections;
 pub mod runs;
@@ -14,6 +15,7 @@ pub mod view;
 use utoipa_axum::routes;
 
 use super::doors::{Access, Doors};
+use crate::domain::Scope;
 
 /// Adds the routes and frames of this door.
 pub fn register(doors: Doors) -> Doors {
@@ -21,22 +23,37 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::Public, routes!(meta::health))
         .route(Access::Public, routes!(meta::openapi))
         .route(Access::Public, routes!(meta::problem))
-        .route(Access::Principal, routes!(threads::list, threads::create))
-        .route(Access::Principal, routes!(threads::get, threads::edit, threads::delete))
-        .route(Access::Principal, routes!(events::read))
-        .route(Access::Principal, routes!(projections::messages))
-        .route(Access::Principal, routes!(projections::state))
-        .route(Access::Principal, routes!(runs::list, runs::start))
-        .route(Access::Principal, routes!(runs::get, runs::append_whole))
-        .route(Access::Principal, routes!(runs::append))
-        .route(Access::Principal, routes!(runs::heartbeat))
-        .route(Access::Principal, routes!(runs::finish))
-        .route(Access::Principal, routes!(runs::fail))
-        .route(Access::Principal, routes!(runs::stop))
-        .route(Access::Principal, routes!(runs::release))
-        .route(Access::Principal, routes!(agents::list))
-        .route(Access::Principal, routes!(agents::get, agents::put, agents::delete))
-        .route(Access::Principal, routes!(feed::read))
-        .route(Access::Principal, routes!(socket::open))
+        .route(Access::READ, routes!(threads::list))
+        .route(Access::WRITE, routes!(threads::create))
+        .route(Access::READ, routes!(threads::get))
+        .route(Access::WRITE, routes!(threads::edit, threads::delete))
+        .route(Access::READ, routes!(events::read))
+        .route(Access::READ, routes!(projections::messages))
+        .route(Access::READ, routes!(projections::state))
+        .route(Access::READ, routes!(runs::list))
+        .route(Access::WRITE, routes!(runs::start))
+        .route(Access::READ, routes!(runs::get))
+        .route(Access::WRITE, routes!(runs::append_whole))
+        .route(Access::WRITE, routes!(runs::append))
+        .route(Access::WRITE, routes!(runs::heartbeat))
+        .route(Access::WRITE, routes!(runs::finish))
+        .route(Access::WRITE, routes!(runs::fail))
+        .route(Access::WRITE, routes!(runs::stop))
+        .route(Access::WRITE, routes!(runs::release))
+        .route(Access::READ, routes!(agents::list))
+        .route(Access::READ, routes!(agents::get))
+        .route(Access::Needs(Scope::Agents), routes!(agents::put, agents::delete))
+        .route(Access::READ, routes!(feed::read))
+        .route(Access::Ticket, routes!(socket::open))
+        .route(Access::ADMIN, routes!(identity::list_keys, identity::create_key))
+        .route(Access::ADMIN, routes!(identity::revoke_key))
+        .route(Access::Needs(Scope::Tokens), routes!(identity::create_token))
+        .route(Access::READ, routes!(identity::create_ticket))
+        .route(Access::Operator, routes!(identity::list_projects))
+        .route(Access::ADMIN, routes!(identity::get_project))
+        .route(Access::Operator, routes!(identity::put_project))
+        .route(Access::ADMIN, routes!(identity::renew_secret))
+        .route(Access::ADMIN, routes!(identity::audit))
+        .route(Access::ADMIN, routes!(identity::erase_user))
         .frames("/v1/socket", socket::CLIENT_FRAMES)
 }

@@ -23,6 +23,7 @@ use crate::{
         extract::{Caller, InRun, InThread, Json, Params, parse_json},
         problem::{Problem, ProblemDocument, ProblemType},
     },
+    auth::AuthError,
     domain::{
         AgentId, Fence, NewEvents, Principal, RunId, ThreadId,
         limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
@@ -154,7 +155,15 @@ pub async fn start(
     let mut data = request.into_body().into_data_stream();
     // Ours to go on reading after the run took what it needs.
     let chunks = stream::poll_fn(|context| data.poll_next_unpin(context));
-    let result = runs.stream(&principal, &thread, new, params.producer_seq.unwrap_or(1), chunks).await;
+    let mut credential = state.auth.watch(&principal);
+    let result = tokio::select! {
+        result = runs.stream(&principal, &thread, new, params.producer_seq.unwrap_or(1), chunks) => result,
+        // The run is left to its lease: another stream may go on with it.
+        () = credential.over() => {
+            body::discard(data);
+            return Err(AuthError::Over.into());
+        }
+    };
     match result {
         Ok(streamed) => {
             let mut response = answer(&streamed.run);
@@ -203,7 +212,7 @@ async fn hand_over(
     let events = &state.service.events;
     let subscription = events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id)).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    Ok(events::stream(&thread, subscription, requester, state))
+    Ok(events::stream(&thread, subscription, requester, state, principal))
 }
 
 fn answer(started: &StartedRun) -> Response {

@@ -12,7 +12,6 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use serde_json::Value;
 use threadline::{
     app::App,
-    auth::Auth,
     bus,
     domain::{Clock, RunId, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
     lock::redis::RedisLock,
@@ -151,7 +150,7 @@ impl Server {
             ports.lock = Arc::new(RedisLock::new(Link::new(redis.clone()), &name));
             ports.bus = bus::redis::join(redis, &name);
         }
-        let app = App::over(listener, ports, Auth::new(key), agents);
+        let app = App::over(listener, ports, key, agents);
         let app = app.expect("an app").with_patience(patience);
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();

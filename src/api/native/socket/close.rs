@@ -15,6 +15,8 @@ pub enum CloseCode {
     SlowConsumer,
     /// The client sent nothing, not even a pong, for too long.
     Idle,
+    /// The key or token that the socket was opened with is not valid any more.
+    CredentialOver,
     /// A frame was not JSON, or not text.
     BadFrame,
     /// A frame was too large.
@@ -25,11 +27,12 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Draining,
         Self::ServerError,
         Self::SlowConsumer,
         Self::Idle,
+        Self::CredentialOver,
         Self::BadFrame,
         Self::TooLarge,
         Self::UnsupportedVersion,
@@ -43,6 +46,7 @@ impl CloseCode {
             Self::SlowConsumer => 4008,
             Self::Idle => 4009,
             Self::BadFrame => 4500,
+            Self::CredentialOver => 4501,
             Self::TooLarge => 4509,
             Self::UnsupportedVersion => 4510,
         }
@@ -56,6 +60,7 @@ impl CloseCode {
             Self::SlowConsumer => "slow-consumer",
             Self::Idle => "idle",
             Self::BadFrame => "bad-frame",
+            Self::CredentialOver => "credential-over",
             Self::TooLarge => "too-large",
             Self::UnsupportedVersion => "unsupported-version",
         }
@@ -67,7 +72,7 @@ impl CloseCode {
             Self::Draining => Some(DRAIN_RETRY_AFTER),
             Self::ServerError => Some(Duration::from_secs(1)),
             Self::SlowConsumer | Self::Idle => Some(Duration::ZERO),
-            Self::BadFrame | Self::TooLarge | Self::UnsupportedVersion => None,
+            Self::CredentialOver | Self::BadFrame | Self::TooLarge | Self::UnsupportedVersion => None,
         }
     }
 }

@@ -15,16 +15,24 @@ use serde_json::value::RawValue;
 
 use crate::{
     domain::{
-        Batch, Epoch, IdText, RunId, ThreadId, UserId,
+        Batch, Epoch, IdText, RunId, Scope, ThreadId, UserId,
         json::{self, quoted},
         limits::MAX_JSON_DEPTH,
     },
     service::Receipt,
 };
 
-/// Names of the frames that a client may send.
-pub const CLIENT_FRAMES: &[&str] =
-    &["subscribe", "unsubscribe", "subscribeFeed", "unsubscribeFeed", "append", "heartbeat", "stop", "ping"];
+/// The frames that a client may send, and what it must be allowed to do for them.
+pub const CLIENT_FRAMES: &[(&str, Scope)] = &[
+    ("subscribe", Scope::Read),
+    ("unsubscribe", Scope::Read),
+    ("subscribeFeed", Scope::Read),
+    ("unsubscribeFeed", Scope::Read),
+    ("append", Scope::Write),
+    ("heartbeat", Scope::Write),
+    ("stop", Scope::Write),
+    ("ping", Scope::Read),
+];
 
 /// A frame of a client, and its `id`, which the answer repeats.
 #[derive(Debug)]
@@ -54,6 +62,18 @@ pub enum ClientFrame<'a> {
     Stop(Run),
     /// Ask for a pong.
     Ping,
+}
+
+impl ClientFrame<'_> {
+    /// What its client must be allowed to do.
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::Subscribe(_) | Self::Unsubscribe(_) | Self::SubscribeFeed(_) | Self::UnsubscribeFeed | Self::Ping => {
+                Scope::Read
+            }
+            Self::Append(_) | Self::Heartbeat(_) | Self::Stop(_) => Scope::Write,
+        }
+    }
 }
 
 /// A subscription to a thread.
@@ -178,9 +198,7 @@ pub fn parse(text: &str) -> Result<ClientMessage<'_>, FrameError> {
     .flatten();
     match (frames.next(), frames.next()) {
         (Some(frame), None) => Ok(ClientMessage { id, frame }),
-        _ => {
-            Err(FrameError::Invalid(id, format!("a frame has exactly one of the members {}", CLIENT_FRAMES.join(", "))))
-        }
+        _ => Err(FrameError::Invalid(id, format!("a frame has exactly one of the members {}", names().join(", ")))),
     }
 }
 
@@ -333,6 +351,10 @@ impl Tag {
     }
 }
 
+fn names() -> Vec<&'static str> {
+    CLIENT_FRAMES.iter().map(|(name, _)| *name).collect()
+}
+
 fn utf8(bytes: Bytes) -> Utf8Bytes {
     // Events were checked to be UTF-8 when they came in, so this only looks.
     Utf8Bytes::try_from(bytes).unwrap_or_default()
@@ -344,7 +366,7 @@ mod tests {
 
     #[test]
     fn every_registered_frame_is_understood() {
-        for name in CLIENT_FRAMES {
+        for (name, scope) in CLIENT_FRAMES {
             let body = match *name {
                 "subscribe" | "unsubscribe" => r#"{"threadId":"t"}"#,
                 "append" => r#"{"threadId":"t","runId":"r","producerSeq":"7","events":[{"type":"A"}]}"#,
@@ -352,7 +374,8 @@ mod tests {
                 _ => "{}",
             };
             let text = format!(r#"{{"id":"1","{name}":{body}}}"#);
-            assert!(matches!(parse(&text), Ok(ClientMessage { id: Some(_), .. })), "{name}");
+            let parsed = parse(&text).unwrap_or_else(|_| panic!("{name}"));
+            assert_eq!((parsed.id.as_deref(), parsed.frame.scope()), (Some("1"), *scope), "{name}");
         }
     }
 

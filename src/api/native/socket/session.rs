@@ -31,6 +31,7 @@ use super::{
 use crate::{
     api::{
         ApiState,
+        extract::need,
         native::{events::end_reason, view::FeedEntryView},
         problem::Problem,
     },
@@ -118,6 +119,7 @@ impl Session {
         let mut beat = time::interval_at(Instant::now() + self.state.heartbeat, self.state.heartbeat);
         beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
         let mut heard = Instant::now();
+        let mut credential = self.state.auth.watch(&self.principal);
         loop {
             if let Err(code) = self.flush(socket).await {
                 return code;
@@ -149,6 +151,7 @@ impl Session {
                     self.heartbeat();
                 }
                 () = draining.cancelled() => return Some(CloseCode::Draining),
+                () = credential.over() => return Some(CloseCode::CredentialOver),
             }
             if let Err(code) = self.gather() {
                 return Some(code);
@@ -261,6 +264,10 @@ impl Session {
                 return Ok(());
             }
         };
+        if let Err(error) = need(&self.principal, frame.scope()) {
+            self.refuse(id.as_deref(), error);
+            return Ok(());
+        }
         match frame {
             ClientFrame::Subscribe(subscribe) => self.subscribe(id.as_deref(), subscribe).await,
             ClientFrame::Unsubscribe(thread) => {

@@ -1,0 +1,374 @@
+//! Who is let in: keys, tokens, tickets and projects over REST.
+
+use std::time::Duration;
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    api::{
+        ApiState,
+        extract::{Caller, InKey, InProject, InUser, Json, Params},
+        problem::{Problem, ProblemDocument},
+    },
+    auth::{AuthError, NewKey, Project},
+    domain::{ApiKey, KeyId, ProjectSettings, Scopes, UserId, limits::DEFAULT_PAGE},
+    service::Erasure,
+};
+
+/// An API key, without the key itself.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyView {
+    key_id: String,
+    project_id: String,
+    #[schema(example = json!(["read", "write"]))]
+    scopes: Vec<&'static str>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+    #[schema(format = DateTime)]
+    revoked_at: Option<String>,
+    /// The key itself: only in the answer to the request that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+}
+
+impl KeyView {
+    fn new(key: &ApiKey, text: Option<String>) -> Self {
+        Self {
+            key_id: key.id.to_string(),
+            project_id: key.project.to_string(),
+            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
+            created_at: key.created_at.to_string(),
+            expires_at: key.expires_at.map(|at| at.to_string()),
+            revoked_at: key.revoked_at.map(|at| at.to_string()),
+            key: text,
+        }
+    }
+}
+
+/// All keys.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeysView {
+    keys: Vec<KeyView>,
+}
+
+/// A key to be made.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct KeyBody {
+    /// By which it is spoken of; made up if absent.
+    #[schema(value_type = Option<String>)]
+    key_id: Option<KeyId>,
+    /// `read`, `write`, `agents`, `tokens` (these four if absent), `admin`, `metrics`.
+    scopes: Option<Vec<String>>,
+    /// For ever if absent.
+    #[schema(minimum = 1)]
+    expires_in_seconds: Option<u64>,
+}
+
+fn scopes(named: Option<Vec<String>>) -> Result<Option<Scopes>, Problem> {
+    let Some(names) = named else { return Ok(None) };
+    let scopes = Scopes::parse(&names.join(" "))
+        .map_err(|name| Problem::invalid(format!("{name:?} is no scope: they are {}", Scopes::ALL)))?;
+    if scopes == Scopes::default() {
+        return Err(Problem::invalid("scopes must not be empty"));
+    }
+    Ok(Some(scopes))
+}
+
+fn lifetime(seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
+    match seconds {
+        Some(0) => Err(Problem::invalid("expiresInSeconds is at least 1")),
+        seconds => Ok(seconds.map(Duration::from_secs)),
+    }
+}
+
+/// Lists the project's API keys, those that are not valid any more among them. Scope `admin`.
+#[utoipa::path(get, path = "/v1/keys", tag = "identity", responses(
+    (status = 200, description = "The keys, by id", body = KeysView)))]
+pub async fn list_keys(State(state): State<ApiState>, Caller(principal): Caller) -> Result<Answer<KeysView>, Problem> {
+    let keys = state.auth.keys(&principal).await?;
+    Ok(Answer(KeysView { keys: keys.iter().map(|key| KeyView::new(key, None)).collect() }))
+}
+
+/// Makes an API key. It is shown in this answer and never again; only its SHA-256 is kept. Scope `admin`.
+#[utoipa::path(post, path = "/v1/keys", tag = "identity", request_body = KeyBody, responses(
+    (status = 201, description = "The key", body = KeyView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 409, description = "The id is taken", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
+pub async fn create_key(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Json(body): Json<KeyBody>,
+) -> Result<(StatusCode, Answer<KeyView>), Problem> {
+    let lifetime = lifetime(body.expires_in_seconds)?;
+    let new = NewKey { id: body.key_id, scopes: scopes(body.scopes)?, lifetime };
+    let (key, text) = state.auth.create_key(&principal, new).await?;
+    Ok((StatusCode::CREATED, Answer(KeyView::new(&key, Some(text)))))
+}
+
+/// Revokes an API key: at once on this node, within seconds on the others; what it has opened is closed. Scope `admin`.
+#[utoipa::path(delete, path = "/v1/keys/{keyId}", tag = "identity", params(("keyId" = String, Path)), responses(
+    (status = 200, description = "The key, revoked now or before", body = KeyView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 404, description = "No such key", body = ProblemDocument)))]
+pub async fn revoke_key(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InKey(id): InKey,
+) -> Result<Answer<KeyView>, Problem> {
+    Ok(Answer(KeyView::new(&state.auth.revoke_key(&principal, &id).await?, None)))
+}
+
+/// A token to be made.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TokenBody {
+    /// For whom; needed unless the request itself is on behalf of a user.
+    #[schema(value_type = Option<String>)]
+    user_id: Option<UserId>,
+    /// `read`, `write`: both if absent.
+    scopes: Option<Vec<String>>,
+    /// 1 to 604800. Default 3600.
+    #[schema(minimum = 1, maximum = 604800)]
+    expires_in_seconds: Option<u64>,
+}
+
+/// A token or ticket.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenView {
+    token: String,
+    #[schema(format = DateTime)]
+    expires_at: String,
+}
+
+/// Makes a token with which a browser acts as one user: `Authorization: Bearer <token>`. Scope `tokens`.
+///
+/// It is a JWT (HS256) with the project's secret; a backend that has the secret can make them by itself.
+#[utoipa::path(post, path = "/v1/tokens", tag = "identity", request_body = TokenBody, responses(
+    (status = 201, description = "The token", body = TokenView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
+pub async fn create_token(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Json(body): Json<TokenBody>,
+) -> Result<(StatusCode, Answer<TokenView>), Problem> {
+    let lifetime = lifetime(body.expires_in_seconds)?;
+    let user = match (&principal.user, body.user_id) {
+        (Some(user), Some(named)) if *user != named => return Err(AuthError::OtherUser.into()),
+        (_, Some(named)) => named,
+        (Some(user), None) => user.clone(),
+        (None, None) => return Err(Problem::invalid("say for which user: userId")),
+    };
+    let token = state.auth.create_token(&principal, &user, scopes(body.scopes)?, lifetime).await?;
+    Ok((StatusCode::CREATED, Answer(TokenView { token: token.text, expires_at: token.expires_at.to_string() })))
+}
+
+/// A ticket.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TicketView {
+    ticket: String,
+    #[schema(format = DateTime)]
+    expires_at: String,
+}
+
+/// Makes a ticket that opens one socket, within a minute, as who asks: `/v1/socket?ticket=<ticket>`.
+///
+/// For clients that can put nothing but a URL into a handshake: a ticket in some log is worth nothing.
+#[utoipa::path(post, path = "/v1/socket-tickets", tag = "identity", responses(
+    (status = 201, description = "The ticket", body = TicketView)))]
+pub async fn create_ticket(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+) -> Result<(StatusCode, Answer<TicketView>), Problem> {
+    let ticket = state.auth.ticket(&principal).await?;
+    Ok((StatusCode::CREATED, Answer(TicketView { ticket: ticket.text, expires_at: ticket.expires_at.to_string() })))
+}
+
+/// A project.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectView {
+    project_id: String,
+    #[schema(value_type = Object)]
+    settings: ProjectSettings,
+}
+
+impl ProjectView {
+    fn new(project: &Project) -> Self {
+        Self { project_id: project.id.to_string(), settings: project.settings.clone() }
+    }
+}
+
+/// All projects.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProjectsView {
+    projects: Vec<ProjectView>,
+}
+
+/// Lists the projects that were made. For the operator.
+#[utoipa::path(get, path = "/v1/projects", tag = "identity", responses(
+    (status = 200, description = "The projects, by id", body = ProjectsView)))]
+pub async fn list_projects(State(state): State<ApiState>, _: Caller) -> Result<Answer<ProjectsView>, Problem> {
+    let all = state.auth.projects().all().await?;
+    Ok(Answer(ProjectsView { projects: all.values().map(ProjectView::new).collect() }))
+}
+
+/// Shows a project. Scope `admin`.
+#[utoipa::path(get, path = "/v1/projects/{projectId}", tag = "identity", params(("projectId" = String, Path)),
+    responses(
+    (status = 200, description = "The project", body = ProjectView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 404, description = "No such project", body = ProblemDocument)))]
+pub async fn get_project(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InProject(id): InProject,
+) -> Result<Answer<ProjectView>, Problem> {
+    Ok(Answer(ProjectView::new(&state.auth.project(&principal, &id).await?)))
+}
+
+/// Makes a project, or replaces its settings. For the operator.
+///
+/// `issuer` (`issuer`, `audience`, `jwksUrl`) names who else makes tokens for the project's users, signed RS256 or ES256.
+/// `retention` (`archiveAfterDays`, `deleteAfterDays`) says what happens to threads that nobody uses.
+#[utoipa::path(put, path = "/v1/projects/{projectId}", tag = "identity", params(("projectId" = String, Path)),
+    request_body(content((serde_json::Value = "application/json"))), responses(
+    (status = 200, description = "Changed", body = ProjectView),
+    (status = 201, description = "Made", body = ProjectView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
+pub async fn put_project(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InProject(id): InProject,
+    Json(settings): Json<ProjectSettings>,
+) -> Result<(StatusCode, Answer<ProjectView>), Problem> {
+    let (project, made) = state.auth.put_project(&principal, &id, settings).await?;
+    let status = if made { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Answer(ProjectView::new(&project))))
+}
+
+/// A secret.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretView {
+    secret: String,
+}
+
+/// Gives a project a new secret for its users' tokens, shown in this answer and never again. Scope `admin`.
+///
+/// Tokens signed with the secret before it stay valid until the next time: change it, then bring it to your backends.
+#[utoipa::path(post, path = "/v1/projects/{projectId}/token-secret", tag = "identity",
+    params(("projectId" = String, Path)), responses(
+    (status = 201, description = "The secret", body = SecretView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 404, description = "No such project", body = ProblemDocument)))]
+pub async fn renew_secret(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InProject(id): InProject,
+) -> Result<(StatusCode, Answer<SecretView>), Problem> {
+    let secret = state.auth.renew_secret(&principal, &id).await?;
+    Ok((StatusCode::CREATED, Answer(SecretView { secret })))
+}
+
+/// Which entries.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AuditParams {
+    /// 1 to 500. Default 50.
+    limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    cursor: Option<i64>,
+}
+
+/// Something done in the project's own affairs.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditView {
+    #[schema(format = DateTime)]
+    at: String,
+    /// `operator`, `development`, `key:<keyId>` or `retention`.
+    actor: String,
+    #[schema(example = "key.revoked")]
+    action: String,
+    #[schema(value_type = Object)]
+    facts: Box<RawValue>,
+}
+
+/// A page of the audit.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditPage {
+    entries: Vec<AuditView>,
+    next_cursor: Option<i64>,
+}
+
+/// Reads the project's audit, newest first: keys, settings, erased users, what retention did. Scope `admin`.
+#[utoipa::path(get, path = "/v1/audit", tag = "identity", params(AuditParams), responses(
+    (status = 200, description = "Entries", body = AuditPage),
+    (status = 400, description = "Not understood", body = ProblemDocument)))]
+pub async fn audit(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Params(params): Params<AuditParams>,
+) -> Result<Answer<AuditPage>, Problem> {
+    let limit = params.limit.unwrap_or(DEFAULT_PAGE);
+    let found = state.auth.audit(&principal, params.cursor, limit).await?;
+    let next_cursor = found.last().filter(|_| found.len() >= limit).map(|(number, _)| *number);
+    let view = |(_, entry): (i64, crate::domain::AuditEntry)| AuditView {
+        at: entry.at.to_string(),
+        actor: entry.actor,
+        action: entry.action,
+        facts: RawValue::from_string(entry.facts).unwrap_or_default(),
+    };
+    Ok(Answer(AuditPage { entries: found.into_iter().map(view).collect(), next_cursor }))
+}
+
+/// What went.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ErasureView {
+    /// SHA-256 of the user's id, as the audit has it.
+    user_digest: String,
+    #[schema(format = DateTime)]
+    at: String,
+    #[schema(value_type = Object)]
+    erased: Value,
+}
+
+impl From<Erasure> for ErasureView {
+    fn from(erasure: Erasure) -> Self {
+        Self {
+            user_digest: erasure.user_digest,
+            at: erasure.at.to_string(),
+            erased: serde_json::to_value(erasure.erased).unwrap_or_default(),
+        }
+    }
+}
+
+/// Erases a user: threads with their logs, runs, names and snapshots, and the feed. Scope `admin`.
+///
+/// The answer, which is also in the audit, is the receipt: how much of what went. Runs under way are over. What the user
+/// makes afterwards is new: take their tokens away first.
+#[utoipa::path(delete, path = "/v1/users/{userId}", tag = "identity", params(("userId" = String, Path)), responses(
+    (status = 200, description = "The receipt", body = ErasureView),
+    (status = 400, description = "Not understood", body = ProblemDocument)))]
+pub async fn erase_user(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InUser(user): InUser,
+) -> Result<Answer<ErasureView>, Problem> {
+    Ok(Answer(state.service.users.erase(&principal, &user).await?.into()))
+}

@@ -1,0 +1,185 @@
+//! A project's own affairs: its keys, its settings, its audit.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    Auth, AuthError, Project,
+    secret::{KEY_PREFIX, digest, generate},
+};
+use crate::domain::{
+    ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scopes, UserId,
+    limits::{MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, TOKEN_LIFETIME},
+};
+
+/// What is wanted of a new key.
+#[derive(Debug, Default)]
+pub struct NewKey {
+    /// By which it is to be spoken of; made up if absent.
+    pub id: Option<KeyId>,
+    /// What it may do; [`Scopes::BACKEND`] if absent.
+    pub scopes: Option<Scopes>,
+    /// How long it is valid; for ever if absent.
+    pub lifetime: Option<Duration>,
+}
+
+/// A token that was made for a user.
+#[derive(Debug)]
+pub struct NewToken {
+    /// The token.
+    pub text: String,
+    /// Until when it is valid.
+    pub expires_at: crate::domain::Timestamp,
+}
+
+impl Auth {
+    /// Makes a key of the principal's project. Its text is given here and never again. Nobody can give what they have not.
+    pub async fn create_key(&self, principal: &Principal, new: NewKey) -> Result<(ApiKey, String), AuthError> {
+        let scopes = new.scopes.unwrap_or(Scopes::BACKEND.and(principal.scopes));
+        if let Some(more) = scopes.iter().find(|scope| !principal.scopes.contains(*scope)) {
+            return Err(AuthError::Lacks(more));
+        }
+        if self.shared.store.keys(&principal.project).await?.len() >= MAX_KEYS {
+            return Err(AuthError::Invalid(format!("a project has at most {MAX_KEYS} keys, revoked ones included")));
+        }
+        // So that the operator of the project can find it, and its users' tokens have a secret.
+        self.shared.projects.ensured(&principal.project).await?;
+        let text = generate(KEY_PREFIX)?;
+        let now = self.shared.clock.now();
+        let key = ApiKey {
+            id: new.id.unwrap_or_else(KeyId::generate),
+            project: principal.project.clone(),
+            scopes,
+            created_at: now,
+            expires_at: new.lifetime.map(|lifetime| now.plus(lifetime)),
+            revoked_at: None,
+        };
+        if !self.shared.store.put_key(&key, &digest(&text)).await? {
+            return Err(AuthError::KeyExists);
+        }
+        let facts = json!({ "keyId": key.id.as_str(), "scopes": scopes.to_string() });
+        self.record(principal, &principal.project, "key.created", facts).await?;
+        Ok((key, text))
+    }
+
+    /// All keys of the principal's project, without their texts.
+    pub async fn keys(&self, principal: &Principal) -> Result<Vec<ApiKey>, AuthError> {
+        Ok(self.shared.store.keys(&principal.project).await?)
+    }
+
+    /// Revokes a key: at once here, within [`KEY_MEMORY`](crate::domain::limits::KEY_MEMORY) on other nodes. Once more
+    /// is the same.
+    pub async fn revoke_key(&self, principal: &Principal, id: &KeyId) -> Result<ApiKey, AuthError> {
+        let now = self.shared.clock.now();
+        let key = self.shared.store.revoke_key(&principal.project, id, now).await?.ok_or(AuthError::NoKey)?;
+        self.shared.keys.invalidate_all();
+        if key.revoked_at == Some(now) {
+            self.record(principal, &principal.project, "key.revoked", json!({ "keyId": id.as_str() })).await?;
+        }
+        Ok(key)
+    }
+
+    /// A token for a user of the principal's project.
+    pub async fn create_token(
+        &self,
+        principal: &Principal,
+        user: &UserId,
+        scopes: Option<Scopes>,
+        lifetime: Option<Duration>,
+    ) -> Result<NewToken, AuthError> {
+        let scopes = scopes.unwrap_or(Scopes::USER.and(principal.scopes));
+        if let Some(more) = scopes.iter().find(|scope| !Scopes::USER.and(principal.scopes).contains(*scope)) {
+            return Err(AuthError::Lacks(more));
+        }
+        let lifetime = lifetime.unwrap_or(TOKEN_LIFETIME);
+        if lifetime.is_zero() || lifetime > MAX_TOKEN_LIFETIME {
+            return Err(AuthError::Invalid(format!("expiresInSeconds is 1 to {}", MAX_TOKEN_LIFETIME.as_secs())));
+        }
+        let expires_at = self.shared.clock.now().plus(lifetime);
+        let text = self.token(&principal.project, user, scopes, expires_at).await?;
+        Ok(NewToken { text, expires_at })
+    }
+
+    /// Makes a project, or replaces its settings; whether it was made.
+    pub async fn put_project(
+        &self,
+        principal: &Principal,
+        id: &ProjectId,
+        settings: ProjectSettings,
+    ) -> Result<(Project, bool), AuthError> {
+        check(&settings)?;
+        let (project, made) = self
+            .shared
+            .projects
+            .change(id, true, |project| {
+                project.settings = settings.clone();
+                Ok(())
+            })
+            .await?;
+        let action = if made { "project.created" } else { "project.changed" };
+        let facts = serde_json::to_value(&settings).unwrap_or_default();
+        self.record(principal, id, action, json!({ "settings": facts })).await?;
+        Ok((project, made))
+    }
+
+    /// A project that the principal may see to: its own, or for the operator any.
+    pub async fn project(&self, principal: &Principal, id: &ProjectId) -> Result<Project, AuthError> {
+        if !principal.is_operator() && principal.project != *id {
+            return Err(AuthError::NoProject);
+        }
+        if id.as_str() == super::DEFAULT_PROJECT {
+            return self.shared.projects.ensured(id).await;
+        }
+        self.shared.projects.get(id).await?.ok_or(AuthError::NoProject)
+    }
+
+    /// Gives a project a new secret for its users' tokens, and answers it, never again. Tokens signed with the one before
+    /// stay valid until the next time.
+    pub async fn renew_secret(&self, principal: &Principal, id: &ProjectId) -> Result<String, AuthError> {
+        let project = self.project(principal, id).await?;
+        let secret = self.shared.projects.renew_secret(&project.id).await?;
+        self.record(principal, id, "project.secret-renewed", json!({})).await?;
+        Ok(secret)
+    }
+
+    /// A page of the audit of the principal's project, newest first.
+    pub async fn audit(
+        &self,
+        principal: &Principal,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<(i64, AuditEntry)>, AuthError> {
+        Ok(self.shared.store.audit(&principal.project, before, limit.clamp(1, MAX_PAGE)).await?)
+    }
+
+    async fn record(
+        &self,
+        principal: &Principal,
+        project: &ProjectId,
+        action: &str,
+        facts: Value,
+    ) -> Result<(), AuthError> {
+        let entry = AuditEntry::by(principal, project, self.shared.clock.now(), action, &facts);
+        Ok(self.shared.store.record(&entry).await?)
+    }
+}
+
+fn check(settings: &ProjectSettings) -> Result<(), AuthError> {
+    let Retention { archive_after_days, delete_after_days } = settings.retention;
+    for days in [archive_after_days, delete_after_days].into_iter().flatten() {
+        if days == 0 || days > MAX_RETENTION_DAYS {
+            return Err(AuthError::Invalid(format!("the days of retention are 1 to {MAX_RETENTION_DAYS}")));
+        }
+    }
+    if let Some(issuer) = &settings.issuer {
+        if issuer.issuer.is_empty() || issuer.audience.is_empty() {
+            return Err(AuthError::Invalid("issuer and audience of the issuer must not be empty".into()));
+        }
+        let url = reqwest::Url::parse(&issuer.jwks_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        if url.is_none() {
+            return Err(AuthError::Invalid("jwksUrl must be an address that begins with https:// or http://".into()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Tokens of end users: JSON Web Tokens (RFC 7519, and RFC 8725 for how not to be fooled by them).
+//!
+//! A token is signed either with its project's own secret (HS256), `iss` being the project, or by an issuer that the
+//! project names in its settings (RS256, ES256). Which of the two is looked up by `iss` and `aud` before anything is
+//! verified, and decides the algorithm: what the token says of it must agree.
+
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize};
+
+use super::AuthError;
+use crate::domain::{
+    ProjectId, Scopes, Timestamp, UserId,
+    limits::{MAX_TOKEN_BYTES, TOKEN_LEEWAY},
+};
+
+/// `aud` of tokens that are signed with a project's secret.
+pub const AUDIENCE: &str = "threadline";
+
+/// What a token says. Its signature has not been looked at.
+#[derive(Debug, Deserialize)]
+pub(super) struct Unverified {
+    #[serde(skip)]
+    pub(super) algorithm: Option<Algorithm>,
+    #[serde(skip)]
+    pub(super) key_id: Option<String>,
+    pub(super) iss: Option<String>,
+    #[serde(default)]
+    pub(super) aud: Audiences,
+}
+
+/// `aud`: one or several.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "OneOrMany")]
+pub(super) struct Audiences(pub(super) Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl From<OneOrMany> for Audiences {
+    fn from(found: OneOrMany) -> Self {
+        match found {
+            OneOrMany::One(one) => Self(vec![one]),
+            OneOrMany::Many(many) => Self(many),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Claims {
+    sub: Option<String>,
+    exp: Option<f64>,
+    nbf: Option<f64>,
+    scope: Option<String>,
+}
+
+#[derive(Serialize)]
+struct NewClaims<'a> {
+    iss: &'a str,
+    aud: &'a str,
+    sub: &'a str,
+    iat: i64,
+    exp: i64,
+    scope: &'a str,
+}
+
+/// What a verified token gives.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Verified {
+    pub(super) user: UserId,
+    pub(super) scopes: Scopes,
+    pub(super) expires_at: Timestamp,
+}
+
+/// Whether a secret has the form of a token.
+pub(super) fn is_token(text: &str) -> bool {
+    text.bytes().filter(|byte| *byte == b'.').count() == 2
+}
+
+/// What is needed to find out how it is to be verified.
+pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
+    let not_one = AuthError::WrongToken("it is not a JSON Web Token");
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(AuthError::WrongToken("it is too long"));
+    }
+    let Ok(header) = jsonwebtoken::decode_header(token) else { return Err(not_one) };
+    // Extensions that must be understood (RFC 7515, section 4.1.11) are not.
+    if header.crit.as_ref().is_some_and(|crit| !crit.is_empty()) {
+        return Err(AuthError::WrongToken("it asks for extensions that are not known here"));
+    }
+    let Ok(mut found) = jsonwebtoken::dangerous::insecure_decode_claims::<Unverified>(token) else {
+        return Err(not_one);
+    };
+    (found.algorithm, found.key_id) = (Some(header.alg), header.kid);
+    Ok(found)
+}
+
+/// Verifies signature, algorithm, audience and times.
+pub(super) fn verify(
+    token: &str,
+    key: &DecodingKey,
+    algorithm: Algorithm,
+    audience: &str,
+    now: Timestamp,
+) -> Result<Verified, AuthError> {
+    let mut rules = Validation::new(algorithm);
+    // The times are judged below, by the clock of the service.
+    (rules.validate_exp, rules.validate_nbf) = (false, false);
+    rules.set_required_spec_claims(&["aud"]);
+    rules.set_audience(&[audience]);
+    let claims = jsonwebtoken::decode::<Claims>(token, key, &rules)
+        .map_err(|_| AuthError::WrongToken("its signature, algorithm or audience is wrong"))?
+        .claims;
+    let leeway = TOKEN_LEEWAY.as_millis() as i64;
+    let moment = |seconds: f64| Timestamp((seconds * 1_000.0) as i64);
+    let expires_at = moment(claims.exp.ok_or(AuthError::WrongToken("it has no exp"))?);
+    let expires_at = Timestamp(expires_at.0.saturating_add(leeway));
+    if now >= expires_at {
+        return Err(AuthError::WrongToken("it has expired"));
+    }
+    if claims.nbf.is_some_and(|from| moment(from).0.saturating_sub(leeway) > now.0) {
+        return Err(AuthError::WrongToken("it is not valid yet"));
+    }
+    let user = claims.sub.and_then(|sub| UserId::new(sub).ok());
+    let user = user.ok_or(AuthError::WrongToken("its sub is no user id"))?;
+    // Scopes of others (`openid profile`) say nothing about us; ours can only take away.
+    let ours = claims.scope.map(|scope| Scopes::known(&scope)).filter(|scopes| *scopes != Scopes::default());
+    Ok(Verified { user, scopes: ours.unwrap_or(Scopes::USER).and(Scopes::USER), expires_at })
+}
+
+/// A token for a user, signed with the project's secret.
+pub(super) fn sign(
+    secret: &str,
+    project: &ProjectId,
+    user: &UserId,
+    scopes: Scopes,
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<String, AuthError> {
+    let scope = scopes.to_string();
+    let claims = NewClaims {
+        iss: project.as_str(),
+        aud: AUDIENCE,
+        sub: user.as_str(),
+        iat: now.0.div_euclid(1_000),
+        exp: until.0.div_euclid(1_000),
+        scope: &scope,
+    };
+    let key = EncodingKey::from_secret(secret.as_bytes());
+    jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)
+        .map_err(|error| AuthError::Invalid(format!("the token cannot be made: {error}")))
+}

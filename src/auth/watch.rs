@@ -1,0 +1,44 @@
+//! What was opened with a key or token does not outlive it.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::time;
+
+use super::Auth;
+use crate::domain::{Credential, Principal};
+
+/// Completes, once, when a credential ceases to be valid: a token or key at its time, a revoked key within
+/// [`CREDENTIAL_CHECK`](crate::domain::limits::CREDENTIAL_CHECK) and what a node remembers of keys.
+pub struct Watch(Option<BoxFuture<'static, ()>>);
+
+impl Watch {
+    pub(super) fn new(auth: Auth, principal: Principal) -> Self {
+        match principal.credential {
+            // These are what they are as long as the server runs.
+            Credential::Development | Credential::Operator => Self(None),
+            Credential::Key { .. } | Credential::Token { .. } => Self(Some(Box::pin(until_over(auth, principal)))),
+        }
+    }
+
+    /// Completes when the credential is not valid any more. May be dropped and called again.
+    pub async fn over(&mut self) {
+        match &mut self.0 {
+            Some(over) => over.as_mut().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+async fn until_over(auth: Auth, principal: Principal) {
+    loop {
+        let left = principal.expires_at().map(|until| until.0.saturating_sub(auth.shared.clock.now().0).max(0));
+        let left = left.map_or(auth.check, |left| Duration::from_millis(left.unsigned_abs()));
+        time::sleep(left.min(auth.check)).await;
+        match auth.holds(&principal).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => tracing::warn!(%error, "a key cannot be looked at; trying again"),
+        }
+    }
+}

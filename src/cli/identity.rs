@@ -1,0 +1,243 @@
+//! `threadline keys`, `token`, `projects`, `users` and `audit`: a project's own affairs.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use clap::{Args, Subcommand, builder::RangedU64ValueParser};
+use serde_json::{Value, json};
+
+use super::{
+    CliError, ConnectArgs,
+    output::{note, shown},
+};
+use crate::domain::limits::{DEFAULT_PAGE, MAX_PAGE};
+
+/// What to do with API keys.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  threadline keys create backend                            Prints the key, once
+  threadline keys create board --scopes read --days 30
+  threadline keys list
+  threadline keys revoke backend
+  threadline --project acme keys create backend             In another project, with the operator's key
+
+Scopes: read, write, agents, tokens (these four if none are named), admin, metrics.")]
+pub struct KeysArgs {
+    #[command(subcommand)]
+    command: KeysCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum KeysCommand {
+    /// Make a key and print it: it is shown this once
+    Create {
+        /// By which it is to be spoken of [default: one is made up]
+        key_id: Option<String>,
+        /// What it may do, separated by commas
+        #[arg(long, value_delimiter = ',', value_name = "SCOPE")]
+        scopes: Option<Vec<String>>,
+        /// Days until it ceases to be valid [default: never]
+        #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=36_500))]
+        days: Option<u64>,
+    },
+    /// List the keys, without the keys themselves
+    List,
+    /// Revoke a key: what it has opened is closed
+    Revoke {
+        /// Which
+        key_id: String,
+    },
+}
+
+/// A token to be made.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  threadline token alice                     A token with which a browser acts as alice for an hour
+  threadline token alice --scopes read --minutes 10")]
+pub struct TokenArgs {
+    /// For whom
+    user_id: String,
+    /// What it allows, separated by commas: read, write [default: both]
+    #[arg(long, value_delimiter = ',', value_name = "SCOPE")]
+    scopes: Option<Vec<String>>,
+    /// Minutes until it ceases to be valid
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_080))]
+    minutes: u64,
+}
+
+/// What to do with projects.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  threadline projects list
+  threadline projects set acme settings.json         Makes it, or replaces its settings; `-` reads stdin
+  echo '{\"retention\":{\"deleteAfterDays\":90}}' | threadline projects set default -
+  threadline projects renew-secret acme              A new secret for its users' tokens; the one before stays good")]
+pub struct ProjectsArgs {
+    #[command(subcommand)]
+    command: ProjectsCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum ProjectsCommand {
+    /// List the projects
+    List,
+    /// Show a project
+    Show {
+        /// Which
+        project_id: String,
+    },
+    /// Make a project, or replace its settings (JSON: issuer, retention, limits)
+    Set {
+        /// Which
+        project_id: String,
+        /// File with the settings; `-` is stdin; all defaults if left out
+        settings: Option<PathBuf>,
+    },
+    /// Give a project a new secret for its users' tokens, and print it: it is shown this once
+    RenewSecret {
+        /// Which
+        project_id: String,
+    },
+}
+
+/// What to do with users.
+#[derive(Debug, Clone, Args)]
+pub struct UsersArgs {
+    #[command(subcommand)]
+    command: UsersCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum UsersCommand {
+    /// Erase a user: threads with logs, runs, names and snapshots, and the feed; prints the receipt
+    Erase {
+        /// Whom
+        user_id: String,
+        /// Needed: nothing brings them back
+        #[arg(long, required = true)]
+        yes: bool,
+    },
+}
+
+/// Which part of the audit.
+#[derive(Debug, Clone, Args)]
+pub struct AuditArgs {
+    /// Most entries, the newest first
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PAGE, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    limit: usize,
+}
+
+/// `threadline keys`.
+pub async fn keys(connect: &ConnectArgs, args: &KeysArgs, out: &mut impl Write) -> Result<(), CliError> {
+    let client = connect.client()?;
+    match &args.command {
+        KeysCommand::Create { key_id, scopes, days } => {
+            let mut body = json!({ "expiresInSeconds": days.map(|days| days * 24 * 3_600) });
+            for (name, value) in [("keyId", json!(key_id)), ("scopes", json!(scopes))] {
+                if !value.is_null() {
+                    body[name] = value;
+                }
+            }
+            let made = client.create_key(&body).await?;
+            writeln!(out, "{}", text(&made["key"]))?;
+            note(&format!("{}: keep it, it is not shown again", text(&made["keyId"])));
+        }
+        KeysCommand::List => {
+            let found = client.keys().await?;
+            for key in found["keys"].as_array().into_iter().flatten() {
+                let scopes: Vec<_> = key["scopes"].as_array().into_iter().flatten().map(text).collect();
+                let state = match (key["revokedAt"].as_str(), key["expiresAt"].as_str()) {
+                    (Some(at), _) => format!("revoked {at}"),
+                    (None, Some(at)) => format!("until {at}"),
+                    (None, None) => "valid".to_owned(),
+                };
+                writeln!(out, "{}  {}  {}  {state}", text(&key["keyId"]), scopes.join(","), text(&key["createdAt"]))?;
+            }
+        }
+        KeysCommand::Revoke { key_id } => {
+            let key = client.revoke_key(key_id).await?;
+            writeln!(out, "{} revoked {}", text(&key["keyId"]), text(&key["revokedAt"]))?;
+        }
+    }
+    Ok(())
+}
+
+/// `threadline token`.
+pub async fn token(connect: &ConnectArgs, args: &TokenArgs, out: &mut impl Write) -> Result<(), CliError> {
+    let mut body = json!({ "userId": args.user_id, "expiresInSeconds": args.minutes * 60 });
+    if let Some(scopes) = &args.scopes {
+        body["scopes"] = json!(scopes);
+    }
+    let made = connect.client()?.create_token(&body).await?;
+    writeln!(out, "{}", text(&made["token"]))?;
+    Ok(())
+}
+
+/// `threadline projects`.
+pub async fn projects(connect: &ConnectArgs, args: &ProjectsArgs, out: &mut impl Write) -> Result<(), CliError> {
+    let client = connect.client()?;
+    match &args.command {
+        ProjectsCommand::List => {
+            for project in client.projects().await?["projects"].as_array().into_iter().flatten() {
+                writeln!(out, "{}  {}", text(&project["projectId"]), project["settings"])?;
+            }
+        }
+        ProjectsCommand::Show { project_id } => document(out, &client.project(project_id).await?)?,
+        ProjectsCommand::Set { project_id, settings } => {
+            let written = match settings {
+                Some(path) if path.as_os_str() == "-" => io::read_to_string(io::stdin())?,
+                Some(path) => fs::read_to_string(path)?,
+                None => "{}".to_owned(),
+            };
+            let settings: Value = serde_json::from_str(&written).map_err(io::Error::from)?;
+            document(out, &client.put_project(project_id, &settings).await?)?;
+        }
+        ProjectsCommand::RenewSecret { project_id } => {
+            writeln!(out, "{}", text(&client.renew_token_secret(project_id).await?["secret"]))?;
+            note(
+                "keep it, it is not shown again; tokens signed with the secret before it stay valid until the next time",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// `threadline users`.
+pub async fn users(connect: &ConnectArgs, args: &UsersArgs, out: &mut impl Write) -> Result<(), CliError> {
+    let UsersCommand::Erase { user_id, .. } = &args.command;
+    Ok(document(out, &connect.client()?.erase_user(user_id).await?)?)
+}
+
+/// `threadline audit`.
+pub async fn audit(connect: &ConnectArgs, args: &AuditArgs, out: &mut impl Write) -> Result<(), CliError> {
+    let client = connect.client()?;
+    let (mut left, mut cursor) = (args.limit, None);
+    loop {
+        let page = client.audit(left.min(MAX_PAGE), cursor).await?;
+        let entries = page["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for entry in entries {
+            let [at, actor, action] = ["at", "actor", "action"].map(|name| text(&entry[name]));
+            writeln!(out, "{at}  {actor}  {action}  {}", shown(&entry["facts"].to_string(), usize::MAX))?;
+        }
+        left = left.saturating_sub(entries.len());
+        cursor = page["nextCursor"].as_i64();
+        if left == 0 || cursor.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map(|text| shown(text, usize::MAX)).unwrap_or_default()
+}
+
+fn document(out: &mut impl Write, value: &Value) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    out.write_all(b"\n")
+}

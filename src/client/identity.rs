@@ -1,0 +1,61 @@
+//! Keys, tokens, projects, users and the audit. Their documents are given as they come.
+
+use reqwest::Method;
+use serde_json::Value;
+
+use super::{Client, ClientError, rest::put};
+
+impl Client {
+    /// The project's API keys.
+    pub async fn keys(&self) -> Result<Value, ClientError> {
+        self.json(self.request(Method::GET, self.url(&["keys"])?)).await
+    }
+
+    /// Makes an API key; the member `key` of the answer is the key, which is never shown again.
+    pub async fn create_key(&self, body: &Value) -> Result<Value, ClientError> {
+        self.json(self.request(Method::POST, self.url(&["keys"])?).json(body)).await
+    }
+
+    /// Revokes an API key. May safely be repeated.
+    pub async fn revoke_key(&self, key: &str) -> Result<Value, ClientError> {
+        self.json(self.request(Method::DELETE, self.url(&["keys", key])?)).await
+    }
+
+    /// Makes a token for a user.
+    pub async fn create_token(&self, body: &Value) -> Result<Value, ClientError> {
+        self.json(self.request(Method::POST, self.url(&["tokens"])?).json(body)).await
+    }
+
+    /// The projects.
+    pub async fn projects(&self) -> Result<Value, ClientError> {
+        self.json(self.request(Method::GET, self.url(&["projects"])?)).await
+    }
+
+    /// A project.
+    pub async fn project(&self, project: &str) -> Result<Value, ClientError> {
+        self.json(self.request(Method::GET, self.url(&["projects", project])?)).await
+    }
+
+    /// Makes a project, or replaces its settings. May safely be repeated.
+    pub async fn put_project(&self, project: &str, settings: &Value) -> Result<Value, ClientError> {
+        self.json(self.request(Method::PUT, self.url(&["projects", project])?).json(settings)).await
+    }
+
+    /// Gives a project a new secret for its users' tokens; the member `secret` of the answer is never shown again.
+    pub async fn renew_token_secret(&self, project: &str) -> Result<Value, ClientError> {
+        self.json(self.request(Method::POST, self.url(&["projects", project, "token-secret"])?)).await
+    }
+
+    /// Erases a user; the answer is the receipt. May safely be repeated.
+    pub async fn erase_user(&self, user: &str) -> Result<Value, ClientError> {
+        self.json(self.request(Method::DELETE, self.url(&["users", user])?)).await
+    }
+
+    /// A page of the audit, newest first.
+    pub async fn audit(&self, limit: usize, cursor: Option<i64>) -> Result<Value, ClientError> {
+        let mut url = self.url(&["audit"])?;
+        put(&mut url, "limit", Some(&limit.to_string()));
+        put(&mut url, "cursor", cursor.map(|n| n.to_string()).as_deref());
+        self.json(self.request(Method::GET, url)).await
+    }
+}
