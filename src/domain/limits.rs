@@ -118,6 +118,12 @@ pub const SEAL_ROWS: usize = 256;
 pub const SEAL_REST: u32 = 40;
 /// Log rows removed by one step of deleting a thread.
 pub const PURGE_ROWS: usize = 512;
+/// Feed entries removed by one step of forgetting a user.
+pub const FORGET_ENTRIES: usize = 4_096;
+/// Threads counted by one statement on Postgres when it is asked what there is of a user.
+pub const FOOTPRINT_THREADS: usize = 10_000;
+/// Old socket tickets removed when one is made: more than one, so that they become fewer.
+pub const TICKET_SWEEP: usize = 64;
 /// After this long without a step an import of a thread is given up, and what it has staged is removed.
 pub const STAGING_PATIENCE: Duration = Duration::from_secs(3_600);
 /// Threads that one export or import has under way at once.

@@ -17,8 +17,9 @@ pub struct IdlePage {
 /// Finds what is old, and removes what a user leaves behind.
 #[async_trait]
 pub trait ErasureStore: Send + Sync {
-    /// Looks at up to `window` keys behind `after` for threads of a project that were used last (their sort time) before
-    /// `before` and have no active run. One short statement, which needs no index of its own.
+    /// Looks at the next `window` keys behind `after`, whosever threads and tombstones they are, for threads of a project
+    /// that were used last (their sort time) before `before` and have no active run. One short statement, which needs no
+    /// index of its own.
     async fn idle_threads(
         &self,
         project: &ProjectId,
@@ -27,10 +28,10 @@ pub trait ErasureStore: Send + Sync {
         window: usize,
     ) -> StoreResult<IdlePage>;
 
-    /// What there is of a user.
+    /// What there is of a user. What changes meanwhile may be counted or not.
     async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint>;
 
     /// Removes a user's feed, and the tombstones of their deleted threads that were purged. Threads that live, and
-    /// tombstones with rows left, stay: delete and purge them first.
+    /// tombstones with rows left, stay: delete and purge them first. A feed that comes to be later begins at 1.
     async fn forget_user(&self, project: &ProjectId, user: &UserId) -> StoreResult<()>;
 }

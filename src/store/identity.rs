@@ -25,7 +25,8 @@ pub trait IdentityStore: Send + Sync {
     async fn projects(&self) -> StoreResult<Vec<StoredProject>>;
 
     /// Makes a project (its version is 1 and there is none of this id), or replaces it if the one there has the version
-    /// before this one. False if neither is so: nothing is changed.
+    /// before this one. False if neither is so: nothing is changed. Of all who put one version, on any node, one is told
+    /// true.
     async fn put_project(&self, project: &StoredProject) -> StoreResult<bool>;
 
     /// Keeps an API key under the digest of its text. False, and nothing is changed, if the project has a key of this id
@@ -41,8 +42,8 @@ pub trait IdentityStore: Send + Sync {
     /// Revokes a key; it keeps the time of its first revocation. `None` if the project has no such key.
     async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>>;
 
-    /// Keeps a ticket under the digest of its text, until a time; `bearer` is given to whoever takes it. Those whose time
-    /// was over at `now` are removed on the way.
+    /// Keeps a ticket under the digest of its text, until a time; `bearer` is given to whoever takes it. Some of those whose
+    /// time was over at `now` are removed on the way, more than are made.
     async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()>;
 
     /// Takes a ticket: of all who try, on any node, one gets it, once. `None` as well if its time is over at `now`.
@@ -51,7 +52,9 @@ pub trait IdentityStore: Send + Sync {
     /// Writes into the audit.
     async fn record(&self, entry: &AuditEntry) -> StoreResult<()>;
 
-    /// A page of a project's audit, newest first, of entries with a number below `before`. Numbers grow from entry to entry.
+    /// A page of a project's audit, newest first, of entries with a number below `before`. Numbers grow from entry to entry,
+    /// with gaps. Where several nodes write, an entry may appear a moment later than one with a greater number: whoever
+    /// must have all of them reads from the newest again.
     async fn audit(
         &self,
         project: &ProjectId,

@@ -6,7 +6,9 @@ mod backing;
 mod bus;
 mod concurrent;
 mod differential;
+mod erasure;
 mod feed;
+mod identity;
 mod lock;
 mod log;
 mod postgres;
@@ -101,6 +103,22 @@ contract! {
         snapshots_go_with_their_thread;
     agents:
         agents_are_kept_by_project;
+    identity:
+        a_project_is_put_by_version
+        keys_are_found_by_digest_and_belong_to_a_project
+        a_key_is_revoked_once
+        a_ticket_is_taken_once_and_in_time
+        old_tickets_go_as_new_ones_are_made
+        the_audit_is_paged_newest_first
+        of_many_at_once_one_wins
+        every_entry_of_the_audit_has_a_number_of_its_own;
+    erasure:
+        idle_threads_are_found_in_windows
+        a_footprint_counts_what_is_there
+        nothing_is_left_of_a_user
+        a_user_who_comes_back_begins_anew
+        what_lives_stays_when_a_user_is_forgotten
+        a_long_feed_is_forgotten_whole;
     transfer:
         a_thread_moves_as_it_is
         a_stop_that_was_asked_moves_with_its_run

@@ -126,7 +126,12 @@ impl Env {
     }
 
     pub async fn get(&self, id: &str) -> Option<Thread> {
-        self.store.thread(&project(), &thread_id(id)).await.expect("looks")
+        self.get_of(&project(), id).await
+    }
+
+    /// [`Env::get`] in another project.
+    pub async fn get_of(&self, project: &ProjectId, id: &str) -> Option<Thread> {
+        self.store.thread(project, &thread_id(id)).await.expect("looks")
     }
 
     /// A new thread with an active run.

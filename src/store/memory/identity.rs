@@ -1,13 +1,13 @@
 //! Who is let in, and what goes away.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound};
 
 use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::{
-    domain::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ProjectId, Thread, ThreadKey, Timestamp, UserId},
-    store::{ErasureStore, IdentityStore, IdlePage, StoreResult, StoredProject},
+    domain::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ProjectId, ThreadKey, Timestamp, UserId},
+    store::{ErasureStore, IdentityStore, IdlePage, ListOrder, StoreResult, StoredProject},
 };
 
 #[derive(Debug, Default)]
@@ -105,15 +105,13 @@ impl ErasureStore for MemoryStore {
         window: usize,
     ) -> StoreResult<IdlePage> {
         let state = self.state();
-        let first = after.map_or(0, |key| key.0);
-        let last = first.saturating_add(i64::try_from(window).unwrap_or(i64::MAX));
-        let keys = ThreadKey(first + 1)..=ThreadKey(last);
-        let idle = state.threads.range(keys).map(|(_, row)| row).filter(|row| {
-            let Thread { last_run_at, updated_at, .. } = row.thread;
-            row.thread.project == *project && last_run_at.unwrap_or(updated_at) < before && row.active().is_none()
+        let behind = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let looked: Vec<_> = state.threads.range(behind).map(|(_, row)| row).take(window).collect();
+        let idle = looked.iter().filter(|row| {
+            row.thread.project == *project && row.sort_at(ListOrder::Recent) < before && row.active().is_none()
         });
         let threads = idle.map(|row| row.snapshot()).collect();
-        Ok(IdlePage { threads, next: (last < state.last_key).then_some(ThreadKey(last)) })
+        Ok(IdlePage { threads, next: looked.last().filter(|_| looked.len() == window).map(|row| row.thread.key) })
     }
 
     async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {

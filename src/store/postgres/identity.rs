@@ -1,71 +1,126 @@
-//! Who is let in, and what goes away.
+//! Who is let in, and a project's own affairs. Of all who want the same, on any node, the row decides who gets it.
 
 use async_trait::async_trait;
+use sqlx::query;
 
-use super::PgStore;
+use super::{
+    PgStore,
+    rows::{self, Columns},
+};
 use crate::{
-    domain::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ProjectId, ThreadKey, Timestamp, UserId},
-    store::{ErasureStore, IdentityStore, IdlePage, StoreError, StoreResult, StoredProject},
+    domain::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Timestamp, limits::TICKET_SWEEP},
+    store::{
+        IdentityStore, StoreResult, StoredProject,
+        sql::identity::{self, key_columns},
+    },
 };
 
-fn later<T>() -> StoreResult<T> {
-    Err(StoreError::Unavailable("later".into()))
-}
+const MAKE_PROJECT: &str = "\
+    INSERT INTO projects (id, version, settings, secrets) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING id";
+pub(super) const CHANGE_PROJECT: &str = "\
+    UPDATE projects SET version = $2, settings = $3, secrets = $4 WHERE id = $1 AND version + 1 = $2 RETURNING id";
+/// Nothing, if the digest or the id is taken; whoever takes it at this moment is waited for.
+const PUT_KEY: &str = concat!(
+    "INSERT INTO api_keys (digest, ",
+    key_columns!(),
+    ") VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id"
+);
+pub(super) const KEY: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE digest = $1");
+pub(super) const KEYS: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE project = $1 ORDER BY id");
+pub(super) const REVOKE: &str = concat!(
+    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE project = $1 AND id = $2 RETURNING ",
+    key_columns!()
+);
+/// Other nodes may be removing the same old ones: nobody waits for anybody.
+pub(super) const PUT_TICKET: &str = "\
+    WITH old AS MATERIALIZED (
+      SELECT digest FROM socket_tickets WHERE until <= $4::bigint AND digest <> $1::bytea
+      ORDER BY until LIMIT $5::bigint FOR UPDATE SKIP LOCKED
+    ), gone AS (
+      DELETE FROM socket_tickets WHERE digest = ANY (ARRAY(SELECT digest FROM old))
+    )
+    INSERT INTO socket_tickets (digest, bearer, until) VALUES ($1, $2::text, $3::bigint)
+    ON CONFLICT (digest) DO UPDATE SET bearer = excluded.bearer, until = excluded.until";
+pub(super) const TAKE_TICKET: &str =
+    "DELETE FROM socket_tickets WHERE digest = $1 RETURNING CASE WHEN until > $2 THEN bearer END";
+const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES ($1, $2, $3, $4, $5)";
+pub(super) const AUDIT: &str = "\
+    SELECT number, project, at, actor, action, facts FROM audit
+    WHERE project = $1 AND number < $2 ORDER BY number DESC LIMIT $3";
 
 #[async_trait]
 impl IdentityStore for PgStore {
     async fn projects(&self) -> StoreResult<Vec<StoredProject>> {
-        later()
+        let all = query("SELECT id, version, settings, secrets FROM projects ORDER BY id");
+        identity::projects(&self.read_rows(all).await?)
     }
-    async fn put_project(&self, _project: &StoredProject) -> StoreResult<bool> {
-        later()
+
+    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool> {
+        let put = query(if project.version == 1 { MAKE_PROJECT } else { CHANGE_PROJECT })
+            .bind(project.id.as_str())
+            .bind(project.version)
+            .bind(&project.settings)
+            .bind(&project.secrets);
+        Ok(!self.write(put).await?.is_empty())
     }
-    async fn put_key(&self, _key: &ApiKey, _digest: &Digest) -> StoreResult<bool> {
-        later()
+
+    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool> {
+        let put = query(PUT_KEY)
+            .bind(&digest.0[..])
+            .bind(key.project.as_str())
+            .bind(key.id.as_str())
+            .bind(key.scopes.to_string())
+            .bind(key.created_at.0)
+            .bind(key.expires_at.map(|at| at.0))
+            .bind(key.revoked_at.map(|at| at.0));
+        Ok(!self.write(put).await?.is_empty())
     }
-    async fn key(&self, _digest: &Digest) -> StoreResult<Option<ApiKey>> {
-        later()
+
+    async fn key(&self, digest: &Digest) -> StoreResult<Option<ApiKey>> {
+        Ok(identity::keys(&self.read_rows(query(KEY).bind(&digest.0[..])).await?)?.pop())
     }
-    async fn keys(&self, _project: &ProjectId) -> StoreResult<Vec<ApiKey>> {
-        later()
+
+    async fn keys(&self, project: &ProjectId) -> StoreResult<Vec<ApiKey>> {
+        identity::keys(&self.read_rows(query(KEYS).bind(project.as_str())).await?)
     }
-    async fn revoke_key(&self, _project: &ProjectId, _id: &KeyId, _at: Timestamp) -> StoreResult<Option<ApiKey>> {
-        later()
+
+    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>> {
+        let revoke = query(REVOKE).bind(project.as_str()).bind(id.as_str()).bind(at.0);
+        Ok(identity::keys(&self.write(revoke).await?)?.pop())
     }
-    async fn put_ticket(&self, _digest: &Digest, _bearer: &str, _until: Timestamp, _now: Timestamp) -> StoreResult<()> {
-        later()
+
+    async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
+        let put = query(PUT_TICKET)
+            .bind(&digest.0[..])
+            .bind(bearer)
+            .bind(until.0)
+            .bind(now.0)
+            .bind(rows::limit(TICKET_SWEEP));
+        self.write(put).await.map(drop)
     }
-    async fn take_ticket(&self, _digest: &Digest, _now: Timestamp) -> StoreResult<Option<String>> {
-        later()
+
+    async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {
+        let rows = self.write(query(TAKE_TICKET).bind(&digest.0[..]).bind(now.0)).await?;
+        rows.first().map_or(Ok(None), |row| Columns::new(row).maybe_text())
     }
-    async fn record(&self, _entry: &AuditEntry) -> StoreResult<()> {
-        later()
+
+    async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
+        let record = query(RECORD)
+            .bind(entry.project.as_str())
+            .bind(entry.at.0)
+            .bind(rows::text(entry.actor.clone()))
+            .bind(rows::text(entry.action.clone()))
+            .bind(rows::text(entry.facts.clone()));
+        self.write(record).await.map(drop)
     }
+
     async fn audit(
         &self,
-        _project: &ProjectId,
-        _before: Option<i64>,
-        _limit: usize,
+        project: &ProjectId,
+        before: Option<i64>,
+        limit: usize,
     ) -> StoreResult<Vec<(i64, AuditEntry)>> {
-        later()
-    }
-}
-
-#[async_trait]
-impl ErasureStore for PgStore {
-    async fn idle_threads(
-        &self,
-        _project: &ProjectId,
-        _before: Timestamp,
-        _after: Option<ThreadKey>,
-        _window: usize,
-    ) -> StoreResult<IdlePage> {
-        later()
-    }
-    async fn footprint(&self, _project: &ProjectId, _user: &UserId) -> StoreResult<Footprint> {
-        later()
-    }
-    async fn forget_user(&self, _project: &ProjectId, _user: &UserId) -> StoreResult<()> {
-        later()
+        let page = query(AUDIT).bind(project.as_str()).bind(before.unwrap_or(i64::MAX)).bind(rows::limit(limit));
+        identity::audit(&self.read_rows(page).await?)
     }
 }

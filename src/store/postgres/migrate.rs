@@ -8,7 +8,10 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use super::{OpenError, address::Address};
 
 /// The steps, oldest first. A step that was released is never changed again.
-const STEPS: [&str; 1] = [include_str!("../../../migrations/postgres/0001_initial.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("../../../migrations/postgres/0001_initial.sql"),
+    include_str!("../../../migrations/postgres/0002_identity.sql"),
+];
 
 /// Of the advisory lock: "threadli" as a number.
 const LOCK: i64 = 0x7468_7265_6164_6c69;
@@ -68,7 +71,8 @@ async fn version(connection: &mut PgConnection) -> Result<i64, OpenError> {
         return Ok(number(connection, "SELECT version FROM threadline_schema").await?);
     }
     let alike = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN
-        ('installation', 'threads', 'heads', 'runs', 'log', 'sealing', 'feed_entries', 'feed_heads', 'snapshots', 'agents')";
+        ('installation', 'threads', 'heads', 'runs', 'log', 'sealing', 'feed_entries', 'feed_heads', 'snapshots', 'agents',
+         'projects', 'api_keys', 'socket_tickets', 'audit')";
     match number(connection, alike).await? {
         0 => Ok(0),
         _ => Err(OpenError::Foreign),

@@ -31,6 +31,7 @@ mod address;
 mod agents;
 mod append;
 mod check;
+mod erasure;
 mod feed;
 mod fetch;
 mod identity;

@@ -2,10 +2,12 @@
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
-use super::{OpenError, PgStore, address::Address, append, feed, log, runs, seal, snapshots, start, threads};
+use super::{
+    OpenError, PgStore, address::Address, append, erasure, feed, identity, log, runs, seal, snapshots, start, threads,
+};
 
 /// The statements, by name.
-const HOT: [(&str, &str); 33] = [
+const HOT: [(&str, &str); 45] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -39,6 +41,18 @@ const HOT: [(&str, &str); 33] = [
     ("swap", seal::SWAP),
     ("newest snapshot", snapshots::NEWEST),
     ("unprojected", snapshots::UNPROJECTED),
+    ("change of a project", identity::CHANGE_PROJECT),
+    ("key", identity::KEY),
+    ("keys", identity::KEYS),
+    ("revocation", identity::REVOKE),
+    ("ticket made", identity::PUT_TICKET),
+    ("ticket taken", identity::TAKE_TICKET),
+    ("audit", identity::AUDIT),
+    ("idle", erasure::IDLE),
+    ("footprint", erasure::FOOTPRINT),
+    ("footprint, rest", erasure::REST),
+    ("forget some", erasure::FORGET_SOME),
+    ("forget", erasure::FORGET),
 ];
 
 impl PgStore {

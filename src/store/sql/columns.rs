@@ -92,7 +92,7 @@ impl<'r, R: Cells> Columns<'r, R> {
         Ok(Timestamp(self.int()?))
     }
 
-    fn maybe_time(&mut self) -> StoreResult<Option<Timestamp>> {
+    pub(in crate::store) fn maybe_time(&mut self) -> StoreResult<Option<Timestamp>> {
         Ok(self.maybe_int()?.map(Timestamp))
     }
 
@@ -100,7 +100,7 @@ impl<'r, R: Cells> Columns<'r, R> {
         self.must(R::text).map(str::to_owned)
     }
 
-    fn maybe_text(&mut self) -> StoreResult<Option<String>> {
+    pub(in crate::store) fn maybe_text(&mut self) -> StoreResult<Option<String>> {
         Ok(self.take(R::text)?.map(str::to_owned))
     }
 

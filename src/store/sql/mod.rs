@@ -6,6 +6,7 @@ use super::StoreError;
 
 pub(super) mod append;
 pub(super) mod columns;
+pub(super) mod identity;
 pub(super) mod pages;
 pub(super) mod seal;
 pub(super) mod snapshots;

@@ -6,13 +6,13 @@ use super::{
 };
 use crate::{
     domain::{
-        AgentId, FeedChange, FeedEntry, Fence, LogSlice, ProjectId, Run, RunId, Seq, ThreadId, ThreadKey, Timestamp,
-        UserId,
+        AgentId, FeedChange, FeedEntry, Fence, Footprint, LogSlice, ProjectId, Run, RunId, Seq, ThreadId, ThreadKey,
+        Timestamp, UserId,
         limits::{PAGE_BYTES, PAGE_ROWS},
     },
     store::{
-        Due, FeedImage, FeedPage, Head, ListPosition, LogPage, MovedThread, ReadFrom, StoreResult, ThreadPage,
-        segment::LogRow,
+        Due, FeedImage, FeedPage, Head, IdlePage, ListPosition, LogPage, MovedThread, ReadFrom, StoreResult,
+        ThreadPage, segment::LogRow,
     },
 };
 
@@ -118,7 +118,10 @@ pub(in crate::store) fn feed_page<R: Cells>(rows: &[R]) -> StoreResult<FeedPage>
 }
 
 /// The items of rows of one kind each.
-fn each<'r, R: Cells, T>(rows: &'r [R], item: impl Fn(&mut Columns<'r, R>) -> StoreResult<T>) -> StoreResult<Vec<T>> {
+pub(super) fn each<'r, R: Cells, T>(
+    rows: &'r [R],
+    item: impl Fn(&mut Columns<'r, R>) -> StoreResult<T>,
+) -> StoreResult<Vec<T>> {
     rows.iter().map(|row| item(&mut Columns::new(row))).collect()
 }
 
@@ -147,6 +150,30 @@ pub(in crate::store) fn moved_threads<R: Cells>(rows: &[R]) -> StoreResult<Vec<M
         let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
         Ok(MovedThread { thread, fence })
     })
+}
+
+/// What is idle: where to look next, in every row, and in one without a thread if there is none; then the thread.
+pub(in crate::store) fn idle_page<R: Cells>(rows: &[R]) -> StoreResult<IdlePage> {
+    let mut page = IdlePage::default();
+    for row in rows {
+        let mut columns = Columns::new(row);
+        page.next = columns.maybe_int()?.map(ThreadKey);
+        page.threads.extend(columns.thread()?);
+    }
+    Ok(page)
+}
+
+/// Adds threads, runs, events and snapshots of a user; how many threads.
+pub(in crate::store) fn count_threads<R: Cells>(
+    print: &mut Footprint,
+    columns: &mut Columns<'_, R>,
+) -> StoreResult<u64> {
+    let threads = columns.count()?;
+    print.threads += threads;
+    print.runs += columns.count()?;
+    print.events += columns.count()?;
+    print.snapshots += columns.count()?;
+    Ok(threads)
 }
 
 /// Agents: id and definition.

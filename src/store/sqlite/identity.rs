@@ -1,71 +1,121 @@
-//! Who is let in, and what goes away.
+//! Who is let in, and a project's own affairs.
 
 use async_trait::async_trait;
+use sqlx::query;
 
-use super::SqliteStore;
+use super::{
+    SqliteStore, fetch,
+    rows::{self, Columns},
+};
 use crate::{
-    domain::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ProjectId, ThreadKey, Timestamp, UserId},
-    store::{ErasureStore, IdentityStore, IdlePage, StoreError, StoreResult, StoredProject},
+    domain::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Timestamp, limits::TICKET_SWEEP},
+    store::{
+        IdentityStore, StoreResult, StoredProject,
+        sql::identity::{self, key_columns},
+    },
 };
 
-fn later<T>() -> StoreResult<T> {
-    Err(StoreError::Unavailable("later".into()))
-}
+const MAKE_PROJECT: &str = "\
+    INSERT INTO projects (id, version, settings, secrets) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+pub(super) const CHANGE_PROJECT: &str = "\
+    UPDATE projects SET version = ?2, settings = ?3, secrets = ?4 WHERE id = ?1 AND version + 1 = ?2";
+/// Nothing, if the digest or the id is taken.
+const PUT_KEY: &str = concat!(
+    "INSERT INTO api_keys (digest, ",
+    key_columns!(),
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING"
+);
+pub(super) const KEY: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE digest = ?1");
+pub(super) const KEYS: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE project = ?1 ORDER BY id");
+pub(super) const REVOKE: &str = concat!(
+    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE project = ?1 AND id = ?2 RETURNING ",
+    key_columns!()
+);
+pub(super) const PUT_TICKET: &str = "\
+    DELETE FROM socket_tickets WHERE digest IN (SELECT digest FROM socket_tickets WHERE until <= ?4 ORDER BY until LIMIT ?5);
+    INSERT OR REPLACE INTO socket_tickets (digest, bearer, until) VALUES (?1, ?2, ?3)";
+pub(super) const TAKE_TICKET: &str =
+    "DELETE FROM socket_tickets WHERE digest = ?1 RETURNING CASE WHEN until > ?2 THEN bearer END";
+const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES (?1, ?2, ?3, ?4, ?5)";
+pub(super) const AUDIT: &str = "\
+    SELECT number, project, at, actor, action, facts FROM audit
+    WHERE project = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3";
 
 #[async_trait]
 impl IdentityStore for SqliteStore {
     async fn projects(&self) -> StoreResult<Vec<StoredProject>> {
-        later()
+        let all = query("SELECT id, version, settings, secrets FROM projects ORDER BY id");
+        identity::projects(&self.read_rows(all).await?)
     }
-    async fn put_project(&self, _project: &StoredProject) -> StoreResult<bool> {
-        later()
+
+    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool> {
+        let put = query(if project.version == 1 { MAKE_PROJECT } else { CHANGE_PROJECT })
+            .bind(project.id.to_string())
+            .bind(project.version)
+            .bind(project.settings.clone())
+            .bind(project.secrets.clone());
+        Ok(self.change(put).await? > 0)
     }
-    async fn put_key(&self, _key: &ApiKey, _digest: &Digest) -> StoreResult<bool> {
-        later()
+
+    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool> {
+        let put = query(PUT_KEY)
+            .bind(digest.0.to_vec())
+            .bind(key.project.to_string())
+            .bind(key.id.to_string())
+            .bind(key.scopes.to_string())
+            .bind(key.created_at.0)
+            .bind(key.expires_at.map(|at| at.0))
+            .bind(key.revoked_at.map(|at| at.0));
+        Ok(self.change(put).await? > 0)
     }
-    async fn key(&self, _digest: &Digest) -> StoreResult<Option<ApiKey>> {
-        later()
+
+    async fn key(&self, digest: &Digest) -> StoreResult<Option<ApiKey>> {
+        Ok(identity::keys(&self.read_rows(query(KEY).bind(digest.0.to_vec())).await?)?.pop())
     }
-    async fn keys(&self, _project: &ProjectId) -> StoreResult<Vec<ApiKey>> {
-        later()
+
+    async fn keys(&self, project: &ProjectId) -> StoreResult<Vec<ApiKey>> {
+        identity::keys(&self.read_rows(query(KEYS).bind(project.as_str())).await?)
     }
-    async fn revoke_key(&self, _project: &ProjectId, _id: &KeyId, _at: Timestamp) -> StoreResult<Option<ApiKey>> {
-        later()
+
+    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>> {
+        let revoke = query(REVOKE).bind(project.to_string()).bind(id.to_string()).bind(at.0);
+        let rows = self.transact(move |connection| Box::pin(fetch::rows(connection, revoke))).await?;
+        Ok(identity::keys(&rows)?.pop())
     }
-    async fn put_ticket(&self, _digest: &Digest, _bearer: &str, _until: Timestamp, _now: Timestamp) -> StoreResult<()> {
-        later()
+
+    async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
+        let put = query(PUT_TICKET)
+            .bind(digest.0.to_vec())
+            .bind(bearer.to_owned())
+            .bind(until.0)
+            .bind(now.0)
+            .bind(rows::limit(TICKET_SWEEP));
+        self.change(put).await.map(drop)
     }
-    async fn take_ticket(&self, _digest: &Digest, _now: Timestamp) -> StoreResult<Option<String>> {
-        later()
+
+    async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {
+        let take = query(TAKE_TICKET).bind(digest.0.to_vec()).bind(now.0);
+        let rows = self.transact(move |connection| Box::pin(fetch::rows(connection, take))).await?;
+        rows.first().map_or(Ok(None), |row| Columns::new(row).maybe_text())
     }
-    async fn record(&self, _entry: &AuditEntry) -> StoreResult<()> {
-        later()
+
+    async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
+        let record = query(RECORD)
+            .bind(entry.project.to_string())
+            .bind(entry.at.0)
+            .bind(entry.actor.clone())
+            .bind(entry.action.clone())
+            .bind(entry.facts.clone());
+        self.change(record).await.map(drop)
     }
+
     async fn audit(
         &self,
-        _project: &ProjectId,
-        _before: Option<i64>,
-        _limit: usize,
+        project: &ProjectId,
+        before: Option<i64>,
+        limit: usize,
     ) -> StoreResult<Vec<(i64, AuditEntry)>> {
-        later()
-    }
-}
-
-#[async_trait]
-impl ErasureStore for SqliteStore {
-    async fn idle_threads(
-        &self,
-        _project: &ProjectId,
-        _before: Timestamp,
-        _after: Option<ThreadKey>,
-        _window: usize,
-    ) -> StoreResult<IdlePage> {
-        later()
-    }
-    async fn footprint(&self, _project: &ProjectId, _user: &UserId) -> StoreResult<Footprint> {
-        later()
-    }
-    async fn forget_user(&self, _project: &ProjectId, _user: &UserId) -> StoreResult<()> {
-        later()
+        let page = query(AUDIT).bind(project.as_str()).bind(before.unwrap_or(i64::MAX)).bind(rows::limit(limit));
+        identity::audit(&self.read_rows(page).await?)
     }
 }

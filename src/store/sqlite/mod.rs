@@ -27,6 +27,7 @@ use crate::domain::{
 mod agents;
 mod append;
 mod checkpoint;
+mod erasure;
 mod feed;
 mod fetch;
 mod identity;

@@ -112,6 +112,11 @@ impl SqliteStore {
         .await
     }
 
+    /// [`SqliteStore::transact`] for one text of statements; how many rows they changed.
+    pub(super) async fn change(&self, statement: fetch::Statement<'static>) -> StoreResult<u64> {
+        self.transact(move |connection| Box::pin(fetch::change(connection, statement))).await
+    }
+
     /// The rows of one statement, on a reading connection that is free again when this returns.
     ///
     /// A task of its own carries it out: whoever waits may not be asked for its next piece for long (the body of an

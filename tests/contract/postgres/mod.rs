@@ -1,5 +1,6 @@
 //! What only a store in PostgreSQL can be asked.
 
+mod erasure;
 mod faults;
 mod feeds;
 mod nodes;

@@ -1,0 +1,73 @@
+//! Projects, API keys and the audit as they come from the database.
+
+use super::{columns::Cells, pages::each};
+use crate::{
+    domain::{ApiKey, AuditEntry, KeyId, ProjectId, Scope, Scopes},
+    store::{StoreResult, StoredProject},
+};
+
+/// Columns of a key, as [`keys`] takes them.
+macro_rules! key_columns {
+    () => {
+        "project, id, scopes, created_at, expires_at, revoked_at"
+    };
+}
+pub(in crate::store) use key_columns;
+
+/// What a newer release may call a scope grants nothing here.
+fn scopes(names: &str) -> Scopes {
+    Scopes::of(&names.split_ascii_whitespace().filter_map(Scope::named).collect::<Vec<_>>())
+}
+
+/// Projects: id, version, settings and secrets.
+pub(in crate::store) fn projects<R: Cells>(rows: &[R]) -> StoreResult<Vec<StoredProject>> {
+    each(rows, |columns| {
+        Ok(StoredProject {
+            id: columns.id(ProjectId::new)?,
+            version: columns.int()?,
+            settings: columns.text()?,
+            secrets: columns.text()?,
+        })
+    })
+}
+
+/// API keys.
+pub(in crate::store) fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ApiKey>> {
+    each(rows, |columns| {
+        Ok(ApiKey {
+            project: columns.id(ProjectId::new)?,
+            id: columns.id(KeyId::new)?,
+            scopes: scopes(&columns.text()?),
+            created_at: columns.time()?,
+            expires_at: columns.maybe_time()?,
+            revoked_at: columns.maybe_time()?,
+        })
+    })
+}
+
+/// Entries of the audit: number, project, time, actor, action and facts.
+pub(in crate::store) fn audit<R: Cells>(rows: &[R]) -> StoreResult<Vec<(i64, AuditEntry)>> {
+    each(rows, |columns| {
+        let number = columns.int()?;
+        let entry = AuditEntry {
+            project: columns.id(ProjectId::new)?,
+            at: columns.time()?,
+            actor: columns.text()?,
+            action: columns.text()?,
+            facts: columns.text()?,
+        };
+        Ok((number, entry))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_of_a_newer_release_grants_nothing() {
+        assert_eq!(scopes("read fly write"), Scopes::USER);
+        assert_eq!(scopes(&Scopes::ALL.to_string()), Scopes::ALL);
+        assert_eq!(scopes(""), Scopes::default());
+    }
+}
