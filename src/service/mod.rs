@@ -183,6 +183,11 @@ impl Service {
         self.context.failed.clone()
     }
 
+    /// Does at once what the loop of retention does from time to time.
+    pub async fn retain(&self) -> Result<(), ServiceError> {
+        retention::sweep(&self.context).await
+    }
+
     /// The hub of this node.
     pub fn hub(&self) -> &Hub {
         &self.context.hub

@@ -38,7 +38,8 @@ pub(super) async fn run(context: Context) {
     }
 }
 
-async fn sweep(context: &Context) -> Result<(), ServiceError> {
+/// Looks through the threads of all projects once.
+pub(super) async fn sweep(context: &Context) -> Result<(), ServiceError> {
     for project in context.store.projects().await? {
         let settings: ProjectSettings = serde_json::from_str(&project.settings)
             .map_err(|error| StoreError::Corrupt(format!("the project {}: {error}", project.id)))?;

@@ -14,6 +14,7 @@ mod development;
 mod draining;
 mod equivalence;
 mod harness;
+mod identity;
 mod keys;
 mod reading;
 mod runs;

@@ -32,7 +32,10 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
         .replace("{threadId}", thread)
         .replace("{runId}", run)
         .replace("{slug}", "run-active")
-        .replace("{agentId}", "demo");
+        .replace("{agentId}", "demo")
+        .replace("{keyId}", "none")
+        .replace("{projectId}", "default")
+        .replace("{userId}", "nobody");
     assert!(!path.contains('{'), "a parameter of {path} is unknown here");
     path
 }

@@ -196,6 +196,11 @@ impl Server {
         self.service.hub().followers()
     }
 
+    /// Has retention do its work now.
+    pub async fn retain(&self) {
+        self.service.retain().await.expect("retention");
+    }
+
     /// Begins to shut down, without waiting for the end.
     pub fn drain(&mut self) {
         drop(self.stop.take());

@@ -1,0 +1,116 @@
+//! Erasing a user, and retention.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::harness::{Client, Server, Socket, everywhere, http::send, number, text};
+
+const DAY: u64 = 24 * 3_600;
+
+async fn fill(user: &Client, thread: &str) {
+    user.post("/v1/threads", json!({ "threadId": thread, "name": "A private name" })).await.ok(201);
+    user.run(thread, "r").await;
+    user.append(thread, "r", 1, json!([{ "type": "PRIVATE" }, { "type": "PRIVATE" }])).await.ok(200);
+}
+
+async fn ids(user: &Client) -> Vec<String> {
+    let list = user.get("/v1/threads?includeArchived=true").await.ok(200);
+    let mut ids: Vec<_> =
+        list["threads"].as_array().expect("threads").iter().map(|thread| text(thread, "threadId").to_owned()).collect();
+    ids.sort();
+    ids
+}
+
+everywhere! {
+    async fn an_erased_user_leaves_nothing_but_the_receipt(server: |options| options.with_key("secret")) {
+        let (ann, bob) = (server.user("ann"), server.user("bob"));
+        for thread in ["a", "b", "gone"] {
+            fill(&ann, thread).await;
+        }
+        fill(&bob, "c").await;
+        ann.act("a", "r", "finish").await.ok(200);
+        ann.delete("/v1/threads/gone").await;
+        let elsewhere = server.project().put("/v1/projects/q", json!({})).await;
+        assert_eq!(elsewhere.status, 201);
+        let namesake = ann.request(reqwest::Method::POST, "/v1/threads").header("threadline-project", "q");
+        send(namesake.json(&json!({ "threadId": "a" }))).await.ok(201);
+        let mut socket = Socket::open(&ann).await;
+        socket.send(json!({ "id": "1", "subscribe": { "threadId": "b", "after": 2 } })).await;
+        socket.frame("hello").await;
+        socket.frame("caughtUp").await;
+
+        let receipt = server.project().delete("/v1/users/ann").await.ok(200);
+        let erased = &receipt["erased"];
+        assert_eq!((number(erased, "threads"), number(erased, "runs")), (2, 2), "{receipt}");
+        assert_eq!(number(erased, "events"), 5, "two of each thread, and the end of a run: {receipt}");
+        let digest: String = Sha256::digest("ann").iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(receipt["userDigest"], digest);
+        assert_eq!(socket.frame("ended").await["reason"], "thread-deleted");
+        assert_eq!(ids(&ann).await, [""; 0]);
+        for thread in ["a", "b", "gone"] {
+            ann.get(&format!("/v1/threads/{thread}/events")).await.problem(404, "thread-not-found");
+        }
+        assert_eq!(ann.get("/v1/feed").await.ok(200)["entries"], json!([]));
+        assert_eq!(ids(&bob).await, ["c"]);
+        let namesake = ann.request(reqwest::Method::GET, "/v1/threads/a").header("threadline-project", "q");
+        send(namesake).await.ok(200);
+        // The audit has the receipt, and not who it was.
+        let audit = server.project().get("/v1/audit?limit=1").await;
+        assert!(!audit.text().contains("\"ann\""));
+        let entry = &audit.ok(200)["entries"][0];
+        assert_eq!((text(entry, "action"), &entry["facts"]["userDigest"]), ("user.erased", &receipt["userDigest"]));
+        // Again there is nothing to erase, and a new beginning is possible.
+        let again = server.project().delete("/v1/users/ann").await.ok(200);
+        assert!(again["erased"].as_object().expect("counts").values().all(|count| *count == 0), "{again}");
+        fill(&ann, "a").await;
+        assert_eq!(ids(&ann).await, ["a"]);
+        crate::harness::eventually("the new thread is in the feed", async || {
+            let feed = ann.get("/v1/feed").await.ok(200);
+            feed["entries"].as_array().is_some_and(|entries| entries.len() == 1).then_some(())
+        })
+        .await;
+    }
+}
+
+async fn audited(server: &Server, action: &str) -> Option<Value> {
+    let audit = server.project().get("/v1/audit").await.ok(200);
+    audit["entries"].as_array().expect("entries").iter().find(|entry| entry["action"] == action).cloned()
+}
+
+everywhere! {
+    async fn threads_that_nobody_uses_are_archived_and_then_deleted(server: |options| {
+        options.with_key("secret").with_manual_clock()
+    }) {
+        let ann = server.user("ann");
+        let settings = json!({ "retention": { "archiveAfterDays": 30, "deleteAfterDays": 90 } });
+        server.project().put("/v1/projects/default", settings).await.ok(201);
+        for thread in ["old", "used"] {
+            ann.thread(thread).await;
+            ann.run(thread, "r").await;
+            ann.act(thread, "r", "finish").await.ok(200);
+        }
+        server.pass(29 * DAY);
+        server.retain().await;
+        assert_eq!(audited(server, "retention.archives").await, None);
+        ann.run("used", "s").await;
+        ann.act("used", "s", "finish").await.ok(200);
+        server.pass(2 * DAY);
+        server.retain().await;
+        let archived = async |thread: &str| ann.get(&format!("/v1/threads/{thread}")).await.ok(200)["archived"] == true;
+        assert!(archived("old").await && !archived("used").await);
+        let entry = audited(server, "retention.archives").await.expect("it is in the audit");
+        assert_eq!((text(&entry, "actor"), &entry["facts"]["threads"]), ("retention", &json!(["old"])));
+        // Archived, it is not archived again; and who comes back to it keeps it.
+        server.pass(58 * DAY);
+        server.retain().await;
+        assert_eq!(ids(&ann).await, ["old", "used"]);
+        server.pass(2 * DAY);
+        server.retain().await;
+        assert_eq!(ids(&ann).await, ["used"]);
+        assert_eq!(audited(server, "retention.deletes").await.expect("audited")["facts"]["threads"], json!(["old"]));
+        // A thread with a run under way is in use, however long ago the run began.
+        ann.post("/v1/threads/used/runs", json!({ "runId": "long", "leaseSeconds": 3_600 })).await.ok(201);
+        server.retain().await;
+        assert_eq!(ids(&ann).await, ["used"]);
+    }
+}

@@ -1,0 +1,213 @@
+//! API keys and projects: from their making to their end, and the table of who may do what.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use threadline::{
+    api::{
+        doors::{Access, Entry},
+        front,
+    },
+    domain::Scope,
+};
+
+use super::key;
+use crate::{
+    harness::{Answer, Client, Options, Server, Socket, everywhere, http::send, run, text},
+    table::{Route, routes},
+};
+
+async fn ask(client: &Client, route: &Route) -> Answer {
+    let request = client.request(route.method.parse().expect("a method"), &route.at("t", "r"));
+    send(request.header("content-type", "application/json").body(route.valid_body())).await
+}
+
+/// A frame that is understood, about a thread that there is not.
+fn frame(entry: &Entry) -> Value {
+    let body = match entry.frame.expect("a frame") {
+        "subscribe" | "unsubscribe" => json!({ "threadId": "none" }),
+        "append" => json!({ "threadId": "none", "runId": "r", "events": [{ "type": "X" }] }),
+        "heartbeat" | "stop" => json!({ "threadId": "none", "runId": "r" }),
+        "subscribeFeed" | "unsubscribeFeed" | "ping" => json!({}),
+        other => panic!("say here what the frame {other} needs"),
+    };
+    json!({ "id": "x", entry.frame.expect("a frame"): body })
+}
+
+#[tokio::test]
+async fn every_route_and_frame_wants_its_scope_and_no_other() {
+    run(Options::memory().with_key("secret"), async |server: &Server| {
+        for lacking in Scope::ALL {
+            let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| scope != lacking).collect();
+            let without = key(server, "default", &others).await;
+            let only = key(server, "default", &[*lacking]).await;
+            for route in routes() {
+                let what = format!("{} {} without {lacking}", route.method, route.path);
+                let needed = match route.access {
+                    Access::Public => continue,
+                    Access::Needs(scope) => Some(scope),
+                    Access::Ticket => Some(Scope::Read),
+                    Access::Operator => None,
+                };
+                assert!(route.documents(403) && route.documents(401), "{what}");
+                for (client, has) in [(&without, needed != Some(*lacking)), (&only, needed == Some(*lacking))] {
+                    let answer = ask(client, &route).await;
+                    let Some(scope) = needed else {
+                        answer.problem(403, "forbidden");
+                        continue;
+                    };
+                    if has {
+                        assert_ne!(answer.status, 403, "{what}: {}", answer.text());
+                        assert_ne!(answer.status, 401, "{what}: {}", answer.text());
+                    } else {
+                        assert_eq!(answer.problem(403, "forbidden")["scope"], scope.as_str(), "{what}");
+                    }
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_frame_wants_its_scope() {
+    run(Options::memory().with_key("secret"), async |server: &Server| {
+        let user = |client: Client| Client { user: Some("ann".into()), ..client };
+        let mut reader = Socket::open(&user(key(server, "default", &[Scope::Read]).await)).await;
+        let frames: Vec<_> = front::entries().into_iter().filter(|entry| entry.frame.is_some()).collect();
+        assert!(frames.len() >= 8);
+        for entry in frames {
+            reader.send(frame(&entry)).await;
+            // What it follows goes on beside its answers.
+            let answer = loop {
+                let said = reader.any().await;
+                if said["id"] == "x" {
+                    break said;
+                }
+            };
+            let refused = answer["error"]["type"] == "/problems/forbidden";
+            assert_eq!(refused, entry.access == Access::Needs(Scope::Write), "{entry:?}: {answer}");
+        }
+        // Who may only write cannot open one: what it writes it can write over HTTP.
+        let writer = user(key(server, "default", &[Scope::Write]).await);
+        match Socket::connect(crate::harness::socket::handshake(&writer)).await {
+            Err(tokio_tungstenite::tungstenite::Error::Http(response)) => assert_eq!(response.status(), 403),
+            other => panic!("{:?}", other.map(|_| "a socket")),
+        }
+    })
+    .await;
+}
+
+everywhere! {
+    async fn a_key_is_shown_once_and_ends_when_it_is_revoked(server: |options| {
+        options.with_key("secret").with_patience(|patience| patience.credentials = Duration::from_millis(20))
+    }) {
+        let operator = server.project();
+        let made = operator.post("/v1/keys", json!({ "keyId": "backend" })).await.ok(201);
+        let secret = text(&made, "key").to_owned();
+        assert!(secret.starts_with("tl_") && secret.len() > 40);
+        assert_eq!(made["scopes"], json!(["read", "write", "agents", "tokens"]));
+        operator.post("/v1/keys", json!({ "keyId": "backend" })).await.problem(409, "key-exists");
+        let listed = operator.get("/v1/keys").await;
+        assert!(!listed.text().contains(&secret) && !operator.get("/v1/audit").await.text().contains(&secret));
+        assert_eq!(listed.ok(200)["keys"][0]["keyId"], "backend");
+        let backend = Client { key: Some(secret), ..server.user("ann") };
+        backend.thread("t").await;
+        backend.run("t", "r").await;
+        let mut socket = Socket::open(&backend).await;
+        let mut follower = crate::harness::sse::Events::open(backend.request(reqwest::Method::GET, "/v1/threads/t/events")).await;
+        follower.named("hello").await;
+        // Nobody gives what they have not, and one key of a project cannot touch those of another.
+        let admin = Client { user: None, ..key(server, "default", &[Scope::Admin, Scope::Read]).await };
+        admin.post("/v1/keys", json!({ "scopes": ["write"] })).await.problem(403, "forbidden");
+        admin.post("/v1/keys", json!({ "scopes": ["read"] })).await.ok(201);
+        operator.put("/v1/projects/q", json!({})).await.ok(201);
+        let foreign = key(server, "q", Scope::ALL).await;
+        foreign.delete("/v1/keys/backend").await.problem(404, "key-not-found");
+        assert_eq!(foreign.get("/v1/keys").await.ok(200)["keys"].as_array().map(Vec::len), Some(1));
+
+        let revoked = admin.delete("/v1/keys/backend").await.ok(200);
+        assert!(revoked["revokedAt"].is_string());
+        assert_eq!(admin.delete("/v1/keys/backend").await.ok(200), revoked, "once more is the same");
+        backend.get("/v1/threads/t").await.problem(401, "unauthorized");
+        let closing = socket.frame("closing").await;
+        assert_eq!((closing["code"].as_u64(), closing["reconnect"].as_bool()), (Some(4501), Some(false)));
+        let said = loop {
+            let event = follower.next().await.expect("it says why it ends");
+            if event.event.as_deref() == Some("closing") {
+                break event.json();
+            }
+        };
+        assert_eq!(said["reason"], "credential-over");
+        assert_eq!(follower.next().await, None);
+        // The run is nobody's fault: it is left to its lease.
+        assert_eq!(server.user("ann").get("/v1/threads/t/runs/r").await.ok(200)["status"], "running");
+        let audit = operator.get("/v1/audit").await.ok(200);
+        let actions: Vec<_> = audit["entries"].as_array().expect("entries").iter().map(|entry| text(entry, "action")).collect();
+        assert_eq!(actions, ["key.revoked", "key.created", "key.created", "key.created"]);
+    }
+}
+
+#[tokio::test]
+async fn a_key_ends_at_its_time() {
+    run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
+        let made = server.project().post("/v1/keys", json!({ "expiresInSeconds": 60 })).await.ok(201);
+        let brief = Client { key: Some(text(&made, "key").to_owned()), ..server.user("ann") };
+        brief.get("/v1/threads").await.ok(200);
+        server.pass(59);
+        brief.get("/v1/threads").await.ok(200);
+        server.pass(1);
+        brief.get("/v1/threads").await.problem(401, "unauthorized");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_that_make_no_sense_are_refused() {
+    run(Options::memory().with_key("secret"), async |server: &Server| {
+        let operator = server.project();
+        for body in [
+            json!({ "scopes": [] }),
+            json!({ "scopes": ["fly"] }),
+            json!({ "keyId": "" }),
+            json!({ "keyId": ".." }),
+            json!({ "expiresInSeconds": 0 }),
+            json!({ "key": "chosen" }),
+        ] {
+            operator.post("/v1/keys", body).await.problem(400, "invalid-request");
+        }
+        operator.delete("/v1/keys/none").await.problem(404, "key-not-found");
+        for settings in [
+            json!({ "retention": { "deleteAfterDays": 0 } }),
+            json!({ "retention": { "deleteAfterDays": 36_501 } }),
+            json!({ "retention": { "after": 3 } }),
+            json!({ "issuer": { "issuer": "i", "audience": "a", "jwksUrl": "nowhere" } }),
+            json!({ "issuer": { "issuer": "i", "audience": "", "jwksUrl": "https://x/" } }),
+            json!({ "issuer": { "issuer": "i" } }),
+        ] {
+            operator.put("/v1/projects/p", settings).await.problem(400, "invalid-request");
+        }
+        operator.get("/v1/projects/p").await.problem(404, "project-not-found");
+        operator.post("/v1/projects/p/token-secret", json!({})).await.problem(404, "project-not-found");
+        let request = operator.request(reqwest::Method::GET, "/v1/keys").header("threadline-project", "none");
+        send(request).await.problem(404, "project-not-found");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_revoked_on_one_node_is_refused_by_the_other() {
+    let store = std::sync::Arc::new(threadline::store::memory::MemoryStore::new(Options::memory().clock));
+    let one = Server::over(store.clone(), Options::memory().with_key("secret")).await;
+    let two = Server::over(store, Options::memory().with_key("secret")).await;
+    let made = one.project().post("/v1/keys", json!({ "keyId": "k" })).await.ok(201);
+    let there = Client { key: Some(text(&made, "key").to_owned()), ..two.user("ann") };
+    there.get("/v1/threads").await.ok(200);
+    one.project().delete("/v1/keys/k").await.ok(200);
+    crate::harness::eventually("the other node forgets the key", async || {
+        (there.get("/v1/threads").await.status == 401).then_some(())
+    })
+    .await;
+    one.stop().await;
+    two.stop().await;
+}

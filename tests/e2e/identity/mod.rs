@@ -1,0 +1,32 @@
+//! Who is let in, and a project's own affairs.
+
+mod erasure;
+mod issuer;
+mod keys;
+mod strangers;
+mod tickets;
+mod tokens;
+
+use serde_json::json;
+use threadline::domain::Scope;
+
+use crate::harness::{Client, Server, http::send, text};
+
+/// Somebody who sends this as key or token.
+fn bearer(server: &Server, secret: &str) -> Client {
+    Client { key: Some(secret.to_owned()), ..server.project() }
+}
+
+/// Somebody with a key of a project that has these scopes, made by the operator.
+async fn key(server: &Server, project: &str, scopes: &[Scope]) -> Client {
+    let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let request = server.project().request(reqwest::Method::POST, "/v1/keys").header("threadline-project", project);
+    let made = send(request.json(&json!({ "scopes": scopes }))).await.ok(201);
+    bearer(server, text(&made, "key"))
+}
+
+/// A user with a token, good for an hour.
+async fn token(server: &Server, user: &str) -> Client {
+    let made = server.project().post("/v1/tokens", json!({ "userId": user })).await.ok(201);
+    bearer(server, text(&made, "token"))
+}

@@ -1,0 +1,229 @@
+//! The table of strangers: on every route and frame, what somebody may do with what belongs to another.
+//!
+//! Routes and frames come from the server's own list. One that is not spoken of here fails the test.
+
+use serde_json::{Value, json};
+use threadline::{
+    api::{doors::Access, front},
+    domain::Scope,
+};
+
+use tokio_tungstenite::tungstenite;
+
+use super::{bearer, key, token};
+use crate::{
+    harness::{Answer, Client, Options, Server, Socket, everywhere, http::send, run, socket::handshake},
+    table::{Route, routes},
+};
+
+/// Who the stranger is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stranger {
+    /// A backend that names another user: its key may see to the project's own affairs.
+    OtherUser,
+    /// Another user, with a token.
+    Token,
+    /// A user of the same name in another project, whose key may do everything there.
+    OtherProject,
+}
+
+async fn ask(client: &Client, route: &Route, thread: &str, run: &str) -> Answer {
+    let request = client.request(route.method.parse().expect("a method"), &route.at(thread, run));
+    send(request.header("content-type", "application/json").body(route.valid_body())).await
+}
+
+/// Everything that a stranger could have changed.
+async fn state(ann: &Client) -> Value {
+    let mut found = Vec::new();
+    for path in ["/v1/threads/t", "/v1/threads/t/runs", "/v1/threads/t/events", "/v1/agents", "/v1/feed"] {
+        found.push(ann.get(path).await.ok(200));
+    }
+    json!(found)
+}
+
+async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger: Stranger) {
+    ann.post("/v1/threads", json!({ "threadId": "t", "name": "private" })).await.ok(201);
+    ann.run("t", "r").await;
+    ann.append("t", "r", 1, json!([{ "type": "SECRET" }])).await.ok(200);
+    // What she asked for herself must not open the door for another.
+    let operator = server.project();
+    operator.post("/v1/keys", json!({ "keyId": "private-key" })).await.ok(201);
+    operator.put("/v1/agents/private-agent", json!({ "url": "http://127.0.0.1:9/private-url" })).await.ok(200);
+    let elsewhere = stranger == Stranger::OtherProject;
+    let mut before = None;
+    // The feed is written behind the answer.
+    while before.is_none() {
+        before =
+            Some(state(ann).await).filter(|state| state[4]["entries"].as_array().is_some_and(|all| all.len() == 1));
+    }
+    for route in routes() {
+        let what = format!("{} {}", route.method, route.path);
+        if route.path.contains("{threadId}") {
+            let foreign = ask(eve, &route, "t", "r").await;
+            let unknown = ask(eve, &route, "none", "r").await;
+            foreign.problem(404, "thread-not-found");
+            assert_eq!((foreign.body, foreign.headers.len()), (unknown.body, unknown.headers.len()), "{what}");
+            for form in ["text/event-stream", "application/x-ndjson"] {
+                let request = eve.request(route.method.parse().expect("a method"), &route.at("t", "r"));
+                let request = request.header("accept", form).header("content-type", "application/x-ndjson");
+                let answer = send(request.body("{\"type\":\"X\"}\n")).await;
+                assert!(matches!(answer.status, 400 | 404), "{what}: {}", answer.text());
+                assert!(!answer.text().contains("SECRET") && !answer.text().contains("private"));
+            }
+            continue;
+        }
+        match (route.method, route.path.as_str()) {
+            ("GET", "/v1/threads") => {
+                assert_eq!(eve.get("/v1/threads").await.ok(200)["threads"], json!([]));
+            }
+            ("GET", "/v1/feed") => assert_eq!(eve.get("/v1/feed").await.ok(200)["entries"], json!([])),
+            // The ids of another project are nothing to this one: see below.
+            ("POST", "/v1/threads" | "/agui/{agentId}") if elsewhere => {}
+            ("POST", "/v1/threads") => {
+                eve.post("/v1/threads", json!({ "threadId": "t" })).await.problem(409, "thread-exists");
+                eve.post("/v1/threads", json!({ "userId": "ann" })).await.problem(400, "invalid-request");
+            }
+            ("GET", "/v1/socket") => {}
+            // Every user may know what there is to run, but not where it is.
+            ("GET", "/v1/agents" | "/v1/agents/{agentId}") => {
+                let answer = eve.get(&route.at("t", "r")).await.ok(200).to_string();
+                assert!(!answer.contains("private-url") && !answer.contains("\"url\""), "{answer}");
+                let named = eve.get("/v1/agents/private-agent").await;
+                assert_eq!(named.status, if elsewhere { 404 } else { 200 });
+                assert!(!named.text().contains("private-url"), "{}", named.text());
+            }
+            ("PUT" | "DELETE", "/v1/agents/{agentId}") => {
+                ask(eve, &route, "t", "r").await.problem(403, "forbidden");
+            }
+            ("POST", "/agui/{agentId}") => {
+                let input = json!({ "threadId": "t", "messages": [{ "role": "user", "content": "x" }] });
+                eve.post("/agui/demo", input.clone()).await.problem(409, "thread-exists");
+                let start = json!({ "agentId": "demo", "input": input });
+                eve.post("/v1/threads/t/runs", start).await.problem(404, "thread-not-found");
+            }
+            ("POST", "/v1/socket-tickets") => {}
+            ("POST", "/v1/tokens") => {
+                let answer = eve.post("/v1/tokens", json!({ "userId": "ann" })).await;
+                // Of its own project a key may speak for every user, but not where it speaks for one already.
+                if elsewhere { drop(answer.ok(201)) } else { drop(answer.problem(403, "forbidden")) }
+            }
+            _ if route.access == Access::Public => {}
+            // The key itself is trusted with its project, whichever user it names.
+            _ if stranger == Stranger::OtherUser => assert_ne!(route.access, Access::Needs(Scope::Read), "{what}"),
+            _ if stranger == Stranger::Token || route.access == Access::Operator => {
+                ask(eve, &route, "t", "r").await.problem(403, "forbidden");
+            }
+            ("GET", "/v1/keys" | "/v1/audit") => {
+                let answer = ask(eve, &route, "t", "r").await;
+                answer.ok(200);
+                assert!(!answer.text().contains("private"), "{}", answer.text());
+            }
+            ("POST", "/v1/keys") => assert_eq!(ask(eve, &route, "t", "r").await.ok(201)["projectId"], "q"),
+            ("DELETE", "/v1/keys/{keyId}") => {
+                eve.delete("/v1/keys/private-key").await.problem(404, "key-not-found");
+            }
+            ("GET" | "POST", "/v1/projects/{projectId}" | "/v1/projects/{projectId}/token-secret") => {
+                let foreign = ask(eve, &route, "t", "r").await;
+                foreign.problem(404, "project-not-found");
+            }
+            ("DELETE", "/v1/users/{userId}") => {
+                let receipt = eve.delete("/v1/users/ann").await.ok(200);
+                assert_eq!(receipt["erased"]["threads"], 0, "{receipt}");
+            }
+            _ => panic!("say here what a stranger may do with {what}"),
+        }
+    }
+    let mut socket = Socket::open(eve).await;
+    for entry in front::entries() {
+        let Some(name) = entry.frame else { continue };
+        let body = |thread: &str| match name {
+            "subscribe" | "unsubscribe" => json!({ "threadId": thread }),
+            "append" => json!({ "threadId": thread, "runId": "r", "events": [{ "type": "X" }] }),
+            "heartbeat" | "stop" => json!({ "threadId": thread, "runId": "r" }),
+            "subscribeFeed" => json!({ "userId": "ann" }),
+            "unsubscribeFeed" | "ping" => json!({}),
+            other => panic!("say here what a stranger may do with {other}"),
+        };
+        let mut answers = Vec::new();
+        for thread in ["t", "none"] {
+            socket.send(json!({ "id": "x", name: body(thread) })).await;
+            // What is followed goes on beside the answers.
+            let text = loop {
+                let text = socket.text().await;
+                if text.contains("\"id\":\"x\"") {
+                    break text;
+                }
+            };
+            assert!(!text.contains("SECRET") && !text.contains("private"), "{name}: {text}");
+            answers.push(text.replace("\"none\"", "\"t\""));
+        }
+        assert_eq!(answers[0], answers[1], "{name}");
+        let own_feed = name == "subscribeFeed" && elsewhere;
+        let refused = !own_feed && !matches!(name, "unsubscribe" | "unsubscribeFeed" | "ping");
+        assert_eq!(answers[0].contains("\"error\""), refused, "{name}: {}", answers[0]);
+    }
+    assert_eq!(Some(state(ann).await), before);
+    if elsewhere {
+        // That an id is taken there is not to be learned here.
+        eve.post("/v1/threads", json!({ "threadId": "t" })).await.ok(201);
+        eve.post("/agui/demo", json!({ "threadId": "t", "messages": [{ "role": "user", "content": "x" }] })).await;
+        assert_eq!(Some(state(ann).await), before);
+    }
+}
+
+everywhere! {
+    async fn nobody_touches_what_another_user_has(server: |options| options.with_key("secret")) {
+        nothing_is_theirs(server, &server.user("ann"), &server.user("eve"), Stranger::OtherUser).await;
+    }
+}
+
+everywhere! {
+    async fn no_token_touches_what_another_user_has(server: |options| options.with_key("secret")) {
+        let (ann, eve) = (token(server, "ann").await, token(server, "eve").await);
+        nothing_is_theirs(server, &ann, &eve, Stranger::Token).await;
+    }
+}
+
+everywhere! {
+    async fn no_key_touches_what_another_project_has(server: |options| options.with_key("secret")) {
+        server.project().put("/v1/projects/q", json!({})).await.ok(201);
+        let as_ann = |client: Client| Client { user: Some("ann".into()), ..client };
+        let (ann, eve) = (key(server, "default", Scope::ALL).await, key(server, "q", Scope::ALL).await);
+        nothing_is_theirs(server, &as_ann(ann), &as_ann(eve), Stranger::OtherProject).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_valid_opens_nothing() {
+    run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
+        let expiring = token(server, "ann").await;
+        expiring.thread("t").await;
+        let revoked = key(server, "default", Scope::ALL).await;
+        let id = server.project().get("/v1/keys").await.ok(200)["keys"][0]["keyId"].as_str().expect("an id").to_owned();
+        server.project().delete(&format!("/v1/keys/{id}")).await.ok(200);
+        server.pass(2 * 3_600);
+        let nobody = Client { key: None, user: None, ..server.project() };
+        let garbage = ["tl_", "tl_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "tlt_x", "a.b.c", "secre"];
+        let garbage = garbage.map(|text| bearer(server, text));
+        for route in routes().iter().filter(|route| route.access != Access::Public) {
+            let bodies: Vec<_> = {
+                let mut bodies = Vec::new();
+                for client in [&expiring, &revoked, &nobody].into_iter().chain(&garbage) {
+                    let answer = ask(client, route, "t", "r").await;
+                    answer.problem(401, "unauthorized");
+                    bodies.push((ask(client, route, "none", "r").await.body, answer.body));
+                }
+                bodies
+            };
+            // Whether there is such a thread is not to be learned.
+            assert!(bodies.iter().all(|(unknown, known)| unknown == known), "{} {}", route.method, route.path);
+        }
+        for client in [&expiring, &revoked, &nobody].into_iter().chain(&garbage) {
+            match Socket::connect(handshake(client)).await {
+                Err(tungstenite::Error::Http(response)) => assert_eq!(response.status(), 401),
+                other => panic!("{:?}", other.map(|_| "a socket")),
+            }
+        }
+    })
+    .await;
+}
