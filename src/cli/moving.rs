@@ -39,8 +39,8 @@ impl PlaceArgs {
 /// What to export, and where to.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Everything is written: all threads with their runs and events, feeds, and the agents that were made over the API (with
-their keys: keep the directory to yourself). Events are kept byte for byte, and every cursor stays good.
+Everything is written: all threads with their runs and events, feeds, the agents that were made over the API with their
+keys, projects with the secrets of their tokens, and the digests of API keys: keep the directory to yourself. Events are kept byte for byte, and every cursor stays good.
 An export that was broken off goes on where it was when it is given again; given again later it writes what has changed.
 The server that uses a data directory must be stopped meanwhile; nodes over a database may go on, and what they append
 during the export may be left out.

@@ -18,6 +18,8 @@ pub const MANIFEST: &str = "manifest.ndjson";
 pub const JOURNAL: &str = "manifest.partial.ndjson";
 /// Agents that were made over the API.
 pub const AGENTS: &str = "agents.ndjson";
+/// Projects and their API keys.
+pub const PROJECTS: &str = "projects.ndjson";
 /// Feeds of users.
 pub const FEEDS: &str = "feeds.ndjson";
 /// The directory of the files of threads.
@@ -46,7 +48,7 @@ impl Directory {
         }
     }
 
-    /// Opens it, or makes it: for nobody else to read, since agents may have keys.
+    /// Opens it, or makes it: for nobody else to read, since agents have keys, and projects secrets.
     pub fn make(path: &Path) -> Result<Self, MovingError> {
         let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
         make(path).map_err(|error| MovingError::Io(path.to_owned(), error))?;

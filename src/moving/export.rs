@@ -16,6 +16,7 @@ use super::{
     directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, hex, json_line},
     format::{AgentFacts, AgentLine, FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
     manifest::{self, FileEntry, Header, Line, Selection, ThreadEntry, Threads},
+    projects,
 };
 use crate::{
     domain::{
@@ -90,6 +91,7 @@ pub async fn export(
     let mut others = Vec::new();
     if selection.is_all() {
         others.push(Line::Agents(agents(store.as_ref(), &directory).await?));
+        others.extend(projects::write(store.as_ref(), &directory).await?.map(Line::Projects));
     }
     if selection.threads.is_empty() {
         others.push(Line::Feeds(feeds(store.as_ref(), &directory, selection).await?));

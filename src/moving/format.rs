@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::directory::hex;
 use crate::{
     domain::{
-        AgentId, Epoch, Fence, NameSource, ProjectId, Run, RunId, RunStatus, Seq, Thread, ThreadId, ThreadKey,
-        Timestamp, UserId,
+        AgentId, ApiKey, Digest, Epoch, Fence, KeyId, NameSource, ProjectId, Run, RunId, RunStatus, Scopes, Seq,
+        Thread, ThreadId, ThreadKey, Timestamp, UserId,
     },
-    store::{MovedThread, StoreError},
+    store::{MovedThread, StoreError, StoredProject},
 };
 
 /// What the first line of a manifest calls itself.
@@ -224,6 +225,90 @@ impl AgentFacts {
     }
 }
 
+/// A line of the file of projects: `{"project":{…}}` or `{"key":{…}}`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum ProjectLine {
+    /// A project.
+    Project(ProjectFacts),
+    /// An API key.
+    Key(KeyFacts),
+}
+
+/// A project. Its version is not among these: it counts the changes in one store.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProjectFacts {
+    project_id: ProjectId,
+    settings: Box<RawValue>,
+    secrets: Box<RawValue>,
+}
+
+impl ProjectFacts {
+    /// Of this project.
+    pub fn of(project: StoredProject) -> Result<Self, StoreError> {
+        let StoredProject { id, settings, secrets, .. } = project;
+        Ok(Self { project_id: id, settings: raw(settings)?, secrets: raw(secrets)? })
+    }
+
+    /// The project, as it is made.
+    pub fn project(self) -> StoredProject {
+        let (settings, secrets) = (self.settings.get().to_owned(), self.secrets.get().to_owned());
+        StoredProject { id: self.project_id, version: 1, settings, secrets }
+    }
+}
+
+/// An API key.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyFacts {
+    project_id: ProjectId,
+    key_id: KeyId,
+    sha256: String,
+    scopes: String,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+}
+
+impl KeyFacts {
+    /// Of this key.
+    pub fn of(key: ApiKey, digest: &Digest) -> Self {
+        Self {
+            project_id: key.project,
+            key_id: key.id,
+            sha256: hex(&digest.0),
+            scopes: key.scopes.to_string(),
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+        }
+    }
+
+    /// The key and its digest, or what is wrong with it.
+    pub fn key(self) -> Result<(ApiKey, Digest), String> {
+        let scopes = Scopes::parse(&self.scopes);
+        let scopes = scopes.map_err(|name| format!("this program knows no scope {name:?}"))?;
+        let mut digest = Digest([0; 32]);
+        for (byte, digits) in digest.0.iter_mut().zip(self.sha256.as_bytes().chunks(2)) {
+            let digits = str::from_utf8(digits).ok();
+            *byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(0);
+        }
+        if hex(&digest.0) != self.sha256 {
+            return Err("a SHA-256 has 64 hexadecimal digits".to_owned());
+        }
+        let key = ApiKey {
+            id: self.key_id,
+            project: self.project_id,
+            scopes,
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+            revoked_at: self.revoked_at,
+        };
+        Ok((key, digest))
+    }
+}
+
 /// A line of the file of feeds: `{"feed":{…}}`, followed by an `{"entry":{…}}` for each thread in it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
@@ -244,4 +329,31 @@ pub enum FeedLine {
         /// The thread.
         thread_id: ThreadId,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_taken_only_as_it_was_written() {
+        let written = |digits: &str, scopes: &str| KeyFacts {
+            project_id: ProjectId::new("p").expect("id"),
+            key_id: KeyId::new("k").expect("id"),
+            sha256: digits.to_owned(),
+            scopes: scopes.to_owned(),
+            created_at: Timestamp(1),
+            expires_at: None,
+            revoked_at: None,
+        };
+        let (key, digest) = written(&"0f".repeat(32), "read write").key().expect("a key");
+        assert_eq!((key.scopes, digest), (Scopes::USER, Digest([15; 32])));
+        for digits in
+            ["", "0f", &"0f".repeat(31), &"0f".repeat(33), &"0F".repeat(32), &"+f".repeat(32), &"é".repeat(32)]
+        {
+            assert!(written(digits, "").key().is_err(), "{digits}");
+        }
+        let told = written(&"0f".repeat(32), "read fly").key().expect_err("no such scope");
+        assert_eq!(told, "this program knows no scope \"fly\"");
+    }
 }

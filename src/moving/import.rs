@@ -8,9 +8,10 @@ use tokio::sync::mpsc;
 use super::{
     Counter, Damage, Moved, MovingError, Refusal,
     compare::Comparison,
-    directory::{AGENTS, Directory, FEEDS, Facts},
+    directory::{AGENTS, Directory, FEEDS},
     format::{AgentLine, FeedLine},
     manifest::{self, FileEntry, Manifest, Selection, ThreadEntry},
+    projects,
     reading::{Lines, ThreadFile},
 };
 use crate::{
@@ -35,7 +36,7 @@ pub async fn import(
     mut refused: impl FnMut(&Refusal),
 ) -> Result<Moved, MovingError> {
     let directory = Arc::new(Directory::open(directory)?);
-    let Manifest { threads, agents, feeds } = manifest::read(&directory)?;
+    let Manifest { threads, agents, projects, feeds } = manifest::read(&directory)?;
     if let Some(missing) = selection.threads.iter().find(|id| !threads.iter().any(|entry| entry.thread_id == **id)) {
         return Err(MovingError::NoThread(format!("{missing} in this export")));
     }
@@ -47,6 +48,11 @@ pub async fn import(
     };
     if let Some(file) = agents.filter(|_| selection.is_all()) {
         for refusal in put_agents(store.as_ref(), &directory, &file).await? {
+            refuse(&mut moved, refusal);
+        }
+    }
+    if let Some(file) = projects.filter(|_| selection.is_all()) {
+        for refusal in projects::put(store.as_ref(), &directory, &file).await? {
             refuse(&mut moved, refusal);
         }
     }
@@ -240,17 +246,13 @@ fn read_thread(
     Ok(())
 }
 
-fn facts(file: &FileEntry) -> Facts {
-    Facts { bytes: file.bytes, sha256: file.sha256.clone() }
-}
-
 async fn put_agents(
     store: &dyn TransferStore,
     directory: &Directory,
     file: &FileEntry,
 ) -> Result<Vec<Refusal>, MovingError> {
     let read = || {
-        let mut lines = Lines::open(directory, AGENTS, facts(file))?;
+        let mut lines = Lines::open(directory, AGENTS, file.facts())?;
         let mut agents = Vec::new();
         while lines.advance()? {
             agents.push(lines.parse::<AgentLine>()?.agent);
@@ -301,7 +303,7 @@ struct Feeds {
 
 impl Feeds {
     fn open(directory: &Directory, file: &FileEntry) -> Result<Self, MovingError> {
-        let lines = Lines::open(directory, FEEDS, facts(file)).map_err(MovingError::Damaged)?;
+        let lines = Lines::open(directory, FEEDS, file.facts()).map_err(MovingError::Damaged)?;
         Ok(Self { lines, begun: None })
     }
 

@@ -127,6 +127,13 @@ pub struct FileEntry {
     pub sha256: String,
 }
 
+impl FileEntry {
+    /// What the file must be.
+    pub fn facts(&self) -> Facts {
+        Facts { bytes: self.bytes, sha256: self.sha256.clone() }
+    }
+}
+
 /// The end of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -147,6 +154,8 @@ pub enum Line {
     Thread(ThreadEntry),
     /// The agents.
     Agents(FileEntry),
+    /// The projects and their keys.
+    Projects(FileEntry),
     /// The feeds.
     Feeds(FileEntry),
     /// The end.
@@ -160,6 +169,8 @@ pub struct Manifest {
     pub threads: Vec<ThreadEntry>,
     /// The agents.
     pub agents: Option<FileEntry>,
+    /// The projects and their keys.
+    pub projects: Option<FileEntry>,
     /// The feeds.
     pub feeds: Option<FileEntry>,
 }
@@ -180,7 +191,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
         return Err(if directory.has(JOURNAL) { MovingError::Unfinished(path) } else { MovingError::Nothing(path) });
     }
     let damaged = |line, what: &dyn fmt::Display| MovingError::Damaged(Damage::at(MANIFEST, line, what));
-    let mut manifest = Manifest { threads: Vec::new(), agents: None, feeds: None };
+    let mut manifest = Manifest { threads: Vec::new(), agents: None, projects: None, feeds: None };
     let (mut digest, mut events) = (<sha2::Sha256 as sha2::Digest>::new(), 0u64);
     let mut complete = None;
     let mut number = 0;
@@ -211,6 +222,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
                     manifest.threads.push(entry);
                 }
                 Line::Agents(file) => manifest.agents = Some(file),
+                Line::Projects(file) => manifest.projects = Some(file),
                 Line::Feeds(file) => manifest.feeds = Some(file),
                 Line::Complete(end) => {
                     let found = super::directory::hex(&sha2::Digest::finalize(digest.clone()));

@@ -13,6 +13,7 @@ mod export;
 mod format;
 mod import;
 mod manifest;
+mod projects;
 mod reading;
 
 use std::{
@@ -102,14 +103,14 @@ pub struct Moved {
     pub events: u64,
     /// Threads that were there already, unchanged.
     pub present: u64,
-    /// Threads, agents and feeds that were refused.
+    /// Threads, agents, projects and keys that were refused.
     pub refused: u64,
 }
 
 /// Something that was refused, while the rest is moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What: a thread, an agent or a feed.
+    /// What: a thread, an agent, a project or a key.
     pub what: String,
     /// Why, and what to do.
     pub why: String,

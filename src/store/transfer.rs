@@ -18,7 +18,8 @@ use super::{
     segment::{self, LogRow},
 };
 use crate::domain::{
-    AgentId, Batch, Fence, ProjectId, Run, RunId, Seq, Thread, ThreadId, ThreadKey, UserId, limits::SEAL_BYTES,
+    AgentId, ApiKey, Batch, Digest, Fence, ProjectId, Run, RunId, Seq, Thread, ThreadId, ThreadKey, UserId,
+    limits::SEAL_BYTES,
 };
 
 /// A thread as it moves.
@@ -90,6 +91,9 @@ pub trait TransferStore: Store {
 
     /// The agents of all projects, in order of project and id.
     async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>>;
+
+    /// The API keys of all projects with their digests, valid or not, in order of project and id.
+    async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>>;
 
     /// A page of those who have a feed, in order of project and user.
     async fn all_feeds(

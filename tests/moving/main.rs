@@ -10,6 +10,7 @@ mod command;
 mod cycle;
 mod damage;
 mod fixture;
+mod keys;
 mod killed;
 mod seen;
 #[allow(dead_code)]

@@ -18,6 +18,15 @@ pub(super) struct Identity {
     audit: Vec<AuditEntry>,
 }
 
+impl Identity {
+    /// By project and id.
+    pub(super) fn all_keys(&self) -> Vec<(ApiKey, Digest)> {
+        let mut keys: Vec<_> = self.keys.iter().map(|(digest, key)| (key.clone(), *digest)).collect();
+        keys.sort_by(|(a, _), (b, _)| (&a.project, &a.id).cmp(&(&b.project, &b.id)));
+        keys
+    }
+}
+
 #[async_trait]
 impl IdentityStore for MemoryStore {
     async fn projects(&self) -> StoreResult<Vec<StoredProject>> {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{Feed, MemoryStore, Row};
 use crate::{
-    domain::{AgentId, Clock, ProjectId, ThreadKey, Timestamp, UserId, limits::STAGING_PATIENCE},
+    domain::{AgentId, ApiKey, Clock, Digest, ProjectId, ThreadKey, Timestamp, UserId, limits::STAGING_PATIENCE},
     store::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, TransferStore},
 };
 
@@ -48,6 +48,10 @@ impl TransferStore for MemoryStore {
         let state = self.state();
         let agents = state.agents.iter().map(|((project, id), text)| (project.clone(), id.clone(), text.clone()));
         Ok(agents.collect())
+    }
+
+    async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
+        Ok(self.state().identity.all_keys())
     }
 
     async fn all_feeds(

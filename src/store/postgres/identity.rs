@@ -48,6 +48,8 @@ pub(super) const AUDIT: &str = "\
     SELECT number, project, at, actor, action, facts FROM audit
     WHERE project = $1 AND number < $2 ORDER BY number DESC LIMIT $3";
 
+pub(super) const ALL_KEYS: &str = concat!("SELECT digest, ", key_columns!(), " FROM api_keys ORDER BY project, id");
+
 #[async_trait]
 impl IdentityStore for PgStore {
     async fn projects(&self) -> StoreResult<Vec<StoredProject>> {

@@ -7,17 +7,18 @@ use sqlx::query;
 use super::{
     PgStore,
     fetch::{Kind, Statement},
+    identity,
     rows::{self, Columns, head_columns, now, run_columns, thread_columns, with_head_and_run},
     threads::thread_query,
 };
 use crate::{
     domain::{
-        AgentId, ProjectId, Run, RunStatus, ThreadKey, UserId,
+        AgentId, ApiKey, Digest, ProjectId, Run, RunStatus, ThreadKey, UserId,
         limits::{FEED_CHUNK, PG_RACES, STAGING_PATIENCE},
     },
     store::{
         FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore, TransferStore,
-        sql::{corrupt, pages},
+        sql::{self, corrupt, pages},
     },
 };
 
@@ -216,6 +217,10 @@ impl TransferStore for PgStore {
     async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
         let all = query("SELECT project, id, definition FROM agents ORDER BY project, id");
         pages::all_agents(&self.read_rows(all).await?)
+    }
+
+    async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
+        sql::identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
     }
 
     async fn all_feeds(

@@ -1,8 +1,12 @@
 //! Projects, API keys and the audit as they come from the database.
 
-use super::{columns::Cells, pages::each};
+use super::{
+    columns::{Cells, Columns},
+    corrupt,
+    pages::each,
+};
 use crate::{
-    domain::{ApiKey, AuditEntry, KeyId, ProjectId, Scope, Scopes},
+    domain::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Scope, Scopes},
     store::{StoreResult, StoredProject},
 };
 
@@ -31,17 +35,27 @@ pub(in crate::store) fn projects<R: Cells>(rows: &[R]) -> StoreResult<Vec<Stored
     })
 }
 
+fn key<R: Cells>(columns: &mut Columns<'_, R>) -> StoreResult<ApiKey> {
+    Ok(ApiKey {
+        project: columns.id(ProjectId::new)?,
+        id: columns.id(KeyId::new)?,
+        scopes: scopes(&columns.text()?),
+        created_at: columns.time()?,
+        expires_at: columns.maybe_time()?,
+        revoked_at: columns.maybe_time()?,
+    })
+}
+
 /// API keys.
 pub(in crate::store) fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ApiKey>> {
+    each(rows, key)
+}
+
+/// API keys, each behind its digest.
+pub(in crate::store) fn all_keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ApiKey, Digest)>> {
     each(rows, |columns| {
-        Ok(ApiKey {
-            project: columns.id(ProjectId::new)?,
-            id: columns.id(KeyId::new)?,
-            scopes: scopes(&columns.text()?),
-            created_at: columns.time()?,
-            expires_at: columns.maybe_time()?,
-            revoked_at: columns.maybe_time()?,
-        })
+        let digest = columns.bytes()?.try_into().map_err(|_| corrupt("a digest that is none"))?;
+        Ok((key(columns)?, Digest(digest)))
     })
 }
 

@@ -8,12 +8,18 @@ use sqlx::{SqliteConnection, query};
 use super::{
     SqliteStore, corrupt,
     fetch::{self, Work},
+    identity,
     rows::{self, Columns, head_columns, run_columns, thread_columns},
     threads::{BY_ID, one, thread_query},
 };
 use crate::{
-    domain::{AgentId, ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId, limits::STAGING_PATIENCE},
-    store::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, sql::pages},
+    domain::{
+        AgentId, ApiKey, Digest, ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId, limits::STAGING_PATIENCE,
+    },
+    store::{
+        FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
+        sql::{self, pages},
+    },
 };
 
 pub(super) const ALL: &str = thread_query!("h.fence, ", "t.key > ?1 AND t.deleted = 0 ORDER BY t.key LIMIT ?2");
@@ -223,6 +229,10 @@ impl TransferStore for SqliteStore {
         pages::all_agents(
             &self.read_rows(query("SELECT project, id, definition FROM agents ORDER BY project, id")).await?,
         )
+    }
+
+    async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
+        sql::identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
     }
 
     async fn all_feeds(

@@ -1,0 +1,102 @@
+//! Projects and their API keys, out of a store and into one. Of a key nothing moves but its digest: it works on both sides.
+
+use super::{
+    Damage, MovingError, Refusal,
+    directory::{Directory, Facts, NewFile, PROJECTS},
+    format::{KeyFacts, ProjectFacts, ProjectLine},
+    manifest::FileEntry,
+    reading::Lines,
+};
+use crate::{
+    domain::{ApiKey, Digest},
+    store::{StoredProject, TransferStore},
+};
+
+/// Writes the file of projects; `None`, and there is no file, if nothing was ever set.
+pub async fn write(store: &dyn TransferStore, directory: &Directory) -> Result<Option<FileEntry>, MovingError> {
+    let mut lines = Vec::new();
+    for project in store.projects().await? {
+        lines.push(ProjectLine::Project(ProjectFacts::of(project)?));
+    }
+    for (key, digest) in store.all_keys().await? {
+        lines.push(ProjectLine::Key(KeyFacts::of(key, &digest)));
+    }
+    if lines.is_empty() {
+        directory.remove(PROJECTS)?;
+        return Ok(None);
+    }
+    let mut file = NewFile::begin(directory, PROJECTS)?;
+    for line in &lines {
+        file.line(line)?;
+    }
+    let Facts { bytes, sha256 } = file.finish()?;
+    Ok(Some(FileEntry { count: lines.len() as u64, bytes, sha256 }))
+}
+
+enum Item {
+    Project(StoredProject),
+    Key(ApiKey, Digest),
+}
+
+fn read(directory: &Directory, facts: Facts) -> Result<Vec<Item>, Damage> {
+    let mut lines = Lines::open(directory, PROJECTS, facts)?;
+    let mut items = Vec::new();
+    while lines.advance()? {
+        items.push(match lines.parse()? {
+            ProjectLine::Project(project) => Item::Project(project.project()),
+            ProjectLine::Key(key) => {
+                let (key, digest) = key.key().map_err(|what| lines.damage(what))?;
+                Item::Key(key, digest)
+            }
+        });
+    }
+    Ok(items)
+}
+
+/// Puts what is in the file of projects into a store, all of which is read before anything of it is used. What is there
+/// already stays as it is, except that a key which was revoked on either side is revoked.
+pub async fn put(
+    store: &dyn TransferStore,
+    directory: &Directory,
+    file: &FileEntry,
+) -> Result<Vec<Refusal>, MovingError> {
+    let items = read(directory, file.facts()).map_err(MovingError::Damaged)?;
+    let mut refused = Vec::new();
+    for item in items {
+        match item {
+            Item::Project(project) => {
+                if !store.put_project(&project).await? && !is_there(store, &project).await? {
+                    refused.push(Refusal {
+                        what: format!("project {}", project.id),
+                        why: "it is there with other settings or secrets; it stays as it is".to_owned(),
+                    });
+                }
+            }
+            Item::Key(key, digest) => {
+                if !store.put_key(&key, &digest).await? && !is_known(store, &key, &digest).await? {
+                    refused.push(Refusal {
+                        what: format!("key {} of project {}", key.id, key.project),
+                        why: "another key of this id is there, or this one under another id; it stays as it is"
+                            .to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    Ok(refused)
+}
+
+async fn is_there(store: &dyn TransferStore, project: &StoredProject) -> Result<bool, MovingError> {
+    let all = store.projects().await?;
+    let same = |own: &StoredProject| (&own.settings, &own.secrets) == (&project.settings, &project.secrets);
+    Ok(all.iter().any(|own| own.id == project.id && same(own)))
+}
+
+async fn is_known(store: &dyn TransferStore, key: &ApiKey, digest: &Digest) -> Result<bool, MovingError> {
+    let same = |own: &ApiKey| ApiKey { revoked_at: key.revoked_at, ..own.clone() } == *key;
+    let known = store.key(digest).await?.is_some_and(|own| same(&own));
+    if let Some(at) = key.revoked_at.filter(|_| known) {
+        store.revoke_key(&key.project, &key.id, at).await?;
+    }
+    Ok(known)
+}

@@ -1,0 +1,171 @@
+//! Projects and API keys move with everything else: a key that works before the move works after it.
+
+use std::{fs, path::Path, sync::Arc};
+
+use threadline::{
+    domain::{ApiKey, Clock, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp},
+    moving::{self, Moved, Refusal, Selection},
+    progress::Progress,
+    store::{StoredProject, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
+};
+
+use crate::{backing::Postgres, command::files};
+
+type Store = Arc<dyn TransferStore>;
+
+fn memory() -> Store {
+    Arc::new(MemoryStore::new(Clock::system()))
+}
+
+fn project(id: &str) -> ProjectId {
+    ProjectId::new(id).expect("id")
+}
+
+fn key(whose: &str, id: &str) -> ApiKey {
+    ApiKey {
+        id: KeyId::new(id).expect("id"),
+        project: project(whose),
+        scopes: Scopes::of(&[Scope::Read, Scope::Metrics]),
+        created_at: Timestamp(1_795_000_000_001),
+        expires_at: None,
+        revoked_at: None,
+    }
+}
+
+fn digest(n: u8) -> Digest {
+    Digest([n; 32])
+}
+
+/// Two projects, of which one was changed, and keys of all kinds.
+async fn fill(store: &Store) {
+    for (id, version, settings) in [("a", 1, "{}"), ("a", 2, "{\"retention\":{}}"), ("b", 1, "{}")] {
+        let secrets = "[\"s\\u0000é\"]".to_owned();
+        let put = StoredProject { id: project(id), version, settings: settings.to_owned(), secrets };
+        assert!(store.put_project(&put).await.expect("puts"));
+    }
+    let old = ApiKey { expires_at: Some(Timestamp(9)), revoked_at: Some(Timestamp(7)), ..key("a", "old") };
+    for (n, key) in [(0x0f, key("a", "k")), (0xf0, old), (3, key("b", "k")), (4, key("no settings", "k"))] {
+        assert!(store.put_key(&key, &digest(n)).await.expect("puts"));
+    }
+}
+
+async fn out(store: &Store, files: &Path, selection: &Selection) -> Moved {
+    moving::export(store.clone(), files, selection, Timestamp(0), &Progress::silent()).await.expect("exports")
+}
+
+/// Imports; what was refused.
+async fn back(store: &Store, files: &Path) -> Vec<Refusal> {
+    let mut refused = Vec::new();
+    let refuse = |refusal: &Refusal| refused.push(refusal.clone());
+    moving::import(store.clone(), files, &Selection::default(), &Progress::silent(), refuse).await.expect("imports");
+    refused
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_and_projects_go_through_every_store() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let source = memory();
+    fill(&source).await;
+    out(&source, &at("0"), &Selection::default()).await;
+    let sqlite = SqliteStore::open(&at("data"), Clock::system()).await.expect("opens");
+    let postgres = PgStore::open(&Postgres::shared().fresh_database(), Clock::system()).await.expect("opens");
+    let stores: [Store; 3] = [Arc::new(sqlite.clone()), Arc::new(postgres.clone()), memory()];
+    for (n, store) in stores.iter().enumerate() {
+        for _ in 0..2 {
+            assert_eq!(back(store, &at(&n.to_string())).await, [], "also a second time");
+        }
+        let next = at(&(n + 1).to_string());
+        out(store, &next, &Selection::default()).await;
+        assert_eq!(files(&at("0")), files(&next));
+        for (n, _) in [(0x0f, "k"), (0xf0, "old"), (3, "k"), (4, "k")] {
+            let there = store.key(&digest(n)).await.expect("reads");
+            assert!(there.is_some() && there == source.key(&digest(n)).await.expect("reads"), "{n}");
+        }
+        let projects = store.projects().await.expect("reads");
+        let settings: Vec<_> = projects.iter().map(|project| (project.version, project.settings.as_str())).collect();
+        assert_eq!(settings, [(1, "{\"retention\":{}}"), (1, "{}")], "made anew, as they are");
+    }
+    sqlite.close().await;
+    postgres.close().await;
+}
+
+#[tokio::test]
+async fn only_an_export_of_everything_has_them_and_only_if_there_are_any() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let listed = |name: &str| {
+        let manifest = fs::read_to_string(at(name).join("manifest.ndjson")).expect("a manifest");
+        (at(name).join("projects.ndjson").exists(), manifest.contains("{\"projects\":{\"count\":6,"))
+    };
+    let store = memory();
+    out(&store, &at("empty"), &Selection::default()).await;
+    assert_eq!(listed("empty"), (false, false), "a program that does not know them can read it");
+    assert_eq!(back(&memory(), &at("empty")).await, []);
+    fill(&store).await;
+    let user = Some(threadline::domain::UserId::new("u").expect("id"));
+    out(&store, &at("user"), &Selection { user, ..Selection::default() }).await;
+    assert_eq!(listed("user"), (false, false));
+    out(&store, &at("empty"), &Selection::default()).await;
+    assert_eq!(listed("empty"), (true, true), "brought up to date");
+    out(&memory(), &at("empty"), &Selection::default()).await;
+    assert_eq!(listed("empty"), (false, false));
+}
+
+#[tokio::test]
+async fn what_is_there_stays_and_a_key_revoked_on_either_side_is_revoked() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let (source, target) = (memory(), memory());
+    fill(&source).await;
+    out(&source, &at("before"), &Selection::default()).await;
+    assert_eq!(back(&target, &at("before")).await, []);
+    let revoke = async |store: &Store, whose: &str, at: i64| {
+        let id = KeyId::new("k").expect("id");
+        store.revoke_key(&project(whose), &id, Timestamp(at)).await.expect("revokes").expect("is there");
+    };
+    revoke(&source, "a", 50).await;
+    revoke(&target, "b", 60).await;
+    out(&source, &at("after"), &Selection::default()).await;
+    for files in ["after", "before"] {
+        assert_eq!(back(&target, &at(files)).await, []);
+        let mut times = Vec::new();
+        for n in [0x0f, 3, 4] {
+            times.push(target.key(&digest(n)).await.expect("reads").expect("is there").revoked_at);
+        }
+        assert_eq!(times, [Some(Timestamp(50)), Some(Timestamp(60)), None]);
+    }
+
+    let other = memory();
+    let theirs = StoredProject { id: project("a"), version: 1, settings: "{}".into(), secrets: "[]".into() };
+    assert!(other.put_project(&theirs).await.expect("puts"));
+    assert!(other.put_key(&key("a", "k"), &digest(9)).await.expect("puts"));
+    assert!(other.put_key(&key("b", "another"), &digest(3)).await.expect("puts"));
+    let refused: Vec<_> = back(&other, &at("before")).await.into_iter().map(|refusal| refusal.what).collect();
+    assert_eq!(refused, ["project a", "key k of project a", "key k of project b"]);
+    assert_eq!(other.projects().await.expect("reads")[0], theirs);
+    assert_eq!(other.key(&digest(0x0f)).await.expect("reads"), None);
+    assert_eq!(other.key(&digest(3)).await.expect("reads"), Some(key("b", "another")));
+    assert!(other.key(&digest(4)).await.expect("reads").is_some() && other.projects().await.expect("reads").len() == 2);
+}
+
+#[tokio::test]
+async fn a_file_that_was_changed_is_not_used() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (files, store) = (home.path().join("files"), memory());
+    fill(&store).await;
+    out(&store, &files, &Selection::default()).await;
+    let path = files.join("projects.ndjson");
+    let whole = fs::read_to_string(&path).expect("a file");
+    let changes = [("read metrics", "read admin"), ("0f0f", "0f0g"), ("\"keyId\"", "\"keyID\"")];
+    for (from, to) in changes {
+        assert!(whole.contains(from));
+        fs::write(&path, whole.replace(from, to)).expect("written");
+        let into = memory();
+        let refuse = |refusal: &Refusal| panic!("{refusal}");
+        let told = moving::import(into.clone(), &files, &Selection::default(), &Progress::silent(), refuse).await;
+        let told = told.expect_err("damaged").to_string();
+        assert!(told.starts_with("projects.ndjson"), "{told}");
+        assert!(into.all_keys().await.expect("reads").is_empty() && into.projects().await.expect("reads").is_empty());
+    }
+}
