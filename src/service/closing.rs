@@ -56,6 +56,7 @@ async fn work_out(
     parts: &mut (OpenParts, Seq),
 ) -> Result<Option<Closing>, ServiceError> {
     while parts.1 < head.tail {
+        context.metrics.store_reads.fold.inc();
         let Some(page) = context.store.read(thread.key, ReadFrom::After(parts.1), usize::MAX).await? else {
             return Ok(None);
         };
@@ -113,6 +114,10 @@ pub(super) async fn close(
         match context.store.close(thread.key, closing, if_due).await? {
             CloseOutcome::Closed(committed) => {
                 context.published(thread, &committed.head, &committed.slice, true);
+                context.run_ended(committed.run.status);
+                if if_due {
+                    context.metrics.runs.reaped.inc();
+                }
                 return Ok(Some(committed.run));
             }
             // Not due any more, most likely; if it still is, the next sweep comes in a second.

@@ -14,6 +14,7 @@ use super::{
     directory::{Directory, ThreadRef},
     feed_writer::FeedWriter,
     gate::Gate,
+    health::Health,
     heartbeats::Heartbeats,
     sealer::Sealer,
     snapshots::Snapshots,
@@ -21,7 +22,8 @@ use super::{
 };
 use crate::{
     bus::DynBus,
-    domain::{Clock, LogSlice, ThreadKey},
+    domain::{Clock, LogSlice, RunStatus, ThreadKey},
+    metrics::Metrics,
     store::{DynStore, Head},
     subscription::{Hub, TopicState},
 };
@@ -34,8 +36,10 @@ pub struct Context(Arc<Shared>);
 pub struct Shared {
     pub(super) store: DynStore,
     pub(super) clock: Clock,
+    pub(super) metrics: Metrics,
     pub(super) hub: Hub,
     pub(super) gate: Gate,
+    pub(super) health: Health,
     pub(super) bus: DynBus,
     /// Lease of a run whose producer names none.
     pub(super) lease: Duration,
@@ -105,11 +109,30 @@ impl Context {
         wakeups::tell(self, thread.key, &TopicState::from(head));
         self.gate.committed(thread, head, slice);
         if !slice.0.is_empty() {
+            self.count(slice);
             self.sealer.note(thread.key, slice, row_changed);
             self.snapshots.note(thread.key, slice, row_changed);
         }
         if row_changed {
             self.feed_writer.mark(&thread.project, &thread.user);
+        }
+    }
+
+    fn count(&self, slice: &LogSlice) {
+        let logged = &self.metrics.logged;
+        logged.batches.inc();
+        logged.events.inc_by(slice.count());
+        logged.bytes.inc_by(slice.bytes() as u64);
+    }
+
+    /// A run ended here, with this status.
+    pub(super) fn run_ended(&self, status: RunStatus) {
+        let runs = &self.metrics.runs;
+        match status {
+            RunStatus::Finished | RunStatus::Stopped => drop(runs.finished.inc()),
+            RunStatus::Error => drop(runs.failed.inc()),
+            RunStatus::Abandoned => drop(runs.abandoned.inc()),
+            RunStatus::Running | RunStatus::Finishing => {}
         }
     }
 

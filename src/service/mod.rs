@@ -16,6 +16,7 @@ mod events;
 mod feed;
 mod feed_writer;
 mod gate;
+mod health;
 mod heartbeats;
 mod projections;
 mod reaper;
@@ -41,6 +42,7 @@ pub use committer::Receipt;
 pub use error::{ActiveRun, ServiceError};
 pub use events::{Events, EventsPage, PageRequest};
 pub use feed::{Feed, FeedSlice};
+pub use health::Readiness;
 pub use projections::{Projected, Projections};
 pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
 pub use stream_run::StreamedRun;
@@ -54,6 +56,7 @@ use crate::{
         limits::{DEFAULT_LEASE, LOCK_HEARTBEAT, MAX_FOLDS, MAX_LEASE, MIN_LEASE},
     },
     lock::{DynLock, local::LocalLock},
+    metrics::Metrics,
     store::DynStore,
     subscription::Hub,
 };
@@ -122,12 +125,15 @@ impl Service {
         let (heartbeats, beats) = heartbeats::Heartbeats::new();
         let (sealer, due) = sealer::Sealer::new();
         let (snapshots, worth_one) = snapshots::Snapshots::new();
+        let metrics = Metrics::new();
         let context = Context::new(Shared {
             directory: directory::Directory::new(store.clone()),
             store,
             clock,
-            hub: Hub::default(),
+            hub: Hub::new(metrics.clone()),
+            metrics,
             gate: gate::Gate::new(lock, timing.heartbeat),
+            health: health::Health::default(),
             bus: bus.bus,
             lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             committer,
@@ -174,6 +180,11 @@ impl Service {
     /// Cancelled if the node cannot go on: it is to be ended.
     pub fn failed(&self) -> CancellationToken {
         self.context.failed.clone()
+    }
+
+    /// The store's clock, or one that is close to it.
+    pub fn clock(&self) -> &Clock {
+        &self.context.clock
     }
 
     /// The hub of this node.

@@ -16,14 +16,14 @@ use super::{
 };
 use crate::{
     domain::{
-        AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, Seq, ThreadId,
+        AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, RunStatus, Seq, ThreadId,
         event::cut,
         limits::{
             MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, MIN_LEASE, RECHECK_INTERVAL, STREAM_HEARTBEAT, WHOLE_RUN_WAIT,
         },
     },
     projection::closing::{Ending, OpenParts},
-    store::{Beat, Head, StartOutcome, StartRun, StopOutcome},
+    store::{Beat, Closing, Committed, Head, StartOutcome, StartRun, StopOutcome},
 };
 
 /// Ending a predecessor may be overtaken this often by other starts before one of them has won.
@@ -185,6 +185,7 @@ impl Runs {
                     // A lock that is released tells nobody: now and then it is simply tried again.
                     let look = deadline.min(time::Instant::now() + RECHECK_INTERVAL);
                     if time::timeout_at(look, over).await.is_err() && time::Instant::now() >= deadline {
+                        self.context.metrics.conflicts.by_store.inc();
                         return Err(ServiceError::RunActive(active));
                     }
                 }
@@ -205,7 +206,12 @@ impl Runs {
         if let Opening::Whole(_) = opening {
             return self.begin_in_store(thread, id, new, lease, opening).await.map(|begun| begun.map(|(run, _)| run));
         }
-        let pass = self.context.gate.enter(&self.context, thread, id, lease).await?;
+        let conflicts = &self.context.metrics.conflicts;
+        let pass = self.context.gate.enter(&self.context, thread, id, lease).await.inspect_err(|error| {
+            if let ServiceError::RunActive(_) = error {
+                conflicts.by_lock.inc();
+            }
+        })?;
         match self.begin_in_store(thread, id, new, lease, opening).await {
             Ok(Some((started, head))) if started.created => {
                 self.context.gate.begun(thread, pass, &head);
@@ -214,6 +220,9 @@ impl Runs {
             // It may have begun: then the lock is right, else it ends by itself.
             Err(error @ ServiceError::Store(_)) => Err(error),
             other => {
+                if let Err(ServiceError::RunActive(_)) = other {
+                    conflicts.by_store.inc();
+                }
                 self.context.gate.refused(pass);
                 other.map(|begun| begun.map(|(started, _)| started))
             }
@@ -230,6 +239,7 @@ impl Runs {
     ) -> Result<Option<(StartedRun, Head)>, ServiceError> {
         let mut closing = None;
         for _ in 0..START_TRIES {
+            let ends = closing.as_ref().map(|closing: &Closing| (closing.status, closing.events.is_none()));
             let start = StartRun {
                 key: thread.key,
                 run: id.clone(),
@@ -241,6 +251,7 @@ impl Runs {
             match self.context.store.start(start).await? {
                 StartOutcome::Started(committed) => {
                     self.context.published(thread, &committed.head, &committed.slice, true);
+                    self.count(&committed, ends);
                     return Ok(Some((started(committed.run, &committed.head, true), committed.head)));
                 }
                 StartOutcome::Exists(run, head) => {
@@ -262,6 +273,24 @@ impl Runs {
             }
         }
         Err(crate::store::StoreError::Unavailable("too many starts at once; try again".into()).into())
+    }
+
+    /// A run has begun; `ends` is the status of a predecessor that was to be closed, and whether without a word.
+    fn count(&self, committed: &Committed, ends: Option<(RunStatus, bool)>) {
+        let runs = &self.context.metrics.runs;
+        if let Some((status, silent)) = ends
+            // It may have come to its end by itself in the meantime.
+            && (silent || committed.slice.0.first().is_some_and(|batch| batch.run != committed.run.id))
+        {
+            self.context.run_ended(status);
+            runs.succeeded.inc();
+        }
+        if committed.run.status.is_active() {
+            runs.started.inc();
+        } else {
+            runs.appended_whole.inc();
+            self.context.run_ended(committed.run.status);
+        }
     }
 
     /// A whole run that is there already must have the same events.

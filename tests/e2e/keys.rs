@@ -37,7 +37,7 @@ async fn every_route_but_the_public_ones_wants_the_key() {
                 assert!(route.documents(401), "{} {} does not say so", route.method, route.path);
             }
         }
-        assert_eq!(public, 3 * 5, "a new public route is to be counted here");
+        assert_eq!(public, 4 * 5, "a new public route is to be counted here");
         for key in [None, Some("wrong")] {
             match Socket::connect(handshake(&with(key))).await {
                 Err(tungstenite::Error::Http(response)) => assert_eq!(response.status(), 401),
@@ -123,6 +123,12 @@ everywhere! {
                     eve.post("/v1/threads", json!({ "userId": "ann" })).await.problem(400, "invalid-request");
                 }
                 ("GET", "/v1/socket") => {}
+                // Numbers of the whole node: nothing of them is anybody's.
+                ("GET", "/metrics") => {
+                    let answer = send(eve.request(reqwest::Method::GET, "/metrics")).await;
+                    assert_eq!(answer.status, 200);
+                    assert!(!answer.text().contains("ann") && !answer.text().contains("SECRET"), "{}", answer.text());
+                }
                 // Every user may know what there is to run, but not where it is.
                 ("GET", "/v1/agents" | "/v1/agents/{agentId}") => {
                     let answer = eve.get(&route.at("t", "r")).await.ok(200).to_string();

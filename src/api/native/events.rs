@@ -19,6 +19,7 @@ use crate::{
         ApiState,
         agui::Requester,
         extract::{Caller, InThread, Params},
+        observe,
         problem::{Problem, ProblemDocument, ProblemType},
         sse::{self, Followed},
     },
@@ -153,14 +154,16 @@ pub async fn read(
         return Ok(lines(subscription));
     }
     let hello = hello(&thread, &subscription);
-    let followed = EventStream { subscription, until: params.until, requester: None, done: false };
+    let counted = observe::Followed::new(&state);
+    let followed = EventStream { subscription, counted, until: params.until, requester: None, done: false };
     Ok(sse::response(followed, Some(hello), &state))
 }
 
 /// The events of a run for the one who asked for it.
 pub fn stream(thread: &ThreadId, subscription: Subscription, requester: Requester, state: &ApiState) -> Response {
     let hello = hello(thread, &subscription);
-    let followed = EventStream { subscription, until: None, requester: Some(requester), done: false };
+    let counted = observe::Followed::new(state);
+    let followed = EventStream { subscription, counted, until: None, requester: Some(requester), done: false };
     sse::response(followed, Some(hello), state)
 }
 
@@ -209,6 +212,7 @@ fn lines(subscription: Subscription) -> Response {
 
 struct EventStream {
     subscription: Subscription,
+    counted: observe::Followed,
     until: Option<Until>,
     requester: Option<Requester>,
     done: bool,
@@ -220,6 +224,7 @@ impl Followed for EventStream {
             return Ok(None);
         }
         let Some(delivery) = self.subscription.next().await? else { return Ok(None) };
+        self.counted.delivers(&delivery);
         let at = |seq: u64| json!({ "seq": seq });
         Ok(Some(match delivery {
             Delivery::Events(slice) => {

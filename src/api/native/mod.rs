@@ -19,6 +19,8 @@ use super::doors::{Access, Doors};
 pub fn register(doors: Doors) -> Doors {
     doors
         .route(Access::Public, routes!(meta::health))
+        .route(Access::Public, routes!(meta::ready))
+        .route(Access::Principal, routes!(meta::metrics))
         .route(Access::Public, routes!(meta::openapi))
         .route(Access::Public, routes!(meta::problem))
         .route(Access::Principal, routes!(threads::list, threads::create))
