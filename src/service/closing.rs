@@ -2,7 +2,7 @@
 
 use super::{ServiceError, context::Context, directory::ThreadRef};
 use crate::{
-    domain::{Fence, Run, RunId, RunStatus, Seq},
+    domain::{Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadId},
     projection::closing::{Ending, OpenParts},
     store::{CloseOutcome, Closing, Head, ReadFrom, StoreError},
 };
@@ -127,4 +127,17 @@ pub(super) async fn close(
         }
     }
     Err(StoreError::Unavailable("the run is appending too fast to be ended; try again".into()).into())
+}
+
+/// Events that end in a terminal one.
+pub(super) fn ended(thread: &ThreadId, run: &RunId, events: NewEvents) -> NewEvents {
+    if events.terminal().is_some() {
+        return events;
+    }
+    let mut parts = OpenParts::default();
+    for event in events.body().split(|byte| *byte == b'\n') {
+        parts.observe(event);
+    }
+    let closers = parts.closers(thread.as_str(), run.as_str(), &Ending::Finished);
+    NewEvents::concat(vec![events.clone(), closers]).unwrap_or(events)
 }

@@ -24,13 +24,27 @@ use crate::{
     bus::DynBus,
     domain::{Clock, LogSlice, RunStatus, ThreadKey},
     metrics::Metrics,
-    store::{DynStore, Head},
+    store::{Closing, Committed, DynStore, Head},
     subscription::{Hub, TopicState},
 };
 
 /// What the use cases share. Cheap to clone.
 #[derive(Clone)]
 pub struct Context(Arc<Shared>);
+
+/// How a predecessor was to be ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    status: RunStatus,
+    /// Without a word in the log.
+    silent: bool,
+}
+
+impl Ends {
+    pub(super) fn of(closing: &Closing) -> Self {
+        Self { status: closing.status, silent: closing.events.is_none() }
+    }
+}
 
 /// See [`Context`].
 pub struct Shared {
@@ -133,6 +147,25 @@ impl Context {
             RunStatus::Error => drop(runs.failed.inc()),
             RunStatus::Abandoned => drop(runs.abandoned.inc()),
             RunStatus::Running | RunStatus::Finishing => {}
+        }
+    }
+
+    /// A run has begun here, in the place of a predecessor that was to be ended.
+    pub(super) fn run_began(&self, committed: &Committed, ends: Option<Ends>) {
+        let runs = &self.metrics.runs;
+        let closed = committed.slice.0.first().is_some_and(|batch| batch.run != committed.run.id);
+        // The predecessor may have come to its end by itself in the meantime.
+        if let Some(Ends { status, silent }) = ends
+            && (silent || closed)
+        {
+            self.run_ended(status);
+            runs.succeeded.inc();
+        }
+        if committed.run.status.is_active() {
+            runs.started.inc();
+        } else {
+            runs.appended_whole.inc();
+            self.run_ended(committed.run.status);
         }
     }
 

@@ -81,6 +81,7 @@ impl Gate {
             return Ok(Pass { claim, taken: false });
         }
         if let Some(active) = active(context, thread).await? {
+            context.metrics.conflicts.by_lock.inc();
             return Err(ServiceError::RunActive(Box::new(active)));
         }
         // Its run is over, or never reached the store.

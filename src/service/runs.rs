@@ -8,7 +8,7 @@ use super::{
     ServiceError,
     closing::{self, Why},
     committer::{Receipt, Request},
-    context::Context,
+    context::{Context, Ends},
     directory::ThreadRef,
     error::ActiveRun,
     resolve,
@@ -16,14 +16,13 @@ use super::{
 };
 use crate::{
     domain::{
-        AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, RunStatus, Seq, ThreadId,
+        AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, Seq, ThreadId,
         event::cut,
         limits::{
             MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, MIN_LEASE, RECHECK_INTERVAL, STREAM_HEARTBEAT, WHOLE_RUN_WAIT,
         },
     },
-    projection::closing::{Ending, OpenParts},
-    store::{Beat, Closing, Committed, Head, StartOutcome, StartRun, StopOutcome},
+    store::{Beat, Head, StartOutcome, StartRun, StopOutcome},
 };
 
 /// Ending a predecessor may be overtaken this often by other starts before one of them has won.
@@ -156,7 +155,7 @@ impl Runs {
         self.context.refuse_if_draining()?;
         let id = new.id.clone().unwrap_or_else(RunId::generate);
         let deadline = time::Instant::now() + WHOLE_RUN_WAIT;
-        let events = ended(thread, &id, events);
+        let events = closing::ended(thread, &id, events);
         let mut lookup = self.context.directory.lookup(principal, thread);
         loop {
             let thread = lookup.next().await?;
@@ -206,12 +205,7 @@ impl Runs {
         if let Opening::Whole(_) = opening {
             return self.begin_in_store(thread, id, new, lease, opening).await.map(|begun| begun.map(|(run, _)| run));
         }
-        let conflicts = &self.context.metrics.conflicts;
-        let pass = self.context.gate.enter(&self.context, thread, id, lease).await.inspect_err(|error| {
-            if let ServiceError::RunActive(_) = error {
-                conflicts.by_lock.inc();
-            }
-        })?;
+        let pass = self.context.gate.enter(&self.context, thread, id, lease).await?;
         match self.begin_in_store(thread, id, new, lease, opening).await {
             Ok(Some((started, head))) if started.created => {
                 self.context.gate.begun(thread, pass, &head);
@@ -220,9 +214,6 @@ impl Runs {
             // It may have begun: then the lock is right, else it ends by itself.
             Err(error @ ServiceError::Store(_)) => Err(error),
             other => {
-                if let Err(ServiceError::RunActive(_)) = other {
-                    conflicts.by_store.inc();
-                }
                 self.context.gate.refused(pass);
                 other.map(|begun| begun.map(|(started, _)| started))
             }
@@ -239,7 +230,7 @@ impl Runs {
     ) -> Result<Option<(StartedRun, Head)>, ServiceError> {
         let mut closing = None;
         for _ in 0..START_TRIES {
-            let ends = closing.as_ref().map(|closing: &Closing| (closing.status, closing.events.is_none()));
+            let ends = closing.as_ref().map(Ends::of);
             let start = StartRun {
                 key: thread.key,
                 run: id.clone(),
@@ -251,7 +242,7 @@ impl Runs {
             match self.context.store.start(start).await? {
                 StartOutcome::Started(committed) => {
                     self.context.published(thread, &committed.head, &committed.slice, true);
-                    self.count(&committed, ends);
+                    self.context.run_began(&committed, ends);
                     return Ok(Some((started(committed.run, &committed.head, true), committed.head)));
                 }
                 StartOutcome::Exists(run, head) => {
@@ -261,6 +252,10 @@ impl Runs {
                     return Ok(Some((started(run, &head, false), head)));
                 }
                 StartOutcome::Held(run, head) => {
+                    // A whole run waits, and is counted if it has waited in vain.
+                    if !matches!(opening, Opening::Whole(_)) {
+                        self.context.metrics.conflicts.by_store.inc();
+                    }
                     return Err(ServiceError::RunActive(Box::new(ActiveRun::new(run, head.epoch))));
                 }
                 StartOutcome::Lapsed(run, head) => {
@@ -273,24 +268,6 @@ impl Runs {
             }
         }
         Err(crate::store::StoreError::Unavailable("too many starts at once; try again".into()).into())
-    }
-
-    /// A run has begun; `ends` is the status of a predecessor that was to be closed, and whether without a word.
-    fn count(&self, committed: &Committed, ends: Option<(RunStatus, bool)>) {
-        let runs = &self.context.metrics.runs;
-        if let Some((status, silent)) = ends
-            // It may have come to its end by itself in the meantime.
-            && (silent || committed.slice.0.first().is_some_and(|batch| batch.run != committed.run.id))
-        {
-            self.context.run_ended(status);
-            runs.succeeded.inc();
-        }
-        if committed.run.status.is_active() {
-            runs.started.inc();
-        } else {
-            runs.appended_whole.inc();
-            self.context.run_ended(committed.run.status);
-        }
     }
 
     /// A whole run that is there already must have the same events.
@@ -510,17 +487,4 @@ pub(super) fn check_producer_seq(producer_seq: u64) -> Result<(), ServiceError> 
 
 fn started(run: Run, head: &Head, created: bool) -> StartedRun {
     StartedRun { cursor: run.first_seq - 1, epoch: head.epoch, run, created }
-}
-
-/// Events that end in a terminal one.
-fn ended(thread: &ThreadId, run: &RunId, events: NewEvents) -> NewEvents {
-    if events.terminal().is_some() {
-        return events;
-    }
-    let mut parts = OpenParts::default();
-    for event in events.body().split(|byte| *byte == b'\n') {
-        parts.observe(event);
-    }
-    let closers = parts.closers(thread.as_str(), run.as_str(), &Ending::Finished);
-    NewEvents::concat(vec![events.clone(), closers]).unwrap_or(events)
 }
