@@ -23,6 +23,7 @@ ENV THREADLINE_LISTEN=0.0.0.0:7420 \
     THREADLINE_LOG_FORMAT=json
 EXPOSE 7420
 VOLUME /data
-HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 CMD ["/usr/local/bin/threadline", "health"]
+# Alive, and no more: who starts unhealthy containers anew must not do so because a database is away.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 CMD ["/usr/local/bin/threadline", "health", "--live"]
 ENTRYPOINT ["/usr/local/bin/threadline"]
 CMD ["serve"]

@@ -91,12 +91,12 @@ node() { # number
   pids+=($!)
 }
 for number in 0 1 2; do node $number; done
-for number in 0 1 2; do until_ready "node $number" curl -fs "http://127.0.0.1:${nodes[number]}/healthz"; done
+for number in 0 1 2; do until_ready "node $number" curl -fs "http://127.0.0.1:${nodes[number]}/readyz"; done
 THREADLINE_BALANCER=$balancer THREADLINE_NODE1=127.0.0.1:$n1 THREADLINE_NODE2=127.0.0.1:$n2 \
   THREADLINE_NODE3=127.0.0.1:$n3 haproxy -db -f "$root/deploy/haproxy.cfg" >"$work/haproxy.log" 2>&1 &
 pids+=($!)
 export THREADLINE_URL=http://$balancer
-until_ready HAProxy curl -fs "$THREADLINE_URL/healthz"
+until_ready HAProxy curl -fs "$THREADLINE_URL/readyz"
 
 if [ "$check" != check ]; then
   cat <<TEXT
@@ -164,7 +164,7 @@ for number in 0 1 2; do
   done
   wait "${node_pids[number]}" || { echo "node $number did not end well" >&2; false; }
   node $number
-  until_ready "node $number" curl -fs "http://127.0.0.1:${nodes[number]}/healthz"
+  until_ready "node $number" curl -fs "http://127.0.0.1:${nodes[number]}/readyz"
   sleep 2.5 # the balancer looks every second, and takes a node out after two looks
 done
 ok "120 requests during a rolling restart, none refused"

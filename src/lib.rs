@@ -12,6 +12,8 @@
 //! - [`api`]: the front doors; a request enters here. [`server`]: the listener.
 //! - [`app`]: puts the parts together.
 //!
+//! [`metrics`] is what a node counts of itself, wherever it happens.
+//!
 //! Beside them, [`client`]: the Rust client, which knows nothing of the server but `domain`, and [`cli`]: the command
 //! line, which stands on it. [`mod@bench`] measures the program beside bare ones. [`moving`] takes threads from one store
 //! to another.
@@ -28,6 +30,7 @@ pub mod config;
 pub mod domain;
 mod lingering;
 pub mod lock;
+pub mod metrics;
 pub mod moving;
 mod planted;
 pub mod progress;

@@ -27,7 +27,7 @@ async fn main() -> ExitCode {
         Command::Run(args) => cli::report(cli::run::run(&cli.connect, &args).await),
         Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, &args).await),
         Command::Threads(args) => cli::report(cli::threads::run(&cli.connect, &args).await),
-        Command::Health => cli::report(cli::health::run(&cli.connect).await),
+        Command::Health(args) => cli::report(cli::health::run(&cli.connect, &args).await),
         Command::Export(args) => cli::report(cli::moving::export(&cli.connect, &args).await),
         Command::Import(args) => cli::report(cli::moving::import(&cli.connect, &args).await),
         Command::Keys(args) => cli::report(cli::identity::keys(&cli.connect, &args, &mut std::io::stdout()).await),

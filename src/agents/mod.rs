@@ -29,6 +29,7 @@ use crate::{
         agent::{Agent, AgentKind},
         limits::{AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_EVENT_BYTES},
     },
+    metrics::Present,
     projection::conversation::Conversation,
     service::{NewRun, Projected, Service, ServiceError, StartedRun},
 };
@@ -228,6 +229,7 @@ impl Agents {
         let place = self.shared.places.clone().try_acquire_owned().ok();
         // What is there already needs no place.
         if place.is_none() && service.runs.get(principal, thread, &id).await.is_err() {
+            service.metrics().limited("agent-runs");
             return Err(AgentError::Busy);
         }
         let before = match before {
@@ -309,6 +311,7 @@ struct Work {
 impl Work {
     async fn run(self, before: Projected, prepared: Prepared) {
         let service = &self.agents.shared.service;
+        let _present = Present::new(&service.metrics().agent_runs);
         let (thread, run) = (&self.thread, &self.started.run);
         let result = async {
             let conversation = self.conversation(before).await?;

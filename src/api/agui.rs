@@ -20,6 +20,7 @@ use super::{
     doors::{Access, Doors},
     extract::{Caller, InAgent, parse_json},
     native::{envelope, events::last_event_id, runs::Content},
+    observe,
     problem::{Problem, ProblemDocument, ProblemType},
     sse::{self, Farewell, Followed},
 };
@@ -93,7 +94,8 @@ pub async fn run(
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    let mut response = sse::response(Run { subscription, requester }, None, &state, &principal);
+    let followed = Run { subscription, counted: observe::Followed::new(&state), requester };
+    let mut response = sse::response(followed, None, &state, &principal);
     for (name, value) in [
         (THREAD_HEADER, thread.to_string()),
         (RUN_HEADER, id.to_string()),
@@ -162,13 +164,18 @@ impl Drop for Requester {
 /// cleanly for a run that succeeded. So a run that has not ended is cut off.
 struct Run {
     subscription: Subscription,
+    counted: observe::Followed,
     requester: Requester,
 }
 
 impl Followed for Run {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         loop {
-            match self.subscription.next().await? {
+            let delivery = self.subscription.next().await?;
+            if let Some(delivery) = &delivery {
+                self.counted.delivers(delivery);
+            }
+            match delivery {
                 Some(Delivery::Events(slice)) => {
                     let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 24);
                     for (seq, event, _) in slice.events() {

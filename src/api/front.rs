@@ -16,6 +16,7 @@ use super::{
     doors::{Doors, Entry},
     extract, guard,
     native::{self, envelope, meta},
+    observe::{self, REQUEST_ID_HEADER},
 };
 
 fn doors() -> Doors {
@@ -24,14 +25,16 @@ fn doors() -> Doors {
 
 /// The router of all doors.
 pub fn router(state: ApiState) -> Router {
-    let (router, _, _) = doors().finish();
+    let (router, _, entries) = doors().finish();
+    state.service.metrics().http.know(entries.into_iter().map(|entry| entry.path));
     let router = router
         .fallback(meta::not_found)
         .method_not_allowed_fallback(meta::method_not_allowed)
         .layer(middleware::from_fn_with_state(state.clone(), guard::loopback_only))
         .layer(CatchPanicLayer::custom(meta::panicked));
     let router = if state.auth.is_development() { router.layer(loopback_cors()) } else { router };
-    router.with_state(state)
+    // Outermost, so that whatever answers is counted.
+    router.layer(middleware::from_fn_with_state(state.clone(), observe::observe)).with_state(state)
 }
 
 /// The OpenAPI description of all doors.
@@ -61,9 +64,11 @@ fn loopback_cors() -> CorsLayer {
             header::CONTENT_TYPE,
             HeaderName::from_static("last-event-id"),
             HeaderName::from_static(extract::USER_HEADER),
+            HeaderName::from_static(REQUEST_ID_HEADER),
         ])
         .expose_headers([
             header::RETRY_AFTER,
+            HeaderName::from_static(REQUEST_ID_HEADER),
             HeaderName::from_static(envelope::EPOCH_HEADER),
             HeaderName::from_static(envelope::TAIL_HEADER),
             HeaderName::from_static(agui::THREAD_HEADER),

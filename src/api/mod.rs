@@ -7,6 +7,7 @@ pub mod extract;
 pub mod front;
 pub mod guard;
 pub mod native;
+pub mod observe;
 pub mod problem;
 pub mod sse;
 

@@ -212,14 +212,16 @@ impl Problem {
         Self::new(ProblemType::InvalidRequest, detail)
     }
 
-    fn with(mut self, facts: Value) -> Self {
+    /// With the facts needed to go on.
+    pub fn with(mut self, facts: Value) -> Self {
         if let Value::Object(facts) = facts {
             self.facts = facts;
         }
         self
     }
 
-    fn retry_after(mut self, milliseconds: u64) -> Self {
+    /// It may be tried again after this time.
+    pub fn retry_after(mut self, milliseconds: u64) -> Self {
         self.retry_after_ms = Some(milliseconds);
         self
     }

@@ -1,8 +1,43 @@
 //! `threadline health`: whether the server takes requests. For containers and scripts that have no HTTP client.
 
-use super::{CliError, ConnectArgs};
+use std::io::Write;
 
-/// Asks once. A server that is shutting down is not well.
-pub async fn run(connect: &ConnectArgs) -> Result<(), CliError> {
-    Ok(connect.client()?.health().await?)
+use clap::Args;
+
+use super::{CliError, ConnectArgs, output::shown};
+use crate::client::{Client, Readiness};
+
+/// What is to be asked.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Exit code 0: the server takes requests; what it stands on is shown. A Redis that is away makes it `degraded`, which is well
+enough: the store decides alone. Exit code 1: it cannot be reached, is shutting down, or its store does not answer.
+
+Examples:
+  threadline health                  Whether to send it requests (GET /readyz)
+  threadline health --live           Whether to start it anew: without a store it is alive all the same (GET /healthz)")]
+pub struct HealthArgs {
+    /// Ask only whether the server is alive, whatever it stands on
+    #[arg(long)]
+    pub live: bool,
+}
+
+/// Asks once.
+pub async fn run(connect: &ConnectArgs, args: &HealthArgs) -> Result<(), CliError> {
+    ask(&connect.client()?, args, &mut std::io::stdout().lock()).await
+}
+
+/// [`run`] with an output of its own.
+pub async fn ask(client: &Client, args: &HealthArgs, out: &mut impl Write) -> Result<(), CliError> {
+    if args.live {
+        client.health().await?;
+        writeln!(out, "alive")?;
+        return Ok(());
+    }
+    let Readiness { status, dependencies } = client.ready().await?;
+    writeln!(out, "{}", shown(&status, 40))?;
+    for (name, state) in dependencies {
+        writeln!(out, "  {:<8}{}", shown(&name, 40), shown(&state, 40))?;
+    }
+    Ok(())
 }

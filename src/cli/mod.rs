@@ -22,6 +22,7 @@ use crate::{
     domain::limits::{DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, LOCK_HEARTBEAT, MAX_LEASE, MAX_LOCK_HEARTBEAT},
 };
 
+pub use health::HealthArgs;
 pub use moving::{ExportArgs, ImportArgs};
 pub use run::RunArgs;
 pub use tail::TailArgs;
@@ -114,8 +115,8 @@ pub enum Command {
     Tail(TailArgs),
     /// List threads
     Threads(ThreadsArgs),
-    /// Ask the server whether it is well; exit code 1 if it is not
-    Health,
+    /// Ask the server whether it is well, and what it stands on; exit code 1 if it takes no requests
+    Health(HealthArgs),
     /// Write threads to files, to move them or to keep them
     Export(ExportArgs),
     /// Read threads from the files of an export

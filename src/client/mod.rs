@@ -50,6 +50,6 @@ pub use rest::{EventQuery, FeedQuery, StartRun, StreamRun, ThreadOrder, ThreadQu
 pub use socket::{Socket, SocketReader, SocketWriter};
 pub use tail::{Tail, TailItem, TailOptions};
 pub use wire::{
-    Appended, CreateThread, Envelope, EventPage, FeedEntry, FeedPage, Messages, PatchThread, Run, RunPage, RunStatus,
-    StartedRun, Thread, ThreadPage, ThreadState,
+    Appended, CreateThread, Envelope, EventPage, FeedEntry, FeedPage, Messages, PatchThread, Readiness, Run, RunPage,
+    RunStatus, StartedRun, Thread, ThreadPage, ThreadState,
 };

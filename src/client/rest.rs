@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Appended, Client, ClientError, CreateThread, EventBody, EventPage, FeedPage, Messages, PatchThread, Run, RunPage,
-    StartedRun, Thread, ThreadPage, ThreadState,
+    Appended, Client, ClientError, CreateThread, EventBody, EventPage, FeedPage, Messages, PatchThread, Readiness, Run,
+    RunPage, StartedRun, Thread, ThreadPage, ThreadState,
 };
 use crate::domain::Seq;
 
@@ -103,7 +103,13 @@ pub struct StreamRun {
 }
 
 impl Client {
-    /// Whether the server takes requests: an error if it cannot be reached or is shutting down.
+    /// Whether requests are to be sent to this server, and what it stands on: an error if it cannot be reached, is
+    /// shutting down, or has no store.
+    pub async fn ready(&self) -> Result<Readiness, ClientError> {
+        self.json(self.request(Method::GET, self.at_root("readyz")?)).await
+    }
+
+    /// Whether the server is alive, and no more: an error if it cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
         let request = self.request(Method::GET, self.at_root("healthz")?);
         self.send(request).await.map(drop)

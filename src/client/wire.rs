@@ -3,7 +3,7 @@
 //! These structs are the client's own: the server writes its answers from others, so that a test which
 //! runs one against the other notices when they drift apart. Unknown members are ignored.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
@@ -306,4 +306,13 @@ pub struct PatchThread {
     /// Hide from lists, or show again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archived: Option<bool>,
+}
+
+/// Whether requests are to be sent to a server, and what it stands on.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Readiness {
+    /// `ready`, or `degraded`: something is missing that can be done without.
+    pub status: String,
+    /// What it stands on: `ok` or `unavailable`.
+    pub dependencies: BTreeMap<String, String>,
 }

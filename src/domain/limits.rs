@@ -199,6 +199,13 @@ pub const LOCK_TICK: Duration = Duration::from_secs(1);
 /// Locks renewed at once.
 pub const LOCK_CHUNK: usize = 512;
 
+/// Time that the store has to answer when it is asked whether the node is ready …
+pub const READY_TIMEOUT: Duration = Duration::from_secs(1);
+/// … and for how long its answer is good, so that probes do not load it.
+pub const READY_MEMORY: Duration = Duration::from_secs(1);
+/// Longest `x-request-id` that is taken over from whoever sends it.
+pub const MAX_REQUEST_ID_BYTES: usize = 128;
+
 /// Connections served at once by one node.
 pub const MAX_CONNECTIONS: usize = 16_384;
 /// Time to send the whole head of a request.

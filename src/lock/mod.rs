@@ -81,6 +81,11 @@ pub trait Lock: Send + Sync {
     /// holds. Answers in order.
     async fn renew(&self, claims: &[Claim]) -> LockResult<Vec<bool>>;
 
+    /// Whether what the locks are kept in answers; `None` if that is nothing outside this process.
+    async fn check(&self) -> Option<LockResult<()>> {
+        None
+    }
+
     /// Gives locks back that their runs still hold.
     async fn release(&self, locks: &[(LockName, RunId)]) -> LockResult<()>;
 }

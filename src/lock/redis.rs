@@ -95,6 +95,10 @@ impl Lock for RedisLock {
         Ok(self.link.ask(&commands).await?)
     }
 
+    async fn check(&self) -> Option<LockResult<()>> {
+        Some(self.link.ping().await.map_err(LockError::from))
+    }
+
     async fn release(&self, locks: &[(LockName, RunId)]) -> LockResult<()> {
         if locks.is_empty() {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use super::{ServiceError, context::Context, directory::ThreadRef};
 use crate::{
-    domain::{Fence, Run, RunId, RunStatus, Seq},
+    domain::{Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadId},
     projection::closing::{Ending, OpenParts},
     store::{CloseOutcome, Closing, Head, ReadFrom, StoreError},
 };
@@ -56,6 +56,7 @@ async fn work_out(
     parts: &mut (OpenParts, Seq),
 ) -> Result<Option<Closing>, ServiceError> {
     while parts.1 < head.tail {
+        context.metrics.store_reads.fold.inc();
         let Some(page) = context.store.read(thread.key, ReadFrom::After(parts.1), usize::MAX).await? else {
             return Ok(None);
         };
@@ -113,6 +114,10 @@ pub(super) async fn close(
         match context.store.close(thread.key, closing, if_due).await? {
             CloseOutcome::Closed(committed) => {
                 context.published(thread, &committed.head, &committed.slice, true);
+                context.run_ended(committed.run.status);
+                if if_due {
+                    context.metrics.runs.reaped.inc();
+                }
                 return Ok(Some(committed.run));
             }
             // Not due any more, most likely; if it still is, the next sweep comes in a second.
@@ -122,4 +127,17 @@ pub(super) async fn close(
         }
     }
     Err(StoreError::Unavailable("the run is appending too fast to be ended; try again".into()).into())
+}
+
+/// Events that end in a terminal one.
+pub(super) fn ended(thread: &ThreadId, run: &RunId, events: NewEvents) -> NewEvents {
+    if events.terminal().is_some() {
+        return events;
+    }
+    let mut parts = OpenParts::default();
+    for event in events.body().split(|byte| *byte == b'\n') {
+        parts.observe(event);
+    }
+    let closers = parts.closers(thread.as_str(), run.as_str(), &Ending::Finished);
+    NewEvents::concat(vec![events.clone(), closers]).unwrap_or(events)
 }

@@ -5,12 +5,12 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{ServiceError, context::Context, directory::ThreadRef, resolve, submit::Reply};
 use crate::{
     domain::{
-        Epoch, Fence, LogSlice, NewEvents, RunId, Seq, ThreadKey, Timestamp,
+        Epoch, Fence, LogSlice, NewEvents, RunId, RunStatus, Seq, Terminal, ThreadKey, Timestamp,
         limits::{COMMIT_MAX_BYTES, COMMIT_MAX_REQUESTS, COMMIT_QUEUE, MAX_BATCH_BYTES, MAX_BATCH_EVENTS},
     },
     store::{Append, Appended, Head},
@@ -72,6 +72,11 @@ impl Committer {
     pub fn new(pipelines: usize) -> (Self, Vec<mpsc::Receiver<Request>>) {
         let (pipelines, receivers) = (0..pipelines.max(1)).map(|_| mpsc::channel(COMMIT_QUEUE)).unzip();
         (Self { pipelines }, receivers)
+    }
+
+    /// How many appends wait to be gathered.
+    pub fn waiting(&self) -> usize {
+        self.pipelines.iter().map(|pipeline| pipeline.max_capacity() - pipeline.capacity()).sum()
     }
 
     /// Hands in an append; waits while the queue is full. Appends of one run are committed in the order handed in.
@@ -242,9 +247,17 @@ async fn commit(context: &Context, entries: Vec<Entry>, aside: &mut Aside) {
     #[cfg(feature = "planted")]
     let entries = super::early::acknowledge(context, entries).await;
     context.commits.fetch_add(1, Ordering::Relaxed);
-    let answers = match context.store.append(&batch).await {
+    let (commits, appends) = (&context.metrics.commits, &context.metrics.appends);
+    let count = entries.iter().map(|entry| entry.requests.len()).sum();
+    let begun = Instant::now();
+    let answers = context.store.append(&batch).await;
+    commits.size.size(count);
+    commits.duration.time(begun.elapsed());
+    let answers = match answers {
         Ok(answers) => answers,
         Err(error) => {
+            commits.failed.inc();
+            appends.failed.inc_by(count as u64);
             for request in entries.into_iter().flat_map(|entry| entry.requests) {
                 request.reply.send(Err(error.clone().into()));
             }
@@ -253,7 +266,10 @@ async fn commit(context: &Context, entries: Vec<Entry>, aside: &mut Aside) {
     };
     for ((entry, append), answer) in entries.into_iter().zip(batch).zip(answers) {
         match answer {
-            Some(appended) => answer_entry(context, entry, &append, &appended),
+            Some(appended) => {
+                appends.committed.inc_by(entry.requests.len() as u64);
+                answer_entry(context, entry, &append, &appended);
+            }
             // It did not match its head. Why, and what to answer, is worked out aside.
             None => aside.resolve(context, append.key, entry.requests),
         }
@@ -277,5 +293,11 @@ fn answer_entry(context: &Context, entry: Entry, append: &Append, appended: &App
 /// After the commit, never before: followers see the events, and lists learn of a run that ended.
 pub(super) fn publish(context: &Context, thread: &ThreadRef, append: &Append, appended: &Appended) {
     let slice = LogSlice::of(&append.events, appended.first_seq, &appended.run, appended.at);
-    context.published(thread, &appended.head, &slice, append.events.terminal().is_some());
+    let terminal = append.events.terminal();
+    context.published(thread, &appended.head, &slice, terminal.is_some());
+    match terminal {
+        Some(Terminal::Finished { .. }) => context.run_ended(RunStatus::Finished),
+        Some(Terminal::Error { .. }) => context.run_ended(RunStatus::Error),
+        None => {}
+    }
 }

@@ -14,6 +14,7 @@ use super::{
     directory::{Directory, ThreadRef},
     feed_writer::FeedWriter,
     gate::Gate,
+    health::Health,
     heartbeats::Heartbeats,
     sealer::Sealer,
     snapshots::Snapshots,
@@ -21,8 +22,9 @@ use super::{
 };
 use crate::{
     bus::DynBus,
-    domain::{Clock, LogSlice, ThreadKey},
-    store::{DynStore, Head},
+    domain::{Clock, LogSlice, RunStatus, ThreadKey},
+    metrics::Metrics,
+    store::{Closing, Committed, DynStore, Head},
     subscription::{Hub, TopicState},
 };
 
@@ -30,12 +32,28 @@ use crate::{
 #[derive(Clone)]
 pub struct Context(Arc<Shared>);
 
+/// How a predecessor was to be ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    status: RunStatus,
+    /// Without a word in the log.
+    silent: bool,
+}
+
+impl Ends {
+    pub(super) fn of(closing: &Closing) -> Self {
+        Self { status: closing.status, silent: closing.events.is_none() }
+    }
+}
+
 /// See [`Context`].
 pub struct Shared {
     pub(super) store: DynStore,
     pub(super) clock: Clock,
+    pub(super) metrics: Metrics,
     pub(super) hub: Hub,
     pub(super) gate: Gate,
+    pub(super) health: Health,
     pub(super) bus: DynBus,
     /// Lease of a run whose producer names none.
     pub(super) lease: Duration,
@@ -105,11 +123,49 @@ impl Context {
         wakeups::tell(self, thread.key, &TopicState::from(head));
         self.gate.committed(thread, head, slice);
         if !slice.0.is_empty() {
+            self.count(slice);
             self.sealer.note(thread.key, slice, row_changed);
             self.snapshots.note(thread.key, slice, row_changed);
         }
         if row_changed {
             self.feed_writer.mark(&thread.project, &thread.user);
+        }
+    }
+
+    fn count(&self, slice: &LogSlice) {
+        let logged = &self.metrics.logged;
+        logged.batches.inc();
+        logged.events.inc_by(slice.count());
+        logged.bytes.inc_by(slice.bytes() as u64);
+    }
+
+    /// A run ended here, with this status.
+    pub(super) fn run_ended(&self, status: RunStatus) {
+        let runs = &self.metrics.runs;
+        match status {
+            RunStatus::Finished | RunStatus::Stopped => drop(runs.finished.inc()),
+            RunStatus::Error => drop(runs.failed.inc()),
+            RunStatus::Abandoned => drop(runs.abandoned.inc()),
+            RunStatus::Running | RunStatus::Finishing => {}
+        }
+    }
+
+    /// A run has begun here, in the place of a predecessor that was to be ended.
+    pub(super) fn run_began(&self, committed: &Committed, ends: Option<Ends>) {
+        let runs = &self.metrics.runs;
+        let closed = committed.slice.0.first().is_some_and(|batch| batch.run != committed.run.id);
+        // The predecessor may have come to its end by itself in the meantime.
+        if let Some(Ends { status, silent }) = ends
+            && (silent || closed)
+        {
+            self.run_ended(status);
+            runs.succeeded.inc();
+        }
+        if committed.run.status.is_active() {
+            runs.started.inc();
+        } else {
+            runs.appended_whole.inc();
+            self.run_ended(committed.run.status);
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{
         Epoch, Fence, LogSlice, Principal, Run, RunId, Seq, ThreadId,
         limits::{MAX_EVENT_PAGE, MAX_WAIT},
     },
+    metrics::Present,
     store::{Head, ReadFrom},
     subscription::{Delivery, Subscription, TopicRef},
 };
@@ -163,6 +164,7 @@ impl Events {
         wait: Duration,
     ) -> Result<(), ServiceError> {
         let mut subscription = self.open(thread, cursor, epoch, run).await?;
+        let _waiting = Present::new(&self.context.metrics.following.poll);
         let something = async {
             loop {
                 match subscription.next().await? {
@@ -204,6 +206,7 @@ impl Events {
                 (ReadFrom::Before(_), Some(first), _) => ReadFrom::Before(first),
                 _ => from,
             };
+            self.context.metrics.store_reads.page.inc();
             let Some(page) = self.context.store.read(thread.key, next, rest).await? else { return Ok(None) };
             let page_slice = page.slice.between(floor, ceiling);
             let head = head.get_or_insert(page.head);

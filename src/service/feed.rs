@@ -10,6 +10,7 @@ use crate::{
         FeedEntry, Principal, UserId,
         limits::{MAX_PAGE, MAX_WAIT},
     },
+    metrics::Present,
     subscription::{FeedDelivery, FeedSubscription},
 };
 
@@ -43,6 +44,7 @@ impl Feed {
         let user = acting_user(principal, user)?;
         let limit = limit.clamp(1, MAX_PAGE);
         if let Some(wait) = wait {
+            let _waiting = Present::new(&self.context.metrics.following.poll_feed);
             let mut subscription = self.subscribe(principal, Some(user.clone()), after).await?;
             let something = async { while let Ok(FeedDelivery::CaughtUp(_)) = subscription.next().await {} };
             tokio::select! {

@@ -71,6 +71,7 @@ impl Gate {
             Ok(Acquired::Mine) => return Ok(Pass { claim, taken: false }),
             Ok(Acquired::Held(holder)) => holder,
             Err(error) => {
+                context.metrics.lock_errors.inc();
                 tracing::debug!(%error, "the store decides alone");
                 return Ok(Pass { claim, taken: false });
             }
@@ -80,11 +81,17 @@ impl Gate {
             return Ok(Pass { claim, taken: false });
         }
         if let Some(active) = active(context, thread).await? {
+            context.metrics.conflicts.by_lock.inc();
             return Err(ServiceError::RunActive(Box::new(active)));
         }
         // Its run is over, or never reached the store.
         let taken = self.lock.take_over(&claim, &holder).await.unwrap_or(false);
         Ok(Pass { claim, taken })
+    }
+
+    /// Whether what the lock is kept in answers; `None` if it is this process.
+    pub async fn answers(&self) -> Option<bool> {
+        self.lock.check().await.map(|answer| answer.is_ok())
     }
 
     /// The run has begun: its lock is kept until it ends.

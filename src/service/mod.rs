@@ -16,6 +16,7 @@ mod events;
 mod feed;
 mod feed_writer;
 mod gate;
+mod health;
 mod heartbeats;
 mod projections;
 mod reaper;
@@ -43,6 +44,7 @@ pub use committer::Receipt;
 pub use error::{ActiveRun, ServiceError};
 pub use events::{Events, EventsPage, PageRequest};
 pub use feed::{Feed, FeedSlice};
+pub use health::Readiness;
 pub use projections::{Projected, Projections};
 pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
 pub use stream_run::StreamedRun;
@@ -57,6 +59,7 @@ use crate::{
         limits::{DEFAULT_LEASE, LOCK_HEARTBEAT, MAX_FOLDS, MAX_LEASE, MIN_LEASE},
     },
     lock::{DynLock, local::LocalLock},
+    metrics::Metrics,
     store::DynStore,
     subscription::Hub,
 };
@@ -127,12 +130,15 @@ impl Service {
         let (heartbeats, beats) = heartbeats::Heartbeats::new();
         let (sealer, due) = sealer::Sealer::new();
         let (snapshots, worth_one) = snapshots::Snapshots::new();
+        let metrics = Metrics::new();
         let context = Context::new(Shared {
             directory: directory::Directory::new(store.clone()),
             store,
             clock,
-            hub: Hub::default(),
+            hub: Hub::new(metrics.clone()),
+            metrics,
             gate: gate::Gate::new(lock, timing.heartbeat),
+            health: health::Health::default(),
             bus: bus.bus,
             lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             committer,
@@ -186,6 +192,11 @@ impl Service {
     /// Does at once what the loop of retention does from time to time.
     pub async fn retain(&self) -> Result<(), ServiceError> {
         retention::sweep(&self.context).await
+    }
+
+    /// The store's clock, or one that is close to it.
+    pub fn clock(&self) -> &Clock {
+        &self.context.clock
     }
 
     /// The hub of this node.

@@ -110,6 +110,7 @@ pub(super) async fn fold(
 ) -> Result<Folded, StoreError> {
     let mut unweighed = 0;
     while since < to {
+        context.metrics.store_reads.fold.inc();
         let Some(page) = context.store.read(key, ReadFrom::After(since), usize::MAX).await? else {
             return Ok(Folded::Gone);
         };

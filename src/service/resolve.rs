@@ -22,6 +22,11 @@ pub(super) async fn resolve(context: Context, requests: Vec<Request>) {
     for request in requests {
         let Request { thread, run, fence, producer_seq, events, reply } = request;
         let answer = resolve_one(&context, &thread, &run, fence, producer_seq, &events).await;
+        match &answer {
+            Ok(_) => {}
+            Err(ServiceError::Store(_)) => drop(context.metrics.appends.failed.inc()),
+            Err(_) => drop(context.metrics.appends.refused.inc()),
+        }
         reply.send(answer);
     }
 }
@@ -56,6 +61,7 @@ async fn resolve_one(
         };
         let first_seq = run.first_seq + from - 1;
         let Some(rest) = events.skip(stored) else {
+            context.metrics.appends.repeated.inc();
             return Ok(receipt(thread, &run, first_seq, events.count() as u64, from));
         };
         if !run.status.is_active() || run.stop_overdue(context.clock.now()) {
@@ -68,6 +74,7 @@ async fn resolve_one(
         let append = Append { key: thread.key, fence, producer_seq: next, events: rest };
         if let Some(appended) = context.store.append(std::slice::from_ref(&append)).await?.pop().flatten() {
             publish(context, thread, &append, &appended);
+            context.metrics.appends.committed.inc();
             let first_seq = appended.first_seq - stored as u64;
             let count = events.count() as u64;
             return Ok(Receipt::committed(thread, &appended.head, first_seq, count, appended.producer_seq));
@@ -99,6 +106,7 @@ async fn is_ours(context: &Context, thread: &ThreadRef, run: &Run, producer_seq:
     let (mut parts, mut closers) = (OpenParts::default(), None);
     let (mut cursor, end, turn) = (run.first_seq - 1, run.last_seq(), run.first_seq + producer_seq - 1);
     while cursor < end {
+        context.metrics.store_reads.retry.inc();
         let Some(page) = context.store.read(thread.key, ReadFrom::After(cursor), usize::MAX).await? else {
             return Err(ServiceError::ThreadNotFound);
         };
@@ -131,6 +139,7 @@ pub(super) async fn stored_prefix(
     let mut compared = 0u64;
     while compared < overlap {
         let wanted = usize::try_from(overlap - compared).unwrap_or(usize::MAX);
+        context.metrics.store_reads.retry.inc();
         let Some(page) = context.store.read(key, ReadFrom::After(first_seq + compared - 1), wanted).await? else {
             return Err(ServiceError::ThreadNotFound);
         };

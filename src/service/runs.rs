@@ -8,7 +8,7 @@ use super::{
     ServiceError,
     closing::{self, Why},
     committer::{Receipt, Request},
-    context::Context,
+    context::{Context, Ends},
     directory::ThreadRef,
     error::ActiveRun,
     resolve,
@@ -22,7 +22,6 @@ use crate::{
             MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, MIN_LEASE, RECHECK_INTERVAL, STREAM_HEARTBEAT, WHOLE_RUN_WAIT,
         },
     },
-    projection::closing::{Ending, OpenParts},
     store::{Beat, Head, StartOutcome, StartRun, StopOutcome},
 };
 
@@ -156,7 +155,7 @@ impl Runs {
         self.context.refuse_if_draining()?;
         let id = new.id.clone().unwrap_or_else(RunId::generate);
         let deadline = time::Instant::now() + WHOLE_RUN_WAIT;
-        let events = ended(thread, &id, events);
+        let events = closing::ended(thread, &id, events);
         let mut lookup = self.context.directory.lookup(principal, thread);
         loop {
             let thread = lookup.next().await?;
@@ -185,6 +184,7 @@ impl Runs {
                     // A lock that is released tells nobody: now and then it is simply tried again.
                     let look = deadline.min(time::Instant::now() + RECHECK_INTERVAL);
                     if time::timeout_at(look, over).await.is_err() && time::Instant::now() >= deadline {
+                        self.context.metrics.conflicts.by_store.inc();
                         return Err(ServiceError::RunActive(active));
                     }
                 }
@@ -230,6 +230,7 @@ impl Runs {
     ) -> Result<Option<(StartedRun, Head)>, ServiceError> {
         let mut closing = None;
         for _ in 0..START_TRIES {
+            let ends = closing.as_ref().map(Ends::of);
             let start = StartRun {
                 key: thread.key,
                 run: id.clone(),
@@ -241,6 +242,7 @@ impl Runs {
             match self.context.store.start(start).await? {
                 StartOutcome::Started(committed) => {
                     self.context.published(thread, &committed.head, &committed.slice, true);
+                    self.context.run_began(&committed, ends);
                     return Ok(Some((started(committed.run, &committed.head, true), committed.head)));
                 }
                 StartOutcome::Exists(run, head) => {
@@ -250,6 +252,10 @@ impl Runs {
                     return Ok(Some((started(run, &head, false), head)));
                 }
                 StartOutcome::Held(run, head) => {
+                    // A whole run waits, and is counted if it has waited in vain.
+                    if !matches!(opening, Opening::Whole(_)) {
+                        self.context.metrics.conflicts.by_store.inc();
+                    }
                     return Err(ServiceError::RunActive(Box::new(ActiveRun::new(run, head.epoch))));
                 }
                 StartOutcome::Lapsed(run, head) => {
@@ -481,17 +487,4 @@ pub(super) fn check_producer_seq(producer_seq: u64) -> Result<(), ServiceError> 
 
 fn started(run: Run, head: &Head, created: bool) -> StartedRun {
     StartedRun { cursor: run.first_seq - 1, epoch: head.epoch, run, created }
-}
-
-/// Events that end in a terminal one.
-fn ended(thread: &ThreadId, run: &RunId, events: NewEvents) -> NewEvents {
-    if events.terminal().is_some() {
-        return events;
-    }
-    let mut parts = OpenParts::default();
-    for event in events.body().split(|byte| *byte == b'\n') {
-        parts.observe(event);
-    }
-    let closers = parts.closers(thread.as_str(), run.as_str(), &Ending::Finished);
-    NewEvents::concat(vec![events.clone(), closers]).unwrap_or(events)
 }

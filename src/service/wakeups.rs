@@ -39,7 +39,10 @@ impl Wanted {
             Heard::Hint(Hint::Thread(..)) => {}
             Heard::Listening(Channel::Thread(key)) => drop(self.threads.insert(key)),
             Heard::Listening(Channel::Feed(project, user)) => drop(self.feeds.insert((project, user))),
-            Heard::Resync => self.all = true,
+            Heard::Resync => {
+                context.metrics.bus_resyncs.inc();
+                self.all = true;
+            }
         }
     }
 }

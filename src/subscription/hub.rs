@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     domain::{LogSlice, ProjectId, ThreadKey, UserId},
+    metrics::Metrics,
     store::{FeedStore, Head, LogStore, StoreResult},
 };
 use tokio::sync::watch;
@@ -24,9 +25,15 @@ pub struct Hub {
     threads: Registry<ThreadKey, Topic>,
     feeds: Registry<FeedKey, watch::Sender<u64>>,
     large_pages: LargePages,
+    metrics: Metrics,
 }
 
 impl Hub {
+    /// Nobody follows anything yet.
+    pub fn new(metrics: Metrics) -> Self {
+        Self { metrics, ..Self::default() }
+    }
+
     /// Joins the topic of a thread. Join first, then read the head, so that no commit falls in between.
     pub fn join(&self, key: ThreadKey) -> TopicRef {
         self.threads.hold(key, || Topic::new(key))
@@ -34,6 +41,10 @@ impl Hub {
 
     pub(super) fn large_pages(&self) -> LargePages {
         self.large_pages.clone()
+    }
+
+    pub(super) fn metrics(&self) -> Metrics {
+        self.metrics.clone()
     }
 
     /// A commit of this node.
@@ -64,6 +75,11 @@ impl Hub {
     /// Whether somebody here follows the thread.
     pub fn is_followed(&self, key: ThreadKey) -> bool {
         self.threads.is_held(&key)
+    }
+
+    /// How many threads are followed at this moment.
+    pub fn followed_count(&self) -> usize {
+        self.threads.len()
     }
 
     /// How many subscriptions and producers hold a thread's topic at this moment.

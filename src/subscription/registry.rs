@@ -97,6 +97,11 @@ impl<K: Ord + Hash + Clone, V> Registry<K, V> {
         Some(look(&entry.value))
     }
 
+    /// How many things are held at this moment.
+    pub fn len(&self) -> usize {
+        self.shared.entries.len()
+    }
+
     /// How many holds there are at this moment.
     pub fn holders(&self) -> usize {
         self.shared.entries.iter().map(|entry| entry.holders.load(Ordering::Relaxed)).sum()

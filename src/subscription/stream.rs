@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     domain::{Epoch, LogSlice, Run, Seq, ThreadKey},
+    metrics::Metrics,
     planted::{Bug, planted},
     store::{DynStore, StoreError},
 };
@@ -73,6 +74,7 @@ pub struct Subscription {
     bound: Option<Bound>,
     ended: bool,
     large_pages: LargePages,
+    metrics: Metrics,
     /// Room for the page delivered last, if it was large: whoever asks for the next one is done with it.
     room: Option<Room>,
 }
@@ -128,6 +130,7 @@ impl Subscription {
             bound,
             ended: false,
             large_pages: hub.large_pages(),
+            metrics: hub.metrics(),
             room: None,
         })
     }
@@ -183,6 +186,7 @@ impl Subscription {
                         continue;
                     }
                     self.live = false;
+                    self.metrics.following.fell_behind.inc();
                     return Ok(Some(Delivery::FellBehind(self.cursor)));
                 }
                 let Some(page) = self.page().await? else {
@@ -220,10 +224,12 @@ impl Subscription {
     /// answer may not be polled for long, because its client reads nothing.
     async fn page(&self) -> Result<Option<LogSlice>, StoreError> {
         if let Some(slice) = self.topic.in_memory(self.cursor) {
+            self.metrics.following.ring_hits.inc();
             return Ok(Some(slice));
         }
         let (topic, store, cursor) = (self.topic.clone(), self.store.0.clone(), self.cursor);
-        let read = tokio::spawn(async move { topic.page(store.as_ref(), cursor).await });
+        let metrics = self.metrics.clone();
+        let read = tokio::spawn(async move { topic.page(store.as_ref(), cursor, &metrics).await });
         read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
     }
 

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use super::{registry::Held, ring::Ring, state::TopicState};
 use crate::{
     domain::{LogSlice, Seq, ThreadKey, limits::DEFAULT_EVENT_PAGE},
+    metrics::Metrics,
     store::{LogStore, ReadFrom, StoreResult},
 };
 
@@ -75,15 +76,24 @@ impl Topic {
     /// The next page after a cursor that is known to be below the tail; `None` if the thread is gone.
     ///
     /// Near the tail one follower reads for all of them; history is read by each for itself and not kept.
-    pub(super) async fn page(&self, log: &dyn LogStore, cursor: Seq) -> StoreResult<Option<LogSlice>> {
+    pub(super) async fn page(
+        &self,
+        log: &dyn LogStore,
+        cursor: Seq,
+        metrics: &Metrics,
+    ) -> StoreResult<Option<LogSlice>> {
+        let hits = &metrics.following.ring_hits;
         if let Some(slice) = self.in_memory(cursor) {
+            hits.inc();
             return Ok(Some(slice));
         }
         let near = self.state().tail.saturating_sub(cursor) <= DEFAULT_EVENT_PAGE as u64;
         let _single_flight = if near { Some(self.filling.lock().await) } else { None };
-        if near && let Some(slice) = self.ring().after(cursor) {
+        if near && let Some(slice) = self.in_memory(cursor) {
+            hits.inc();
             return Ok(Some(slice));
         }
+        metrics.store_reads.follower.inc();
         let Some(page) = log.read(self.key, ReadFrom::After(cursor), usize::MAX).await? else {
             self.advance(&TopicState::GONE);
             return Ok(None);

@@ -11,17 +11,19 @@ use std::{
 const MAY: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("projection", &["domain"]),
+    // What is counted, wherever it happens.
+    ("metrics", &[]),
     // Bugs on purpose, in builds for the fault run only.
     ("planted", &[]),
     ("store", &["domain", "planted", "projection"]),
     ("redis_link", &["domain"]),
     ("lock", &["domain", "redis_link"]),
     ("bus", &["domain", "redis_link"]),
-    ("subscription", &["bus", "domain", "planted", "projection", "store"]),
-    ("service", &["bus", "domain", "lock", "planted", "projection", "store", "subscription"]),
-    ("agents", &["domain", "projection", "service", "subscription"]),
+    ("subscription", &["bus", "domain", "metrics", "planted", "projection", "store"]),
+    ("service", &["bus", "domain", "lock", "metrics", "planted", "projection", "store", "subscription"]),
+    ("agents", &["domain", "metrics", "projection", "service", "subscription"]),
     ("auth", &["domain", "store"]),
-    ("api", &["agents", "auth", "domain", "projection", "service", "store", "subscription"]),
+    ("api", &["agents", "auth", "domain", "metrics", "projection", "service", "store", "subscription"]),
     ("timed_io", &[]),
     ("lingering", &[]),
     ("server", &["domain", "lingering", "timed_io"]),

@@ -4,7 +4,7 @@ use std::future::{pending, ready};
 
 use clap::Parser;
 use threadline::{
-    cli::{Cli, CliError, Command, RunArgs, run::say},
+    cli::{Cli, CliError, Command, HealthArgs, RunArgs, health, run::say},
     client::{Client, ClientConfig},
 };
 
@@ -46,12 +46,18 @@ async fn health_is_good_while_the_server_takes_requests() {
     let server = Server::start(Options::memory().with_key("k")).await;
     let url = format!("http://{}", server.addr);
     let client = Client::new(ClientConfig::new(&url)).expect("a client");
-    client.health().await.expect("well, and no key is needed to ask");
+    let asked = async |live: bool| {
+        let mut out = Vec::new();
+        health::ask(&client, &HealthArgs { live }, &mut out).await.map(|()| String::from_utf8(out).expect("text"))
+    };
+    assert_eq!(asked(false).await.expect("well, and no key is needed to ask"), "ready\n  store   ok\n");
+    assert_eq!(asked(true).await.expect("alive"), "alive\n");
     Client::new(ClientConfig::new(format!("{url}/elsewhere")))
         .expect("a client")
         .health()
         .await
         .expect_err("not there");
     server.stop().await;
-    client.health().await.expect_err("stopped");
+    asked(false).await.expect_err("stopped");
+    asked(true).await.expect_err("stopped");
 }

@@ -6,8 +6,10 @@ mod backing;
 mod balancer;
 mod cluster;
 mod deaths;
+mod old_client;
 mod outages;
 #[allow(dead_code)]
 #[path = "../faults/server.rs"]
 mod server;
 mod starting;
+mod watched;

@@ -19,6 +19,7 @@ use crate::{
         ApiState,
         agui::Requester,
         extract::{Caller, InThread, Params},
+        observe,
         problem::{Problem, ProblemDocument, ProblemType},
         sse::{self, Farewell, Followed},
     },
@@ -153,7 +154,8 @@ pub async fn read(
         return Ok(lines(subscription));
     }
     let hello = hello(&thread, &subscription);
-    let followed = EventStream { subscription, until: params.until, requester: None, done: false };
+    let counted = observe::Followed::new(&state);
+    let followed = EventStream { subscription, counted, until: params.until, requester: None, done: false };
     Ok(sse::response(followed, Some(hello), &state, &principal))
 }
 
@@ -166,7 +168,8 @@ pub fn stream(
     principal: &Principal,
 ) -> Response {
     let hello = hello(thread, &subscription);
-    let followed = EventStream { subscription, until: None, requester: Some(requester), done: false };
+    let counted = observe::Followed::new(state);
+    let followed = EventStream { subscription, counted, until: None, requester: Some(requester), done: false };
     sse::response(followed, Some(hello), state, principal)
 }
 
@@ -215,6 +218,7 @@ fn lines(subscription: Subscription) -> Response {
 
 struct EventStream {
     subscription: Subscription,
+    counted: observe::Followed,
     until: Option<Until>,
     requester: Option<Requester>,
     done: bool,
@@ -226,6 +230,7 @@ impl Followed for EventStream {
             return Ok(None);
         }
         let Some(delivery) = self.subscription.next().await? else { return Ok(None) };
+        self.counted.delivers(&delivery);
         let at = |seq: u64| json!({ "seq": seq });
         Ok(Some(match delivery {
             Delivery::Events(slice) => {

@@ -23,6 +23,7 @@ use crate::{
         sse::{self, Followed},
     },
     domain::{UserId, limits::DEFAULT_PAGE},
+    metrics::Present,
     store::StoreError,
     subscription::{FeedDelivery, FeedSubscription},
 };
@@ -82,17 +83,21 @@ pub async fn read(
         Form::Sse => {
             let subscription = feed.subscribe(&principal, params.user_id, after).await?;
             let hello = sse::named("hello", &json!({ "cursor": after }));
-            Ok(sse::response(FeedStream(subscription), Some(hello), &state, &principal))
+            let present = Present::new(&state.service.metrics().following.sse_feed);
+            Ok(sse::response(FeedStream { subscription, _present: present }, Some(hello), &state, &principal))
         }
         Form::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed has no NDJSON form")),
     }
 }
 
-struct FeedStream(FeedSubscription);
+struct FeedStream {
+    subscription: FeedSubscription,
+    _present: Present,
+}
 
 impl Followed for FeedStream {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
-        Ok(Some(match self.0.next().await? {
+        Ok(Some(match self.subscription.next().await? {
             FeedDelivery::Entries(entries) => {
                 let event = |entry| {
                     let view = FeedEntryView::new(entry);
@@ -105,6 +110,6 @@ impl Followed for FeedStream {
     }
 
     fn tail(&self) -> u64 {
-        self.0.cursor()
+        self.subscription.cursor()
     }
 }

@@ -8,24 +8,82 @@ use axum::{
     http::{Method, Uri, header},
     response::{IntoResponse, Response},
 };
+use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
-use crate::api::{
-    ApiState,
-    extract::InPath,
-    front,
-    problem::{Problem, ProblemDocument, ProblemType},
+use crate::{
+    api::{
+        ApiState,
+        extract::{Caller, InPath},
+        front,
+        problem::{Problem, ProblemDocument, ProblemType},
+    },
+    domain::limits::READY_MEMORY,
+    metrics,
+    service::ServiceError,
 };
 
-/// Says that the server is up.
+/// Says that the server is alive, whatever it stands on, and while it shuts down as well.
+///
+/// For those who start a server anew that does not answer. Whether to send it requests is told by /readyz.
 #[utoipa::path(get, path = "/healthz", tag = "server", responses(
-    (status = 200, description = "The server answers", body = Value, example = json!({ "status": "ok" })),
-    (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
-pub async fn health(State(state): State<ApiState>) -> Result<Json<Value>, Problem> {
-    if state.draining.is_cancelled() {
-        return Err(crate::service::ServiceError::Draining.into());
+    (status = 200, description = "The server answers", body = Value, example = json!({ "status": "ok" }))))]
+pub async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Whether requests are to be sent to this server, and what it stands on.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReadinessView {
+    /// `ready`, or `degraded`: something is missing that can be done without.
+    status: &'static str,
+    dependencies: Dependencies,
+}
+
+/// What the server stands on: `ok` or `unavailable`.
+#[derive(Debug, Serialize, ToSchema)]
+struct Dependencies {
+    /// Without it nothing can be done.
+    store: &'static str,
+    /// Locks and wake-ups, if several nodes share them. Without it the store decides alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis: Option<&'static str>,
+}
+
+/// Says whether requests are to be sent to this server: its store answers, and it is not shutting down.
+///
+/// A Redis that is away makes it `degraded`, which is no reason to send requests elsewhere. The answer is good for a
+/// second: asking more often costs nothing.
+#[utoipa::path(get, path = "/readyz", tag = "server", responses(
+    (status = 200, description = "It takes requests", body = ReadinessView,
+        example = json!({ "status": "ready", "dependencies": { "store": "ok", "redis": "ok" } })),
+    (status = 503, description = "It takes none: its store does not answer, or it is shutting down. \
+        `dependencies` says what is missing", body = ProblemDocument)))]
+pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>, Problem> {
+    let found = state.service.readiness().await;
+    let word = |answers| if answers { "ok" } else { "unavailable" };
+    let dependencies = Dependencies { store: word(found.store), redis: found.redis.map(word) };
+    if found.is_ready() {
+        let status = if found.is_degraded() { "degraded" } else { "ready" };
+        return Ok(Json(ReadinessView { status, dependencies }));
     }
-    Ok(Json(json!({ "status": "ok" })))
+    let wait = u64::try_from(READY_MEMORY.as_millis()).unwrap_or(u64::MAX);
+    let problem = if found.draining {
+        ServiceError::Draining.into()
+    } else {
+        Problem::new(ProblemType::StoreUnavailable, "the store does not answer").retry_after(wait)
+    };
+    Err(problem.with(json!({ "dependencies": dependencies })))
+}
+
+/// What this node counts, as OpenMetrics text for Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "server", responses(
+    (status = 200, description = "What is counted: see OPERATIONS.md", content((String = "application/openmetrics-text"))),
+    (status = 401, description = "Not let in", body = ProblemDocument)))]
+pub async fn metrics(State(state): State<ApiState>, _caller: Caller) -> Response {
+    let text = state.service.measured(state.connections.len()).await;
+    ([(header::CONTENT_TYPE, metrics::MEDIA_TYPE)], text).into_response()
 }
 
 /// Describes these routes.

@@ -21,6 +21,8 @@ use crate::domain::Scope;
 pub fn register(doors: Doors) -> Doors {
     doors
         .route(Access::Public, routes!(meta::health))
+        .route(Access::Public, routes!(meta::ready))
+        .route(Access::Needs(Scope::Metrics), routes!(meta::metrics))
         .route(Access::Public, routes!(meta::openapi))
         .route(Access::Public, routes!(meta::problem))
         .route(Access::READ, routes!(threads::list))

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use threadline::store::{DynStore, LogPage, StoreError, StoreResult};
+use threadline::{
+    domain::ThreadKey,
+    store::{DynStore, LogPage, StoreError, StoreResult},
+};
 use tokio::sync::watch;
 
 use crate::through::{Call, Pass, Through};
@@ -64,6 +67,9 @@ pub struct Pane {
     pub appends: AtomicUsize,
     /// Holds `append`.
     pub append_gate: Gate,
+    /// Questions whether it is there at all, and what holds them.
+    pub probes: AtomicUsize,
+    pub probe_gate: Gate,
     /// Holds `start`.
     pub start_gate: Gate,
     failures: std::sync::Mutex<Vec<Failing>>,
@@ -94,6 +100,10 @@ impl Pass for Pane {
             "append" => {
                 self.appends.fetch_add(1, SeqCst);
                 self.append_gate.pass().await;
+            }
+            "heads" if call.key == Some(ThreadKey(0)) => {
+                self.probes.fetch_add(1, SeqCst);
+                self.probe_gate.pass().await;
             }
             "read" => drop(self.reads.fetch_add(1, SeqCst)),
             "snapshot" => drop(self.snapshots.fetch_add(1, SeqCst)),

@@ -206,6 +206,11 @@ impl Server {
         drop(self.stop.take());
     }
 
+    /// Waits until it has begun.
+    pub async fn draining(&self) {
+        soon(self.service.draining().cancelled_owned()).await;
+    }
+
     /// Shuts down; panics if that takes too long.
     pub async fn stop(mut self) {
         self.drain();

@@ -101,6 +101,12 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 let start = json!({ "agentId": "demo", "input": input });
                 eve.post("/v1/threads/t/runs", start).await.problem(404, "thread-not-found");
             }
+            // Numbers of the whole node: nothing of them is anybody's. Tokens are not shown them.
+            ("GET", "/metrics") if stranger != Stranger::Token => {
+                let answer = ask(eve, &route, "t", "r").await;
+                assert_eq!(answer.status, 200);
+                assert!(!answer.text().contains("private") && !answer.text().contains("ann"), "{}", answer.text());
+            }
             ("POST", "/v1/socket-tickets") => {}
             ("POST", "/v1/tokens") => {
                 let answer = eve.post("/v1/tokens", json!({ "userId": "ann" })).await;

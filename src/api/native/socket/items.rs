@@ -7,6 +7,7 @@ use futures_util::{Stream, stream};
 use super::frames::Tag;
 use crate::{
     domain::{Batch, Fence, RunId, ThreadId, limits::FRAME_TARGET_BYTES},
+    metrics::Present,
     store::StoreError,
     subscription::{Delivery, FeedDelivery, FeedSubscription, Subscription, TopicRef},
 };
@@ -23,9 +24,9 @@ pub(super) enum Item {
     Over(ThreadId, RunId),
 }
 
-/// The deliveries of a subscription.
-pub(super) fn log_items(subscription: Subscription, tag: Arc<Tag>) -> impl Stream<Item = Item> {
-    stream::unfold((subscription, tag, false), async |(mut subscription, tag, mut live)| {
+/// The deliveries of a subscription, which is counted as long as they may come.
+pub(super) fn log_items(subscription: Subscription, tag: Arc<Tag>, present: Present) -> impl Stream<Item = Item> {
+    stream::unfold((subscription, tag, false, present), async |(mut subscription, tag, mut live, present)| {
         let delivery = subscription.next().await.transpose()?;
         match &delivery {
             Ok(Delivery::CaughtUp(_)) => live = true,
@@ -33,15 +34,15 @@ pub(super) fn log_items(subscription: Subscription, tag: Arc<Tag>) -> impl Strea
             Ok(Delivery::Events(_) | Delivery::Ended(_)) | Err(_) => {}
         }
         let item = Item::Log { tag: tag.clone(), live, cursor: subscription.cursor(), delivery };
-        Some((item, (subscription, tag, live)))
+        Some((item, (subscription, tag, live, present)))
     })
 }
 
-/// The deliveries of a feed subscription.
-pub(super) fn feed_items(subscription: FeedSubscription) -> impl Stream<Item = Item> {
-    stream::unfold(subscription, async |mut subscription| {
+/// The deliveries of a feed subscription; the same.
+pub(super) fn feed_items(subscription: FeedSubscription, present: Present) -> impl Stream<Item = Item> {
+    stream::unfold((subscription, present), async |(mut subscription, present)| {
         let delivery = subscription.next().await;
-        Some((Item::Feed(delivery), subscription))
+        Some((Item::Feed(delivery), (subscription, present)))
     })
 }
 

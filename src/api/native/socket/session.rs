@@ -33,15 +33,17 @@ use crate::{
         ApiState,
         extract::need,
         native::{events::end_reason, view::FeedEntryView},
+        observe,
         problem::Problem,
     },
     domain::{
-        Epoch, NewEvents, Principal, RunId, ThreadId,
+        Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
         limits::{
             MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES,
             SOCKET_SLOWEST_READ, WRITE_TIMEOUT,
         },
     },
+    metrics::Present,
     service::ServiceError,
     store::StoreError,
     subscription::{Delivery, FeedDelivery, TopicState},
@@ -69,10 +71,14 @@ struct Session {
     producing: HashSet<(ThreadId, RunId)>,
     out: Vec<Message>,
     out_bytes: usize,
+    /// When the oldest live event of what is pending was committed.
+    oldest: Option<Timestamp>,
 }
 
 /// Serves a socket until it ends.
 pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, understood: bool) {
+    let metrics = state.service.metrics().clone();
+    let _present = Present::new(&metrics.sockets);
     let mut session = Session {
         state,
         principal,
@@ -85,9 +91,11 @@ pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, u
         producing: HashSet::new(),
         out: Vec::new(),
         out_bytes: 0,
+        oldest: None,
     };
     let code = if understood { session.serve(&mut socket).await } else { Some(CloseCode::UnsupportedVersion) };
     if let Some(code) = code {
+        metrics.socket_closed(code.reason());
         close(&mut socket, code).await;
     }
 }
@@ -201,9 +209,20 @@ impl Session {
             socket.flush().await
         };
         match time::timeout(patience, write).await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => {
+                self.count_delivery();
+                Ok(())
+            }
             Ok(Err(_)) => Err(None),
             Err(_) => Err(Some(CloseCode::SlowConsumer)),
+        }
+    }
+
+    /// What was pending is written. One look at the clock for all of it: of events that wait together the oldest counts.
+    fn count_delivery(&mut self) {
+        if let Some(oldest) = self.oldest.take() {
+            let service = &self.state.service;
+            service.metrics().following.socket_delivery.time(observe::age(service.clock(), oldest));
         }
     }
 
@@ -334,7 +353,8 @@ impl Session {
             "runId": run_id.as_ref().map(RunId::as_str),
         });
         self.push(id, "hello", &hello);
-        self.items.push(Box::pin(stream::Abortable::new(log_items(subscription, tag), registration)));
+        let present = Present::new(&self.state.service.metrics().following.socket);
+        self.items.push(Box::pin(stream::Abortable::new(log_items(subscription, tag, present), registration)));
     }
 
     async fn subscribe_feed(&mut self, id: Option<&str>, subscribe: SubscribeFeed) {
@@ -346,7 +366,8 @@ impl Session {
                     before.abort();
                 }
                 self.push(id, "feedHello", &json!({ "cursor": subscribe.after }));
-                self.items.push(Box::pin(stream::Abortable::new(feed_items(subscription), registration)));
+                let present = Present::new(&self.state.service.metrics().following.socket_feed);
+                self.items.push(Box::pin(stream::Abortable::new(feed_items(subscription, present), registration)));
             }
             Err(error) => self.refuse(id, error),
         }
@@ -402,6 +423,7 @@ impl Session {
                 let at = json!({ "threadId": tag.thread.as_str(), "epoch": tag.epoch.to_string(), "seq": cursor });
                 match delivery.map_err(store_failed)? {
                     Delivery::Events(slice) if live => {
+                        self.oldest = self.oldest.or(slice.0.first().map(|batch| batch.at));
                         for batch in &slice.0 {
                             self.text(tag.shared(batch));
                         }
