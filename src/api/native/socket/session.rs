@@ -86,9 +86,15 @@ pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, u
         out_bytes: 0,
     };
     let code = if understood { session.serve(&mut socket).await } else { Some(CloseCode::UnsupportedVersion) };
-    if let Some(code) = code {
-        close(&mut socket, code).await;
+    match code {
+        Some(code) => close(&mut socket, code).await,
+        None => answer_close(&mut socket).await,
     }
+}
+
+/// Reads to the end: with that the client's own close frame is answered, if it has sent one.
+async fn answer_close(socket: &mut WebSocket) {
+    let _ = time::timeout(CLOSE_TIME, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
 }
 
 async fn close(socket: &mut WebSocket, code: CloseCode) {
@@ -444,7 +450,8 @@ fn read_error(error: axum::Error) -> Option<CloseCode> {
     use tokio_tungstenite::tungstenite::Error;
     match error.into_inner().downcast_ref::<Error>() {
         Some(Error::Capacity(_)) => Some(CloseCode::TooLarge),
-        Some(Error::Utf8(_) | Error::Protocol(_)) => Some(CloseCode::BadFrame),
+        Some(Error::Utf8(_)) => Some(CloseCode::NotUtf8),
+        Some(Error::Protocol(_)) => Some(CloseCode::ProtocolError),
         _ => None,
     }
 }
