@@ -85,3 +85,5 @@ node_packages "$root/tests/agui"
 node_packages "$root/tests/real/node"
 # What the examples need of Python.
 "$root/scripts/example-venv.sh" >/dev/null
+# What examines the server from outside.
+"$root/scripts/venv.sh" "$root/tests/e2e/wire/requirements.txt" "$root/target/wire-venv" >/dev/null

@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::net::TcpListener;
 
 use crate::{
-    agents::{self, Agents},
+    agents::Agents,
     api::{ApiState, front},
     auth::Auth,
     bus,
@@ -14,6 +14,7 @@ use crate::{
         agent::Agent,
         limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
     },
+    egress::{Network, Outbound, Reach},
     lock::redis::RedisLock,
     redis_link::{self, AddressError, Link},
     server::{self, Listener, Patience},
@@ -42,6 +43,8 @@ pub struct ServeConfig {
     pub api_key: Option<String>,
     /// The agents of the configuration.
     pub agents: Vec<Agent>,
+    /// Networks that agents may be in which are made over the API, beside the public internet.
+    pub agent_networks: Vec<Network>,
 }
 
 /// Where everything is kept.
@@ -64,6 +67,7 @@ impl ServeConfig {
             lock_key_prefix: DEFAULT_LOCK_KEY_PREFIX.to_owned(),
             api_key: None,
             agents: Vec::new(),
+            agent_networks: Vec::new(),
         }
     }
 }
@@ -174,7 +178,8 @@ impl App {
             ),
             _ => {}
         }
-        let mut app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?;
+        let app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?;
+        let mut app = app.with_agent_networks(config.agent_networks)?;
         app.store = Some(opened);
         Ok(app)
     }
@@ -183,10 +188,26 @@ impl App {
 impl<L: Listener> App<L> {
     /// A server over ports that the caller owns.
     pub fn over(listener: L, ports: Ports, operator_key: Option<&str>, agents: Vec<Agent>) -> Result<Self, StartError> {
-        let auth = Auth::new(operator_key, ports.store.clone(), ports.clock.clone(), agents::http::client()?);
+        // Where the keys of an issuer are is the operator's word.
+        let outbound = Outbound::new(Reach::Anywhere)?;
+        let auth = Auth::new(operator_key, ports.store.clone(), ports.clock.clone(), outbound);
         let service = Service::start(ports);
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
-        Ok(Self { listener, store: None, state, patience: Patience::default() })
+        Self { listener, store: None, state, patience: Patience::default() }.with_agent_networks(Vec::new())
+    }
+
+    /// Agents that are made over the API may be in these networks, and on this machine if everybody on it is let in.
+    pub fn with_agent_networks(self, mut networks: Vec<Network>) -> Result<Self, StartError> {
+        if self.is_development() {
+            networks.push(Network::Loopback);
+        }
+        Ok(self.with_outbound(Outbound::new(Reach::Public(networks))?))
+    }
+
+    /// The client that such agents are called with.
+    pub fn with_outbound(mut self, outbound: Outbound) -> Self {
+        self.state.agents = self.state.agents.clone().with_outbound(outbound);
+        self
     }
 
     /// Other time-outs than the usual ones.

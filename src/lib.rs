@@ -8,7 +8,7 @@
 //! - [`lock`]: the gate in front of the store's lease. [`bus`]: wake-ups between nodes. Both in process, or in Redis.
 //! - [`subscription`]: following a log.
 //! - [`service`]: the use cases. [`auth`]: who is asking.
-//! - [`agents`]: running agents, each kind a source of events.
+//! - [`egress`]: where requests of the server may go. [`agents`]: running agents, each kind a source of events.
 //! - [`api`]: the front doors; a request enters here. [`server`]: the listener.
 //! - [`app`]: puts the parts together.
 //!
@@ -28,6 +28,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod domain;
+pub mod egress;
 mod lingering;
 pub mod lock;
 pub mod metrics;

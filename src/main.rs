@@ -105,6 +105,7 @@ async fn start(args: ServeArgs) -> Result<App, Box<dyn std::error::Error>> {
         lock_key_prefix: args.lock_key_prefix.clone(),
         api_key,
         agents,
+        agent_networks: args.allow_agent_networks.clone(),
     };
     let redis = config.redis.as_deref().map(|url| format!("\n  redis   {}", without_secrets(url))).unwrap_or_default();
     let app = App::start(config).await?;

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use reqwest::{
-    Client,
-    header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING},
-};
+use reqwest::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
 
 use super::{
     http::{self, Call},
-    source::{EventStream, RunInput},
+    source::{AgentFailure, EventStream, RunInput},
 };
-use crate::domain::agent::Secret;
+use crate::{domain::agent::Secret, egress::Outbound};
 
 /// Sent with a run, once, so that a Threadline that the agent's address leads back to knows its own run: following it
 /// would feed the run with itself, for ever.
@@ -21,14 +18,23 @@ pub const RUN_HEADER: &str = "threadline-run-id";
 ///
 /// Nothing is sent before the stream is polled, and nothing is read ahead of the polling but what a connection holds.
 /// After an error the stream ends; a clean end says nothing about whether the run is complete.
-pub fn run(http: &Client, url: &str, headers: &[(String, Secret)], input: &RunInput, idle: Duration) -> EventStream {
+pub fn run(
+    outbound: &Outbound,
+    url: &str,
+    headers: &[(String, Secret)],
+    input: &RunInput,
+    idle: Duration,
+) -> EventStream {
     let secrets = headers.iter().map(|(_, value)| value.clone()).collect();
-    let request = http.post(url).body(input.to_json());
+    let request = match http::post(outbound, url) {
+        Ok(request) => request.body(input.to_json()),
+        Err(failure) => return http::failed(failure),
+    };
     let request = match header_map(headers) {
         Some(headers) => request.headers(headers),
         None => {
             tracing::warn!("an agent's header fields cannot be sent: check their names and values");
-            return http::unreachable();
+            return http::failed(AgentFailure::Unreachable);
         }
     };
     let request = match HeaderValue::from_bytes(input.run_id.as_str().as_bytes()) {
@@ -59,10 +65,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::{
-        super::{
-            source::AgentFailure,
-            tests::{Endpoint, Then, answer, collect, input, torn},
-        },
+        super::tests::{Endpoint, Then, answer, collect, input, outbound, torn},
         *,
     };
     use crate::domain::limits::MAX_EVENT_BYTES;
@@ -71,7 +74,7 @@ mod tests {
 
     async fn ask(then: Then) -> (Vec<String>, Option<AgentFailure>) {
         let endpoint = Endpoint::start(then).await;
-        collect(run(&http::client().expect("TLS"), &endpoint.url, &[], &input(), IDLE)).await
+        collect(run(&outbound(), &endpoint.url, &[], &input(), IDLE)).await
     }
 
     fn headed(head: &str) -> Then {
@@ -91,7 +94,7 @@ mod tests {
             ("Content-Length".to_owned(), Secret::new("1")),
         ];
         let url = format!("{}/agent?v=1", endpoint.url);
-        let (events, failure) = collect(run(&http::client().expect("TLS"), &url, &headers, &input(), IDLE)).await;
+        let (events, failure) = collect(run(&outbound(), &url, &headers, &input(), IDLE)).await;
         assert_eq!((events, failure), (vec!["{\"type\" : \"A\"}".to_owned(), "{\n}".to_owned()], None));
         let (head, body) = endpoint.request().await;
         assert_eq!(body, input().to_json());
@@ -131,7 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_reached() {
-        let client = http::client().expect("TLS");
+        let client = outbound();
         let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
         for url in [format!("http://{free}/"), "no address".to_owned(), "ftp://127.0.0.1/".to_owned()] {
             assert_eq!(
@@ -165,14 +168,14 @@ mod tests {
         // Not in paused time, which runs ahead of real sockets; that silence in a body is noticed is tested there.
         let idle = Duration::from_millis(50);
         let endpoint = Endpoint::start(Then::Hold(Vec::new())).await;
-        let events = run(&http::client().expect("TLS"), &endpoint.url, &[], &input(), idle);
+        let events = run(&outbound(), &endpoint.url, &[], &input(), idle);
         assert_eq!(collect(events).await, (vec![], Some(AgentFailure::Silent(idle))));
     }
 
     #[tokio::test]
     async fn dropping_the_stream_ends_the_request() {
         let endpoint = Endpoint::start(Then::Hold(torn("data: 1\n\n"))).await;
-        let mut events = run(&http::client().expect("TLS"), &endpoint.url, &[], &input(), IDLE);
+        let mut events = run(&outbound(), &endpoint.url, &[], &input(), IDLE);
         assert_eq!(events.next().await, Some(Ok("1".into())));
         drop(events);
         endpoint.request().await;

@@ -5,9 +5,8 @@ use std::{pin::Pin, time::Duration};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use reqwest::{
-    Client, RequestBuilder, Response,
+    Method, RequestBuilder, Response,
     header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue},
-    redirect,
 };
 use tokio::time::timeout;
 
@@ -15,29 +14,28 @@ use super::{
     source::{AgentFailure, EventStream},
     sse::{Decoder, TooLarge},
 };
-use crate::domain::{
-    EventErrorKind::EventTooLarge,
-    agent::Secret,
-    limits::{AGENT_CONNECT_TIMEOUT, AGENT_REFUSAL_BYTES, AGENT_REFUSAL_TIMEOUT},
+use crate::{
+    domain::{
+        EventErrorKind::EventTooLarge,
+        agent::Secret,
+        limits::{AGENT_REFUSAL_BYTES, AGENT_REFUSAL_TIMEOUT},
+    },
+    egress::{Outbound, Refused},
 };
 
-/// The client that all agents are called with; an error if the machine's TLS cannot be set up.
-///
-/// - No redirects: one would carry the conversation, and perhaps a key, to somebody else.
-/// - No proxies: what stands in the environment for other programs (`HTTPS_PROXY`, …) does not get to see them either.
-/// - A connection for each run: one that is kept may be closed by the agent just when the next run is sent, and a run
-///   cannot be sent twice.
-/// - No limit to the whole time; silence is limited, per agent.
-pub fn client() -> Result<Client, reqwest::Error> {
-    Client::builder()
-        .redirect(redirect::Policy::none())
-        .no_proxy()
-        .retry(reqwest::retry::never())
-        .pool_max_idle_per_host(0)
-        .connect_timeout(AGENT_CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        .user_agent(concat!("threadline/", env!("CARGO_PKG_VERSION")))
-        .build()
+/// A request that an agent is called with.
+pub(super) fn post(outbound: &Outbound, url: &str) -> Result<RequestBuilder, AgentFailure> {
+    outbound.request(Method::POST, url).map_err(|refused| {
+        tracing::warn!("an agent is not called: {refused}");
+        failure(&refused)
+    })
+}
+
+fn failure(refused: &Refused) -> AgentFailure {
+    match refused {
+        Refused::NotAnAddress(_) => AgentFailure::Unreachable,
+        Refused::Network { .. } => AgentFailure::Forbidden,
+    }
 }
 
 /// A request to an agent.
@@ -75,6 +73,10 @@ impl Call {
         let response = match timeout(idle, request.headers(HeaderMap::from_iter(formats)).send()).await {
             Err(_) => return Err(AgentFailure::Silent(idle)),
             Ok(Err(error)) => {
+                if let Some(refused) = Refused::cause_of(&error) {
+                    tracing::warn!("an agent is not called: {refused}");
+                    return Err(failure(refused));
+                }
                 let unreachable = error.is_connect() || error.is_builder();
                 tracing::warn!("no answer from an agent: {}", causes(error));
                 return Err(if unreachable { AgentFailure::Unreachable } else { AgentFailure::Broken });
@@ -97,8 +99,8 @@ impl Call {
 }
 
 /// A stream of nothing but the failure, for what cannot even be sent.
-pub(super) fn unreachable() -> EventStream {
-    stream::iter([Err(AgentFailure::Unreachable)]).boxed()
+pub(super) fn failed(failure: AgentFailure) -> EventStream {
+    stream::iter([Err(failure)]).boxed()
 }
 
 /// The data of the events in a body.

@@ -29,6 +29,7 @@ use crate::{
         agent::{Agent, AgentKind},
         limits::{AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_EVENT_BYTES},
     },
+    egress::{Outbound, Reach, Refused},
     metrics::Present,
     projection::conversation::Conversation,
     service::{NewRun, Projected, Service, ServiceError, StartedRun},
@@ -108,6 +109,8 @@ pub struct AgentRun {
 #[derive(Clone)]
 pub struct Agents {
     shared: Arc<Shared>,
+    /// Calls the agents that were made over the API.
+    guarded: Outbound,
     /// How long an agent's events may wait for the store.
     patience: Duration,
 }
@@ -115,25 +118,33 @@ pub struct Agents {
 struct Shared {
     service: Service,
     configured: BTreeMap<AgentId, Agent>,
-    http: reqwest::Client,
+    /// Calls the agents of the configuration.
+    open: Outbound,
     places: Arc<Semaphore>,
     tasks: TaskTracker,
     leaving: CancellationToken,
 }
 
 impl Agents {
-    /// With the agents of the configuration, which every project has. An error if the machine's TLS cannot be used.
+    /// With the agents of the configuration, which every project has. Those made over the API are called on the public
+    /// internet only. An error if the machine's TLS cannot be used.
     pub fn new(service: Service, configured: Vec<Agent>) -> Result<Self, reqwest::Error> {
         let configured = configured.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
         let shared = Shared {
             service,
             configured,
-            http: http::client()?,
+            open: Outbound::new(Reach::Anywhere)?,
             places: Arc::new(Semaphore::new(MAX_AGENT_RUNS)),
             tasks: TaskTracker::new(),
             leaving: CancellationToken::new(),
         };
-        Ok(Self { shared: Arc::new(shared), patience: AGENT_PATIENCE })
+        let guarded = Outbound::new(Reach::Public(Vec::new()))?;
+        Ok(Self { shared: Arc::new(shared), guarded, patience: AGENT_PATIENCE })
+    }
+
+    /// Other places where agents that were made over the API may be.
+    pub fn with_outbound(self, guarded: Outbound) -> Self {
+        Self { guarded, ..self }
     }
 
     /// Another time than [`AGENT_PATIENCE`] that an agent's events may wait for the store.
@@ -188,6 +199,7 @@ impl Agents {
             return Err(AgentError::InvalidAgent(format!("its definition has at most {MAX_AGENT_BYTES} bytes")));
         }
         let agent = definition.into_agent(id.clone(), |_| None).map_err(AgentError::InvalidAgent)?;
+        self.check_address(&agent)?;
         let others = self.shared.service.agents.list(principal).await?;
         if others.len() >= MAX_AGENTS && others.iter().all(|(other, _)| other != id) {
             return Err(AgentError::InvalidAgent(format!("a project has at most {MAX_AGENTS} agents")));
@@ -201,6 +213,20 @@ impl Agents {
         self.refuse_fixed(id)?;
         self.shared.service.agents.delete(principal, id).await?;
         Ok(())
+    }
+
+    fn check_address(&self, agent: &Agent) -> Result<(), AgentError> {
+        let url = match &agent.kind {
+            AgentKind::AgUi { url, .. } => url,
+            AgentKind::OpenAi { base_url, .. } => base_url,
+            AgentKind::Demo => return Ok(()),
+        };
+        self.guarded.check_url(url).map_err(|refused| {
+            AgentError::InvalidAgent(match refused {
+                Refused::NotAnAddress(_) => refused.to_string(),
+                Refused::Network { .. } => format!("{refused}: the operator can allow it, --allow-agent-networks"),
+            })
+        })
     }
 
     fn refuse_fixed(&self, id: &AgentId) -> Result<(), AgentError> {
@@ -274,11 +300,14 @@ impl Agents {
     }
 
     fn source(&self, agent: &Agent, input: &source::RunInput) -> EventStream {
-        let http = &self.shared.http;
+        // The operator's own agents may be anywhere.
+        let configured = self.shared.configured.get(&agent.id).is_some_and(|configured| configured == agent);
+        let outbound = if configured { &self.shared.open } else { &self.guarded };
+        let idle = agent.idle_timeout;
         match &agent.kind {
-            AgentKind::AgUi { url, headers } => agui::run(http, url, headers, input, agent.idle_timeout),
+            AgentKind::AgUi { url, headers } => agui::run(outbound, url, headers, input, idle),
             AgentKind::OpenAi { base_url, model, api_key, instructions } => {
-                openai::run(http, base_url, model, api_key.as_ref(), instructions.as_deref(), input, agent.idle_timeout)
+                openai::run(outbound, base_url, model, api_key.as_ref(), instructions.as_deref(), input, idle)
             }
             AgentKind::Demo => demo::run(input, DEMO_PACE),
         }

@@ -73,6 +73,12 @@ pub enum AgentFailure {
     /// No connection could be made.
     #[error("the agent could not be reached")]
     Unreachable,
+    /// It was made over the API, and its address leads into a network that such agents are not called in.
+    #[error(
+        "the agent's address is not on the public internet: the server's operator can allow its network with \
+         --allow-agent-networks"
+    )]
+    Forbidden,
     /// It answered with another status than 2xx.
     #[error("the agent refused the run with HTTP status {0}")]
     Refused(u16),
@@ -98,6 +104,7 @@ impl AgentFailure {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreachable => "agent-unreachable",
+            Self::Forbidden => "agent-address-forbidden",
             Self::Refused(_) => "agent-refused",
             Self::NotAStream => "agent-not-a-stream",
             Self::Silent(_) => "agent-silent",

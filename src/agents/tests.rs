@@ -8,7 +8,15 @@ use tokio::{
 };
 
 use super::source::{AgentFailure, EventStream, RunInput};
-use crate::domain::{RunId, ThreadId};
+use crate::{
+    domain::{RunId, ThreadId},
+    egress::{Outbound, Reach},
+};
+
+/// A client that may go to this machine.
+pub(super) fn outbound() -> Outbound {
+    Outbound::new(Reach::Anywhere).expect("TLS")
+}
 
 /// What the endpoint does when it has read a request.
 pub(super) enum Then {

@@ -7,13 +7,17 @@ use jsonwebtoken::{
     jwk::{AlgorithmParameters, EllipticCurve, JwkSet, KeyAlgorithm, PublicKeyUse},
 };
 use moka::sync::Cache;
+use reqwest::Method;
 use tokio::{
     sync::Mutex,
     time::{self, Instant},
 };
 
 use super::AuthError;
-use crate::domain::limits::{JWKS_BYTES, JWKS_FRESH, JWKS_MISS_PAUSE, JWKS_TIMEOUT, MAX_ISSUERS};
+use crate::{
+    domain::limits::{JWKS_BYTES, JWKS_FRESH, JWKS_MISS_PAUSE, JWKS_TIMEOUT, MAX_ISSUERS},
+    egress::Outbound,
+};
 
 /// A key, and the one algorithm it is for.
 #[derive(Clone)]
@@ -33,14 +37,14 @@ struct Known {
 /// The keys of all issuers. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Issuers {
-    http: reqwest::Client,
+    outbound: Outbound,
     sets: Cache<String, Arc<Mutex<Known>>>,
 }
 
 impl Issuers {
-    /// Nothing known yet. `http` decides what addresses may be asked.
-    pub(super) fn new(http: reqwest::Client) -> Self {
-        Self { http, sets: Cache::new(MAX_ISSUERS) }
+    /// Nothing known yet. `outbound` decides what addresses may be asked.
+    pub(super) fn new(outbound: Outbound) -> Self {
+        Self { outbound, sets: Cache::new(MAX_ISSUERS) }
     }
 
     /// The key with which an issuer has signed: of this id, or, where a token names none, its only one of this algorithm.
@@ -74,7 +78,8 @@ impl Issuers {
 
     async fn fetch(&self, url: &str) -> Result<Vec<IssuerKey>, String> {
         let text = |error: reqwest::Error| error.without_url().to_string();
-        let mut response = self.http.get(url).send().await.and_then(|it| it.error_for_status()).map_err(text)?;
+        let request = self.outbound.request(Method::GET, url).map_err(|refused| refused.to_string())?;
+        let mut response = request.send().await.and_then(|it| it.error_for_status()).map_err(text)?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(text)? {
             if body.len() + chunk.len() > JWKS_BYTES {

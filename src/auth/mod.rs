@@ -26,6 +26,7 @@ use crate::{
         ApiKey, Clock, Credential, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
         limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED},
     },
+    egress::Outbound,
     store::DynStore,
 };
 use jwks::Issuers;
@@ -53,6 +54,7 @@ pub struct Shown<'a> {
 #[derive(Clone)]
 pub struct Auth {
     shared: Arc<Shared>,
+    issuers: Issuers,
     /// How often it is looked whether a credential holds.
     check: Duration,
 }
@@ -64,21 +66,20 @@ struct Shared {
     clock: Clock,
     keys: Cache<Digest, Option<ApiKey>>,
     projects: Projects,
-    issuers: Issuers,
 }
 
 impl Auth {
-    /// With the operator's key, if there is one. `http` fetches the keys of issuers; it decides what may be asked.
-    pub fn new(operator_key: Option<&str>, store: DynStore, clock: Clock, http: reqwest::Client) -> Self {
+    /// With the operator's key, if there is one. `outbound` fetches the keys of issuers, and decides where
+    /// they may be.
+    pub fn new(operator_key: Option<&str>, store: DynStore, clock: Clock, outbound: Outbound) -> Self {
         let shared = Shared {
             operator: operator_key.map(digest),
             projects: Projects::new(store.clone()),
             store,
             clock,
             keys: Cache::builder().max_capacity(MAX_KEYS_REMEMBERED).time_to_live(KEY_MEMORY).build(),
-            issuers: Issuers::new(http),
         };
-        Self { shared: Arc::new(shared), check: CREDENTIAL_CHECK }
+        Self { shared: Arc::new(shared), issuers: Issuers::new(outbound), check: CREDENTIAL_CHECK }
     }
 
     /// Another time than [`CREDENTIAL_CHECK`] between two looks at what sockets and streams were opened with.
@@ -194,7 +195,7 @@ impl Auth {
             if !matches!(algorithm, Algorithm::RS256 | Algorithm::ES256) {
                 return Err(AuthError::WrongToken("its algorithm is not RS256 or ES256"));
             }
-            let key = self.shared.issuers.key(&settings.jwks_url, said.key_id.as_deref(), algorithm).await?;
+            let key = self.issuers.key(&settings.jwks_url, said.key_id.as_deref(), algorithm).await?;
             return tokens::verify(token, &key, algorithm, &settings.audience, now).map(|verified| (project, verified));
         }
         let project = ProjectId::new(said.iss.as_deref().unwrap_or(DEFAULT_PROJECT)).map_err(|_| foreign.clone())?;

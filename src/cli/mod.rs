@@ -20,6 +20,7 @@ use crate::{
     bench::BenchArgs,
     client::{Client, ClientConfig, ClientError},
     domain::limits::{DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, LOCK_HEARTBEAT, MAX_LEASE, MAX_LOCK_HEARTBEAT},
+    egress::Network,
 };
 
 pub use health::HealthArgs;
@@ -191,6 +192,9 @@ pub struct ServeArgs {
     /// An AG-UI endpoint that runs can be handed to; may be given several times
     #[arg(long = "agent", value_name = "NAME=URL", value_parser = named_agent)]
     pub agents: Vec<(String, String)>,
+    /// Networks that agents made over the API may be in: private, loopback, or like 10.1.0.0/16, separated by commas
+    #[arg(long, env = "THREADLINE_ALLOW_AGENT_NETWORKS", value_name = "NETWORKS", value_delimiter = ',')]
+    pub allow_agent_networks: Vec<Network>,
 }
 
 /// Takes the address of a database. clap's own refusal would show what was given, and with it the password.

@@ -61,6 +61,8 @@ pub enum ClientError {
 /// How a closed connection reads.
 fn closed(code: u16, reason: &str) -> String {
     let name = match code {
+        1002 => "it found a breach of the WebSocket protocol",
+        1007 => "it found a text that is not UTF-8",
         4000 => "draining",
         4001 => "server error",
         4009 => "nothing was heard of us",
@@ -87,7 +89,7 @@ impl ClientError {
             Self::Closed { code, .. } => match code {
                 4500..=4999 => false,
                 // The registered codes that blame what we sent.
-                1003 | 1007..=1010 => false,
+                1002 | 1003 | 1007..=1010 => false,
                 _ => true,
             },
         }

@@ -21,14 +21,16 @@ const MAY: &[(&str, &[&str])] = &[
     ("bus", &["domain", "redis_link"]),
     ("subscription", &["bus", "domain", "metrics", "planted", "projection", "store"]),
     ("service", &["bus", "domain", "lock", "metrics", "planted", "projection", "store", "subscription"]),
-    ("agents", &["domain", "metrics", "projection", "service", "subscription"]),
-    ("auth", &["domain", "store"]),
+    // Where requests of the server may go.
+    ("egress", &["domain"]),
+    ("agents", &["domain", "egress", "metrics", "projection", "service", "subscription"]),
+    ("auth", &["domain", "egress", "store"]),
     ("api", &["agents", "auth", "domain", "metrics", "projection", "service", "store", "subscription"]),
     ("timed_io", &[]),
     ("lingering", &[]),
     ("server", &["domain", "lingering", "timed_io"]),
     ("config", &["agents", "domain"]),
-    ("app", &["agents", "api", "auth", "bus", "domain", "lock", "redis_link", "server", "service", "store"]),
+    ("app", &["agents", "api", "auth", "bus", "domain", "egress", "lock", "redis_link", "server", "service", "store"]),
     ("telemetry", &[]),
     ("client", &["domain"]),
     // Measures the program from the inside, beside bare ones.
@@ -36,7 +38,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("progress", &[]),
     // Takes threads from one store to another, by way of files.
     ("moving", &["domain", "progress", "store"]),
-    ("cli", &["app", "bench", "client", "domain", "moving", "progress"]),
+    ("cli", &["app", "bench", "client", "domain", "egress", "moving", "progress"]),
 ];
 
 /// Crates that a module must not know.
@@ -45,6 +47,7 @@ const MUST_NOT: &[(&str, &[&str])] = &[
     ("projection", &["tokio", "redis", "sqlx", "axum", "hyper", "reqwest", "dashmap", "moka"]),
     ("subscription", &["redis", "sqlx", "axum", "hyper", "reqwest"]),
     ("service", &["redis", "sqlx", "axum", "hyper", "reqwest"]),
+    ("egress", &["redis", "sqlx", "axum", "hyper"]),
     ("agents", &["redis", "sqlx", "axum", "hyper"]),
     ("api", &["redis", "sqlx", "reqwest"]),
     ("client", &["redis", "sqlx", "axum", "hyper"]),

@@ -29,3 +29,4 @@ mod threads;
 #[path = "../shared/through.rs"]
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod through;
+mod wire;

@@ -1,9 +1,9 @@
 //! The socket: how it begins, and what it does not put up with.
 
-use futures_util::SinkExt;
+use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use threadline::domain::limits::MAX_SUBSCRIPTIONS;
-use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::tungstenite::{self, Message, protocol::CloseFrame};
 
 use crate::harness::{Options, Server, Socket, run, socket::handshake, soon};
 
@@ -84,6 +84,22 @@ async fn what_is_no_frame_closes_the_socket_and_says_why() {
             let (closing, code) = socket.closed().await;
             let facts = (code, &closing["code"], &closing["reason"], &closing["reconnect"]);
             assert_eq!(facts, (4500, &json!(4500), &json!("bad-frame"), &json!(false)), "{message:.40?}");
+        }
+    })
+    .await;
+}
+
+/// Else browsers take every end that they asked for as a broken connection.
+#[tokio::test]
+async fn a_clients_close_is_answered() {
+    run(Options::memory(), async |server: &Server| {
+        for close in [None, Some(CloseFrame { code: 1000.into(), reason: "bye".into() })] {
+            let mut socket = server.socket("dev").await;
+            soon(socket.stream.send(Message::Close(close.clone()))).await.expect("sent");
+            let answer = soon(socket.stream.next()).await.expect("an answer").expect("a message");
+            let Message::Close(answer) = answer else { panic!("{answer:?}") };
+            assert_eq!(answer.map(|frame| frame.code), close.map(|frame| frame.code));
+            assert!(soon(socket.stream.next()).await.is_none(), "the end");
         }
     })
     .await;

@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use reqwest::{
-    Client, Url,
+    Url,
     header::{AUTHORIZATION, HeaderValue},
 };
 
 use self::answer::Answer;
 use super::{
     http::{self, Call},
-    source::{EventStream, RunInput},
+    source::{AgentFailure, EventStream, RunInput},
 };
-use crate::domain::agent::Secret;
+use crate::{domain::agent::Secret, egress::Outbound};
 
 /// Runs a model: asks for a streamed completion of the conversation, and gives a whole AG-UI run, from RUN_STARTED to
 /// RUN_FINISHED or RUN_ERROR, or a failure.
@@ -30,7 +30,7 @@ use crate::domain::agent::Secret;
 /// `base_url` is what stands before `/chat/completions`; its query is kept. Nothing is sent before the stream is
 /// polled. An answer counts as complete with a `finish_reason` or `[DONE]`, whatever becomes of the connection then.
 pub fn run(
-    http: &Client,
+    outbound: &Outbound,
     base_url: &str,
     model: &str,
     api_key: Option<&Secret>,
@@ -40,14 +40,17 @@ pub fn run(
 ) -> EventStream {
     let Some(url) = address(base_url) else {
         tracing::warn!("the address of a model's endpoint cannot be read: write it like https://host/v1");
-        return http::unreachable();
+        return http::failed(AgentFailure::Unreachable);
     };
     let (body, calls) = request::body(model, instructions, input);
-    let mut request = http.post(url).body(body);
+    let mut request = match http::post(outbound, url.as_str()) {
+        Ok(request) => request.body(body),
+        Err(failure) => return http::failed(failure),
+    };
     if let Some(key) = api_key {
         let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", key.reveal())) else {
             tracing::warn!("a model's API key cannot be sent: it must be visible ASCII");
-            return http::unreachable();
+            return http::failed(AgentFailure::Unreachable);
         };
         value.set_sensitive(true);
         request = request.header(AUTHORIZATION, value);

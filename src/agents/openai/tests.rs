@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     super::{
         source::AgentFailure,
-        tests::{Endpoint, Then, answer, collect, input, torn},
+        tests::{Endpoint, Then, answer, collect, input, outbound, torn},
     },
     *,
 };
@@ -17,7 +17,7 @@ const DONE: &str = "data: [DONE]\n\n";
 /// The events that come back, ids replaced by names that say which are the same, and how the stream ended.
 async fn ask(then: Then, input: &RunInput) -> (Vec<Value>, Option<AgentFailure>) {
     let endpoint = Endpoint::start(then).await;
-    let client = http::client().expect("TLS");
+    let client = outbound();
     let key = Secret::new("sk-secret");
     let (events, failure) = collect(run(&client, &endpoint.url, "m-1", Some(&key), None, input, IDLE)).await;
     let mut ids: Vec<String> = Vec::new();
@@ -292,7 +292,7 @@ async fn halves_of_characters_and_lists_of_parts_are_read() {
 #[tokio::test]
 async fn the_request_as_it_arrives() {
     let endpoint = Endpoint::start(Then::Send(answer(DONE))).await;
-    let client = http::client().expect("TLS");
+    let client = outbound();
     let base = format!("{}/v1/?api-version=7", endpoint.url);
     let key = Secret::new("sk-secret");
     collect(run(&client, &base, "m", Some(&key), Some("Be brief."), &input(), IDLE)).await;

@@ -1,7 +1,10 @@
 //! Agents over the API: what they are, and what is never shown.
 
 use serde_json::{Value, json};
-use threadline::domain::{AgentId, ProjectId};
+use threadline::{
+    domain::{AgentId, ProjectId},
+    egress::Network,
+};
 
 use super::{ask, ended, finished};
 use crate::harness::{agent::FakeAgent, everywhere, text};
@@ -95,7 +98,9 @@ everywhere! {
 }
 
 everywhere! {
-    async fn agents_are_the_projects_business(server: |options| options.with_key("secret")) {
+    async fn agents_are_the_projects_business(
+        server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])
+    ) {
         let (project, ann) = (server.project(), server.user("ann"));
         let agent = FakeAgent::start().await;
         let definition = json!({ "url": agent.url, "headers": { "X-Key": "k" } });

@@ -4,6 +4,7 @@ mod again;
 mod definitions;
 mod ending;
 mod failing;
+mod guarded;
 mod input;
 mod leaving;
 mod pace;

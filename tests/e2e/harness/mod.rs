@@ -14,6 +14,7 @@ use threadline::{
     app::App,
     bus,
     domain::{Clock, RunId, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
+    egress::{Lookup, Network, Outbound, Reach},
     lock::redis::RedisLock,
     redis_link::{Link, client},
     server::Patience,
@@ -47,6 +48,10 @@ pub struct Options {
     pub patience: Patience,
     /// The agents of the configuration.
     pub agents: Vec<Agent>,
+    /// Networks that agents made over the API may be in.
+    pub agent_networks: Vec<Network>,
+    /// How their names become addresses, if not as usual.
+    pub lookup: Option<Lookup>,
     /// Whether the store is looked at through a [`Glass`].
     pub glass: bool,
 }
@@ -55,7 +60,16 @@ impl Options {
     pub fn new(backend: Backend) -> Self {
         // Requests under way end fast here, so nothing is gained by waiting for those that do not.
         let patience = Patience { drain: Duration::from_secs(5), ..Patience::default() };
-        Self { backend, clock: Clock::system(), key: None, patience, agents: Vec::new(), glass: false }
+        Self {
+            backend,
+            clock: Clock::system(),
+            key: None,
+            patience,
+            agents: Vec::new(),
+            agent_networks: Vec::new(),
+            lookup: None,
+            glass: false,
+        }
     }
 
     pub fn memory() -> Self {
@@ -73,6 +87,14 @@ impl Options {
 
     pub fn with_agents(self, agents: Vec<Agent>) -> Self {
         Self { agents, ..self }
+    }
+
+    pub fn with_agent_networks(self, agent_networks: Vec<Network>) -> Self {
+        Self { agent_networks, ..self }
+    }
+
+    pub fn with_lookup(self, lookup: Lookup) -> Self {
+        Self { lookup: Some(lookup), ..self }
     }
 
     pub fn with_glass(self) -> Self {
@@ -138,7 +160,7 @@ impl Server {
     }
 
     pub async fn over(store: DynStore, options: Options) -> Self {
-        let Options { clock, key, patience, agents, .. } = options;
+        let Options { clock, key, patience, agents, agent_networks, lookup, .. } = options;
         let glass = options.glass.then(|| Arc::new(Glass::new(store.clone())));
         let store = glass.clone().map_or(store, |glass| glass as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -151,7 +173,14 @@ impl Server {
             ports.bus = bus::redis::join(redis, &name);
         }
         let app = App::over(listener, ports, key, agents);
-        let app = app.expect("an app").with_patience(patience);
+        let app = app.expect("an app").with_agent_networks(agent_networks.clone()).expect("TLS");
+        let app = match lookup {
+            Some(lookup) => {
+                app.with_outbound(Outbound::with_lookup(Reach::Public(agent_networks), lookup).expect("TLS"))
+            }
+            None => app,
+        };
+        let app = app.with_patience(patience);
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();
         let (stop, stopped) = oneshot::channel();

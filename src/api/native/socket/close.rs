@@ -1,4 +1,5 @@
-//! Close codes of the socket. 4000–4499: come again from the cursor; 4500–4999: do not, as things are.
+//! Close codes of the socket. 4000–4499: come again from the cursor; 4500–4999: do not, as things are. Below 4000 are those of
+//! RFC 6455, for what breaks its rules and not ours.
 
 use std::time::Duration;
 
@@ -17,6 +18,10 @@ pub enum CloseCode {
     Idle,
     /// The key or token that the socket was opened with is not valid any more.
     CredentialOver,
+    /// The client broke the rules of WebSocket itself.
+    ProtocolError,
+    /// A text was not UTF-8.
+    NotUtf8,
     /// A frame was not JSON, or not text.
     BadFrame,
     /// A frame was too large.
@@ -27,12 +32,14 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Draining,
         Self::ServerError,
         Self::SlowConsumer,
         Self::Idle,
         Self::CredentialOver,
+        Self::ProtocolError,
+        Self::NotUtf8,
         Self::BadFrame,
         Self::TooLarge,
         Self::UnsupportedVersion,
@@ -45,6 +52,8 @@ impl CloseCode {
             Self::ServerError => 4001,
             Self::SlowConsumer => 4008,
             Self::Idle => 4009,
+            Self::ProtocolError => 1002,
+            Self::NotUtf8 => 1007,
             Self::BadFrame => 4500,
             Self::CredentialOver => 4501,
             Self::TooLarge => 4509,
@@ -59,6 +68,8 @@ impl CloseCode {
             Self::ServerError => "server-error",
             Self::SlowConsumer => "slow-consumer",
             Self::Idle => "idle",
+            Self::ProtocolError => "protocol-error",
+            Self::NotUtf8 => "not-utf-8",
             Self::BadFrame => "bad-frame",
             Self::CredentialOver => "credential-over",
             Self::TooLarge => "too-large",
@@ -72,7 +83,12 @@ impl CloseCode {
             Self::Draining => Some(DRAIN_RETRY_AFTER),
             Self::ServerError => Some(Duration::from_secs(1)),
             Self::SlowConsumer | Self::Idle => Some(Duration::ZERO),
-            Self::CredentialOver | Self::BadFrame | Self::TooLarge | Self::UnsupportedVersion => None,
+            Self::CredentialOver
+            | Self::ProtocolError
+            | Self::NotUtf8
+            | Self::BadFrame
+            | Self::TooLarge
+            | Self::UnsupportedVersion => None,
         }
     }
 }
@@ -85,7 +101,7 @@ mod tests {
     fn the_range_of_a_code_says_whether_to_come_again() {
         let mut codes: Vec<_> = CloseCode::ALL.iter().map(|code| code.code()).collect();
         for code in CloseCode::ALL {
-            assert_eq!(code.code() < 4500, code.retry_after().is_some(), "{code:?}");
+            assert_eq!((4000..4500).contains(&code.code()), code.retry_after().is_some(), "{code:?}");
         }
         codes.dedup();
         assert_eq!(codes.len(), CloseCode::ALL.len());

@@ -48,18 +48,22 @@ pub async fn open(
     let asked: Vec<_> = upgrade.requested_protocols().cloned().collect();
     let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
     let alive = state.connections.token();
-    let upgrade = upgrade
-        .protocols([PROTOCOL])
-        .read_buffer_size(SOCKET_READ_BUFFER)
-        .write_buffer_size(SOCKET_WRITE_BUFFER)
-        .max_message_size(MAX_BATCH_BYTES)
-        .max_frame_size(MAX_BATCH_BYTES);
-    Ok(upgrade
+    Ok(configure(upgrade)
         .on_upgrade(async move |socket| {
             let _alive = alive;
             session::run(state, principal, socket, understood).await;
         })
         .into_response())
+}
+
+/// How a socket of ours reads and writes, whatever is said over it.
+pub fn configure(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
+    upgrade
+        .protocols([PROTOCOL])
+        .read_buffer_size(SOCKET_READ_BUFFER)
+        .write_buffer_size(SOCKET_WRITE_BUFFER)
+        .max_message_size(MAX_BATCH_BYTES)
+        .max_frame_size(MAX_BATCH_BYTES)
 }
 
 /// The handshake, with errors of our own form.

@@ -94,10 +94,18 @@ pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, u
         oldest: None,
     };
     let code = if understood { session.serve(&mut socket).await } else { Some(CloseCode::UnsupportedVersion) };
-    if let Some(code) = code {
-        metrics.socket_closed(code.reason());
-        close(&mut socket, code).await;
+    match code {
+        Some(code) => {
+            metrics.socket_closed(code.reason());
+            close(&mut socket, code).await;
+        }
+        None => answer_close(&mut socket).await,
     }
+}
+
+/// Reads to the end: with that the client's own close frame is answered, if it has sent one.
+async fn answer_close(socket: &mut WebSocket) {
+    let _ = time::timeout(CLOSE_TIME, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
 }
 
 async fn close(socket: &mut WebSocket, code: CloseCode) {
@@ -473,7 +481,8 @@ fn read_error(error: axum::Error) -> Option<CloseCode> {
     use tokio_tungstenite::tungstenite::Error;
     match error.into_inner().downcast_ref::<Error>() {
         Some(Error::Capacity(_)) => Some(CloseCode::TooLarge),
-        Some(Error::Utf8(_) | Error::Protocol(_)) => Some(CloseCode::BadFrame),
+        Some(Error::Utf8(_)) => Some(CloseCode::NotUtf8),
+        Some(Error::Protocol(_)) => Some(CloseCode::ProtocolError),
         _ => None,
     }
 }

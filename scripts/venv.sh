@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Makes the Python environment DIRECTORY of what REQUIREMENTS names, if it is not there or not up to date, and prints the path
+# of its Python. Usage: scripts/venv.sh REQUIREMENTS DIRECTORY
+set -euo pipefail
+wanted=$1
+venv=$2
+if ! cmp -s "$wanted" "$venv/installed.txt"; then
+  python3 -m venv "$venv" >&2
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$wanted" >&2
+  cp "$wanted" "$venv/installed.txt"
+fi
+echo "$venv/bin/python"

@@ -1,0 +1,61 @@
+//! Autobahn's cases for WebSocket.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    extract::{WebSocketUpgrade, ws::Message},
+    response::Response,
+    routing::get,
+};
+use threadline::{
+    api::native::socket::configure,
+    server::{self, Patience},
+};
+use tokio::net::TcpListener;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::passes;
+use crate::harness::{Options, Server, run};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Most cases wait for an echo, and `/v1/socket` has none. So they are put to one on the same accept loop and with the
+/// same settings.
+#[tokio::test]
+async fn an_echo_on_our_listener() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = format!("ws://{}/echo", listener.local_addr().expect("an address"));
+    let (connections, draining) = (TaskTracker::new(), CancellationToken::new());
+    let router = Router::new().route("/echo", get(echo));
+    let serving = server::serve(listener, router, connections, draining.clone(), Patience::default());
+    let (summary, ()) = tokio::join!(
+        async {
+            let summary = passes("autobahn.py", &["echo", &address], LIMIT).await;
+            draining.cancel();
+            summary
+        },
+        serving
+    );
+    println!("{summary}");
+}
+
+async fn echo(upgrade: WebSocketUpgrade) -> Response {
+    configure(upgrade).on_upgrade(async |mut socket| {
+        while let Some(Ok(message)) = socket.recv().await {
+            if matches!(message, Message::Text(_) | Message::Binary(_)) && socket.send(message).await.is_err() {
+                break;
+            }
+        }
+    })
+}
+
+/// The cases that wait for no echo, on the socket itself.
+#[tokio::test]
+async fn the_socket_itself() {
+    run(Options::memory(), async |server: &Server| {
+        let address = format!("ws://{}/v1/socket", server.addr);
+        println!("{}", passes("autobahn.py", &["socket", &address], LIMIT).await);
+    })
+    .await;
+}
