@@ -10,7 +10,7 @@ use crate::{
     auth::Auth,
     bus,
     domain::{
-        Clock,
+        AllowedOrigins, Clock, Limits,
         agent::Agent,
         limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
     },
@@ -42,6 +42,10 @@ pub struct ServeConfig {
     pub api_key: Option<String>,
     /// The agents of the configuration.
     pub agents: Vec<Agent>,
+    /// How much is allowed.
+    pub limits: Limits,
+    /// Pages that may call from a browser.
+    pub origins: AllowedOrigins,
 }
 
 /// Where everything is kept.
@@ -64,6 +68,8 @@ impl ServeConfig {
             lock_key_prefix: DEFAULT_LOCK_KEY_PREFIX.to_owned(),
             api_key: None,
             agents: Vec::new(),
+            limits: Limits::default(),
+            origins: AllowedOrigins::default(),
         }
     }
 }
@@ -159,7 +165,7 @@ impl App {
                 (Opened::Postgres(store.clone()), Arc::new(store), Some(installation))
             }
         };
-        let mut ports = Ports { timing: config.timing, ..Ports::alone(store, clock) };
+        let mut ports = Ports { timing: config.timing, limits: config.limits, ..Ports::alone(store, clock) };
         match (redis, installation) {
             (Some(redis), Some(installation)) => {
                 let link = Link::new(redis.clone());
@@ -175,7 +181,7 @@ impl App {
             ),
             _ => {}
         }
-        let mut app = Self::over(listener, ports, auth, config.agents)?;
+        let mut app = Self::over(listener, ports, auth, config.agents)?.with_origins(config.origins);
         app.store = Some(opened);
         Ok(app)
     }
@@ -184,17 +190,25 @@ impl App {
 impl<L: Listener> App<L> {
     /// A server over ports that the caller owns.
     pub fn over(listener: L, ports: Ports, auth: Auth, agents: Vec<Agent>) -> Result<Self, StartError> {
+        let patience = Patience::within(&ports.limits);
         let service = Service::start(ports);
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
-        Ok(Self { listener, store: None, state, patience: Patience::default() })
+        Ok(Self { listener, store: None, state, patience })
     }
 
     /// Other time-outs than the usual ones.
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.state.heartbeat = patience.heartbeat;
         self.state.agents = self.state.agents.clone().with_patience(patience.agents);
-        self.state.body_silence = patience.body;
+        self.state.bodies.silence = patience.body;
+        self.state.close = patience.close;
         Self { patience, ..self }
+    }
+
+    /// Lets pages of these origins call from browsers, if there are API keys.
+    pub fn with_origins(mut self, origins: AllowedOrigins) -> Self {
+        self.state.origins = Arc::new(origins);
+        self
     }
 
     /// The address bound.
@@ -219,7 +233,8 @@ impl<L: Listener> App<L> {
         let service = state.service.clone();
         let agents = state.agents.clone();
         let connections = state.connections.clone();
-        let serving = server::serve(listener, front::router(state), connections, service.draining(), patience);
+        let most = service.quota.limits().connections;
+        let serving = server::serve(listener, front::router(state), connections, service.draining(), most, patience);
         let failed = service.failed();
         let ending = async {
             tokio::select! {

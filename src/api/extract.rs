@@ -6,7 +6,7 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{ApiState, body, problem::Problem};
+use super::{ApiState, problem::Problem};
 use crate::{
     auth::AuthError,
     domain::{
@@ -34,7 +34,9 @@ impl FromRequestParts<ApiState> for Caller {
             None => None,
         };
         let key = bearer(&parts.headers).or_else(|| socket_bearer(&parts.headers));
-        Ok(Self(state.auth.authenticate(key, user)?))
+        let principal = state.auth.authenticate(key, user)?;
+        state.quota.admit(&principal)?;
+        Ok(Self(principal))
     }
 }
 
@@ -58,7 +60,7 @@ impl<T: DeserializeOwned + Default> FromRequest<ApiState> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, Problem> {
-        let bytes = body::read(request.into_body(), MAX_REQUEST_BYTES, state.body_silence).await?;
+        let bytes = state.bodies.read(request.into_body(), MAX_REQUEST_BYTES).await?;
         parse_json(&bytes).map(Self)
     }
 }

@@ -17,9 +17,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     agents::Agents,
     auth::Auth,
-    domain::limits::{BODY_IDLE_TIMEOUT, HEARTBEAT_INTERVAL},
+    domain::{
+        AllowedOrigins,
+        limits::{CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
+    },
+    quota::Quota,
     service::Service,
 };
+use body::Bodies;
 
 /// What the doors stand on.
 #[derive(Clone)]
@@ -36,8 +41,14 @@ pub struct ApiState {
     pub connections: TaskTracker,
     /// Time between the heartbeats of sockets and event streams.
     pub heartbeat: Duration,
-    /// Longest silence inside a request body.
-    pub body_silence: Duration,
+    /// Reads request bodies.
+    pub bodies: Bodies,
+    /// How much everybody may use.
+    pub quota: Quota,
+    /// Time that a client has to answer when its socket is closed.
+    pub close: Duration,
+    /// Pages that may call from a browser.
+    pub origins: Arc<AllowedOrigins>,
 }
 
 /// Carries something through to its end even if whoever asked for it goes away in the middle.
@@ -53,12 +64,15 @@ impl ApiState {
     pub fn new(service: Service, agents: Agents, auth: Auth) -> Self {
         Self {
             draining: service.draining(),
+            bodies: Bodies::new(service.quota.clone()),
+            quota: service.quota.clone(),
             service,
             agents,
             auth: Arc::new(auth),
             connections: TaskTracker::new(),
             heartbeat: HEARTBEAT_INTERVAL,
-            body_silence: BODY_IDLE_TIMEOUT,
+            close: CLOSE_TIMEOUT,
+            origins: Arc::default(),
         }
     }
 }

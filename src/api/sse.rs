@@ -13,7 +13,7 @@ use tokio::time::{self, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{ApiState, problem::Problem};
-use crate::{domain::limits::DRAIN_RETRY_AFTER, service::ServiceError, store::StoreError};
+use crate::{domain::limits::DRAIN_RETRY_AFTER, quota::Place, service::ServiceError, store::StoreError};
 
 /// Something that can be followed as SSE.
 pub trait Followed: Send + 'static {
@@ -57,9 +57,9 @@ pub fn named(event: &str, data: &Value) -> String {
     format!("event: {event}\ndata: {data}\n\n")
 }
 
-/// The response; `hello`, if there is one, is sent first.
-pub fn response(followed: impl Followed, hello: Option<String>, api: &ApiState) -> Response {
-    let mut response = Response::new(Body::from_stream(body(followed, hello, api)));
+/// The response; `hello`, if there is one, is sent first. The stream holds its `place` to its end.
+pub fn response(followed: impl Followed, hello: Option<String>, place: Place, api: &ApiState) -> Response {
+    let mut response = Response::new(Body::from_stream(body(followed, hello, place, api)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -75,15 +75,18 @@ struct State<F> {
     every: Duration,
     draining: CancellationToken,
     ended: bool,
+    _place: Place,
 }
 
 fn body<F: Followed>(
     followed: F,
     hello: Option<String>,
+    place: Place,
     api: &ApiState,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + use<F> {
     let (every, draining) = (api.heartbeat, api.draining.clone());
-    let state = State { followed, first: hello, beat: Instant::now() + every, every, draining, ended: false };
+    let state =
+        State { followed, first: hello, beat: Instant::now() + every, every, draining, ended: false, _place: place };
     stream::unfold(state, async |mut state| {
         if let Some(first) = state.first.take() {
             return Some((Ok(first.into()), state));

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     bus::DynBus,
     domain::{Clock, LogSlice, ThreadKey},
+    quota::Quota,
     store::{DynStore, Head},
     subscription::{Hub, TopicState},
 };
@@ -37,6 +38,7 @@ pub struct Shared {
     pub(super) hub: Hub,
     pub(super) gate: Gate,
     pub(super) bus: DynBus,
+    pub(super) quota: Quota,
     /// Lease of a run whose producer names none.
     pub(super) lease: Duration,
     pub(super) directory: Directory,

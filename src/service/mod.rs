@@ -50,10 +50,11 @@ pub use threads::{CreateThread, EditThread, ListRequest, Threads};
 use crate::{
     bus::{BusEnd, local::LocalBus},
     domain::{
-        Clock,
+        Clock, Limits,
         limits::{DEFAULT_LEASE, LOCK_HEARTBEAT, MAX_FOLDS, MAX_LEASE, MIN_LEASE},
     },
     lock::{DynLock, local::LocalLock},
+    quota::Quota,
     store::DynStore,
     subscription::Hub,
 };
@@ -71,6 +72,8 @@ pub struct Ports {
     pub bus: BusEnd,
     /// How runs hold their threads.
     pub timing: LockTiming,
+    /// How much is allowed.
+    pub limits: Limits,
 }
 
 /// How runs hold their threads.
@@ -92,7 +95,7 @@ impl Ports {
     /// Of a node that is alone with its store. `clock` must be the store's.
     pub fn alone(store: DynStore, clock: Clock) -> Self {
         let (lock, bus) = (Arc::new(LocalLock::default()), LocalBus::default().join());
-        Self { store, clock, lock, bus, timing: LockTiming::default() }
+        Self { store, clock, lock, bus, timing: LockTiming::default(), limits: Limits::default() }
     }
 }
 
@@ -111,13 +114,16 @@ pub struct Service {
     pub agents: AgentDefinitions,
     /// Messages and state.
     pub projections: Projections,
+    /// How much everybody may use.
+    pub quota: Quota,
     context: Context,
 }
 
 impl Service {
     /// Starts the background tasks; call it inside a tokio runtime.
     pub fn start(ports: Ports) -> Self {
-        let Ports { store, clock, lock, bus, timing } = ports;
+        let Ports { store, clock, lock, bus, timing, limits } = ports;
+        let quota = Quota::new(limits);
         let (committer, appends) = committer::Committer::new(store.pipelines());
         let (heartbeats, beats) = heartbeats::Heartbeats::new();
         let (sealer, due) = sealer::Sealer::new();
@@ -129,6 +135,7 @@ impl Service {
             hub: Hub::default(),
             gate: gate::Gate::new(lock, timing.heartbeat),
             bus: bus.bus,
+            quota: quota.clone(),
             lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             committer,
             heartbeats,
@@ -162,6 +169,7 @@ impl Service {
             feed: Feed { context: context.clone() },
             agents: AgentDefinitions { context: context.clone() },
             projections: Projections { context: context.clone() },
+            quota,
             context,
         }
     }

@@ -23,6 +23,7 @@ use crate::{
         sse::{self, Followed},
     },
     domain::{Epoch, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
+    quota::Place,
     service::PageRequest,
     store::{ReadFrom, StoreError},
     subscription::{Delivery, EndReason, Subscription},
@@ -154,14 +155,20 @@ pub async fn read(
     }
     let hello = hello(&thread, &subscription);
     let followed = EventStream { subscription, until: params.until, requester: None, done: false };
-    Ok(sse::response(followed, Some(hello), &state))
+    Ok(sse::response(followed, Some(hello), state.quota.open(&principal)?, &state))
 }
 
 /// The events of a run for the one who asked for it.
-pub fn stream(thread: &ThreadId, subscription: Subscription, requester: Requester, state: &ApiState) -> Response {
+pub fn stream(
+    thread: &ThreadId,
+    subscription: Subscription,
+    requester: Requester,
+    place: Place,
+    state: &ApiState,
+) -> Response {
     let hello = hello(thread, &subscription);
     let followed = EventStream { subscription, until: None, requester: Some(requester), done: false };
-    sse::response(followed, Some(hello), state)
+    sse::response(followed, Some(hello), place, state)
 }
 
 fn hello(thread: &ThreadId, subscription: &Subscription) -> String {

@@ -82,7 +82,7 @@ pub async fn read(
         Form::Sse => {
             let subscription = feed.subscribe(&principal, params.user_id, after).await?;
             let hello = sse::named("hello", &json!({ "cursor": after }));
-            Ok(sse::response(FeedStream(subscription), Some(hello), &state))
+            Ok(sse::response(FeedStream(subscription), Some(hello), state.quota.open(&principal)?, &state))
         }
         Form::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed has no NDJSON form")),
     }

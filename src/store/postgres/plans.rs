@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 use super::{OpenError, PgStore, address::Address, append, feed, log, runs, seal, snapshots, start, threads};
 
 /// The statements, by name.
-const HOT: [(&str, &str); 33] = [
+const HOT: [(&str, &str); 34] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -23,6 +23,7 @@ const HOT: [(&str, &str); 33] = [
     ("stop", runs::STOP),
     ("release", runs::RELEASE),
     ("due", runs::DUE),
+    ("active runs", runs::ACTIVE_RUNS),
     ("thread", threads::BY_ID),
     ("list, recent", threads::LIST_RECENT),
     ("list, created", threads::LIST_CREATED),

@@ -45,6 +45,7 @@ pub async fn open(
     if state.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
+    let place = state.quota.open(&principal)?;
     let asked: Vec<_> = upgrade.requested_protocols().cloned().collect();
     let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
     let alive = state.connections.token();
@@ -56,7 +57,7 @@ pub async fn open(
         .max_frame_size(MAX_BATCH_BYTES);
     Ok(upgrade
         .on_upgrade(async move |socket| {
-            let _alive = alive;
+            let _held = (alive, place);
             session::run(state, principal, socket, understood).await;
         })
         .into_response())
