@@ -9,6 +9,7 @@ use crate::{
     api::{ApiState, front},
     auth::Auth,
     bus,
+    config::without_secrets,
     domain::{
         AllowedOrigins, Clock, Limits,
         agent::Agent,
@@ -104,18 +105,6 @@ pub enum StartError {
     /// No connection to an agent could ever be made.
     #[error("agents cannot be reached from this machine: {0}")]
     Http(#[from] reqwest::Error),
-}
-
-/// An address as it may be shown: without its user, password and parameters.
-pub fn without_secrets(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "(hidden)".to_owned() };
-    let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    // Then the question mark may belong to a password, and what stands in front of it as well.
-    if parameters.contains('@') {
-        return format!("{scheme}://(hidden)");
-    }
-    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    format!("{scheme}://{place}")
 }
 
 /// An opened store, to be closed at the end.
@@ -322,26 +311,5 @@ impl CommandStore {
     /// Closes it cleanly.
     pub async fn close(self) {
         self.opened.close().await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_shown_without_their_secrets() {
-        for (url, shown) in [
-            ("postgres://u:secret@db:5432/t?sslmode=require", "postgres://db:5432/t"),
-            ("postgres://db/t?user=u&password=secret", "postgres://db/t"),
-            ("postgres://u:sec@ret@db/t", "postgres://db/t"),
-            ("postgres://u:sec/ret@db/t", "postgres://db/t"),
-            ("postgres://u:sec?ret@db/t", "postgres://(hidden)"),
-            ("postgres://db/t?password=sec@ret", "postgres://(hidden)"),
-            ("redis://:secret@cache/0", "redis://cache/0"),
-            ("secret", "(hidden)"),
-        ] {
-            assert_eq!(without_secrets(url), shown);
-        }
     }
 }

@@ -94,7 +94,7 @@ mod tests {
         let wait = bucket.take(rate, 1, begun).expect_err("in debt");
         assert_eq!(wait, Duration::from_millis(4_001));
         assert_eq!(bucket.take(rate, 5_000, begun + wait), Ok(()));
-        assert_eq!(bucket.charge(rate, 1_000, begun + wait), Duration::from_millis(5_001));
+        assert_eq!(bucket.charge(rate, 1_000, begun + wait), Duration::from_secs(6));
     }
 
     #[test]

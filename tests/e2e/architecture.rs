@@ -26,16 +26,16 @@ const MAY: &[(&str, &[&str])] = &[
     ("timed_io", &[]),
     ("lingering", &[]),
     ("server", &["domain", "lingering", "timed_io"]),
-    ("config", &["agents", "domain"]),
-    ("app", &["agents", "api", "auth", "bus", "domain", "lock", "redis_link", "server", "service", "store"]),
+    ("config", &["agents", "domain", "telemetry"]),
+    ("app", &["agents", "api", "auth", "bus", "config", "domain", "lock", "redis_link", "server", "service", "store"]),
     ("telemetry", &[]),
     ("client", &["domain"]),
     // Measures the program from the inside, beside bare ones.
-    ("bench", &["app", "domain", "progress", "redis_link", "service", "store"]),
+    ("bench", &["app", "config", "domain", "progress", "redis_link", "service", "store"]),
     ("progress", &[]),
     // Takes threads from one store to another, by way of files.
     ("moving", &["domain", "progress", "store"]),
-    ("cli", &["app", "bench", "client", "domain", "moving", "progress"]),
+    ("cli", &["app", "bench", "client", "config", "domain", "moving", "progress"]),
 ];
 
 /// Crates that a module must not know.
