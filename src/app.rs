@@ -190,6 +190,7 @@ impl<L: Listener> App<L> {
         self.state.heartbeat = patience.heartbeat;
         self.state.agents = self.state.agents.clone().with_patience(patience.agents);
         self.state.bodies.silence = patience.body;
+        self.state.bodies.patience = patience.room;
         self.state.close = patience.close;
         Self { patience, ..self }
     }

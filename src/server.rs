@@ -19,7 +19,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     domain::{
         Limits,
-        limits::{AGENT_PATIENCE, CLOSE_TIMEOUT, DRAIN_TIMEOUT, HEARTBEAT_INTERVAL, MAX_HEADERS, WRITE_GRACE},
+        limits::{
+            AGENT_PATIENCE, BODY_ROOM_WAIT, CLOSE_TIMEOUT, DRAIN_TIMEOUT, HEARTBEAT_INTERVAL, MAX_HEADERS, WRITE_GRACE,
+        },
     },
     lingering::{Connection, Lingering},
     timed_io::TimedWrites,
@@ -67,6 +69,8 @@ pub struct Patience {
     pub drain: Duration,
     /// Longest silence inside a request body.
     pub body: Duration,
+    /// How long a request body waits for room.
+    pub room: Duration,
     /// Time between the heartbeats of sockets and event streams.
     pub heartbeat: Duration,
     /// Time that a client has to answer when its socket is closed.
@@ -89,6 +93,7 @@ impl Patience {
             write: limits.write + WRITE_GRACE,
             drain: DRAIN_TIMEOUT,
             body: limits.body_idle,
+            room: BODY_ROOM_WAIT,
             heartbeat: HEARTBEAT_INTERVAL,
             close: CLOSE_TIMEOUT,
             agents: AGENT_PATIENCE,

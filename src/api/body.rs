@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::Semaphore,
     time::{self, Duration, Instant},
 };
 
@@ -41,7 +41,20 @@ pub struct Bodies {
 #[derive(Debug)]
 pub struct Whole {
     bytes: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Room,
+}
+
+/// The share of a body in the room that all have; given back when it is dropped.
+#[derive(Debug)]
+struct Room {
+    all: Arc<Semaphore>,
+    taken: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.all.add_permits(self.taken);
+    }
 }
 
 impl Deref for Whole {
@@ -64,7 +77,7 @@ impl Bodies {
     pub async fn read(&self, mut body: Body, limit: usize) -> Result<Whole, Problem> {
         let too_large = || Problem::new(ProblemType::TooLarge, format!("the body has at most {limit} bytes"));
         let mut whole = BytesMut::new();
-        let mut room = None;
+        let mut room = Room { all: self.room.clone(), taken: 0 };
         let deadline = Instant::now() + self.limits.body;
         loop {
             let patience = deadline.min(Instant::now() + self.silence);
@@ -99,27 +112,18 @@ impl Bodies {
     }
 
     /// Takes room for a body that has come to this size.
-    async fn make_room(
-        &self,
-        room: &mut Option<OwnedSemaphorePermit>,
-        size: usize,
-        deadline: Instant,
-    ) -> Result<(), Problem> {
-        let taken = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(taken);
-        let Some(wanted) = u32::try_from(wanted).ok().filter(|wanted| *wanted > 0) else { return Ok(()) };
+    async fn make_room(&self, room: &mut Room, size: usize, deadline: Instant) -> Result<(), Problem> {
+        let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(room.taken);
+        let Some(more) = u32::try_from(wanted).ok().filter(|more| *more > 0) else { return Ok(()) };
         let patience = deadline.min(Instant::now() + self.patience);
-        match time::timeout_at(patience, self.room.clone().acquire_many_owned(wanted)).await {
-            Ok(Ok(more)) => match room {
-                Some(room) => room.merge(more),
-                None => *room = Some(more),
-            },
-            // It is never closed.
-            Ok(Err(_)) => {}
-            Err(_) => {
-                let value = self.limits.body_memory as u64;
-                return Err(self.quota.refuse(Limit::BodyMemory, value, QUOTA_RETRY).into());
-            }
+        let Ok(permit) = time::timeout_at(patience, self.room.acquire_many(more)).await else {
+            let value = self.limits.body_memory as u64;
+            return Err(self.quota.refuse(Limit::BodyMemory, value, QUOTA_RETRY).into());
+        };
+        // It is never closed.
+        if let Ok(permit) = permit {
+            permit.forget();
+            room.taken += wanted;
         }
         Ok(())
     }

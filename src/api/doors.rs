@@ -1,7 +1,7 @@
 //! The one place where routes and frames are registered, so that a test can list them all.
 
 use axum::Router;
-use utoipa::openapi::{Info, OpenApi, RefOr};
+use utoipa::openapi::{ContentBuilder, Info, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::{ApiState, problem};
@@ -81,8 +81,40 @@ impl Doors {
              proto/socket.md."
                 .to_owned(),
         );
+        name_limits(&mut openapi, &self.entries);
         name_problems(&mut openapi);
         (router, openapi, self.entries)
+    }
+}
+
+/// What may be answered wherever somebody is let in, and wherever a body is read.
+fn name_limits(openapi: &mut OpenApi, entries: &[Entry]) {
+    for (path, item) in &mut openapi.paths.paths {
+        let operations = [
+            ("GET", &mut item.get),
+            ("POST", &mut item.post),
+            ("PUT", &mut item.put),
+            ("PATCH", &mut item.patch),
+            ("DELETE", &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            let Some(operation) = operation else { continue };
+            let limited =
+                |entry: &Entry| entry.access != Access::Public && entry.method == Some(method) && entry.path == *path;
+            let mut possible = Vec::new();
+            if entries.iter().any(limited) {
+                possible.push(("429", "A limit of the user or the project is reached"));
+            }
+            if operation.request_body.is_some() {
+                possible.extend([("408", "The body stopped coming"), ("503", "No room for the body, or no store")]);
+            }
+            for (status, description) in possible {
+                let document = Ref::from_schema_name("ProblemDocument");
+                let content = ContentBuilder::new().schema(Some(document)).build();
+                let response = ResponseBuilder::new().description(description).content("application/json", content);
+                operation.responses.responses.entry(status.to_owned()).or_insert_with(|| response.build().into());
+            }
+        }
     }
 }
 

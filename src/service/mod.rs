@@ -20,6 +20,7 @@ mod heartbeats;
 mod projections;
 mod reaper;
 mod resolve;
+mod run_quota;
 mod runs;
 mod sealer;
 mod snapshots;

@@ -145,19 +145,6 @@ impl Runs {
         }
     }
 
-    /// Refuses a start while the user or the project has as many runs under way as it may. Starts at the same moment may
-    /// pass it together: it is a quota, and what must hold is held by the head row.
-    async fn check_quota(&self, principal: &Principal, thread: &ThreadRef, run: &RunId) -> Result<(), ServiceError> {
-        let Some(quota) = self.context.quota.runs(principal) else { return Ok(()) };
-        let active = self.context.store.active_runs(&principal.project, principal.user.as_ref()).await?;
-        let Err(limited) = self.context.quota.start(quota, active.user, active.project) else { return Ok(()) };
-        // A start that is repeated gets the answer it got.
-        if self.context.store.run(thread.key, run).await?.is_some() {
-            return Ok(());
-        }
-        Err(limited.into())
-    }
-
     /// Appends a finished run whole. Events without a terminal one are closed by RUN_FINISHED. Waits up to
     /// [`WHOLE_RUN_WAIT`] while another run is active. The same id with the same events again changes nothing.
     pub async fn append_whole(

@@ -36,6 +36,7 @@ pub const PROTOCOL: &str = "threadline.v1";
     (status = 101, description = "Switching protocols"),
     (status = 400, description = "No WebSocket handshake", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 403, description = "Pages of this Origin are not let in", body = ProblemDocument),
     (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
 pub async fn open(
     State(state): State<ApiState>,

@@ -83,6 +83,8 @@ pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, u
         paused: None,
     };
     let code = if understood { session.serve(&mut socket).await } else { Some(CloseCode::UnsupportedVersion) };
+    // What it followed is of no use to it any more, however long it takes to go.
+    session.items.clear();
     if let Some(code) = code {
         close(&mut socket, code, session.state.close).await;
     }
