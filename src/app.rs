@@ -9,8 +9,9 @@ use crate::{
     api::{ApiState, front},
     auth::Auth,
     bus,
+    config::without_secrets,
     domain::{
-        Clock,
+        AllowedOrigins, Clock, Limits,
         agent::Agent,
         limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
     },
@@ -45,6 +46,10 @@ pub struct ServeConfig {
     pub agents: Vec<Agent>,
     /// Networks that agents may be in which are made over the API, beside the public internet.
     pub agent_networks: Vec<Network>,
+    /// How much is allowed.
+    pub limits: Limits,
+    /// Pages that may call from a browser.
+    pub origins: AllowedOrigins,
 }
 
 /// Where everything is kept.
@@ -68,6 +73,8 @@ impl ServeConfig {
             api_key: None,
             agents: Vec::new(),
             agent_networks: Vec::new(),
+            limits: Limits::default(),
+            origins: AllowedOrigins::default(),
         }
     }
 }
@@ -102,18 +109,6 @@ pub enum StartError {
     /// No connection to an agent could ever be made.
     #[error("agents cannot be reached from this machine: {0}")]
     Http(#[from] reqwest::Error),
-}
-
-/// An address as it may be shown: without its user, password and parameters.
-pub fn without_secrets(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "(hidden)".to_owned() };
-    let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    // Then the question mark may belong to a password, and what stands in front of it as well.
-    if parameters.contains('@') {
-        return format!("{scheme}://(hidden)");
-    }
-    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    format!("{scheme}://{place}")
 }
 
 /// An opened store, to be closed at the end.
@@ -162,7 +157,7 @@ impl App {
                 (Opened::Postgres(store.clone()), Arc::new(store), Some(installation))
             }
         };
-        let mut ports = Ports { timing: config.timing, ..Ports::alone(store, clock) };
+        let mut ports = Ports { timing: config.timing, limits: config.limits, ..Ports::alone(store, clock) };
         match (redis, installation) {
             (Some(redis), Some(installation)) => {
                 let link = Link::new(redis.clone());
@@ -178,7 +173,7 @@ impl App {
             ),
             _ => {}
         }
-        let app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?;
+        let app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?.with_origins(config.origins);
         let mut app = app.with_agent_networks(config.agent_networks)?;
         app.store = Some(opened);
         Ok(app)
@@ -191,9 +186,12 @@ impl<L: Listener> App<L> {
         // Where the keys of an issuer are is the operator's word.
         let outbound = Outbound::new(Reach::Anywhere)?;
         let auth = Auth::new(operator_key, ports.store.clone(), ports.clock.clone(), outbound);
+        let patience = Patience::within(&ports.limits);
         let service = Service::start(ports);
+        let projects = auth.projects().clone();
+        service.quota.set_projects(Arc::new(move |id| projects.limits(id)));
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
-        Self { listener, store: None, state, patience: Patience::default() }.with_agent_networks(Vec::new())
+        Self { listener, store: None, state, patience }.with_agent_networks(Vec::new())
     }
 
     /// Agents that are made over the API may be in these networks, and on this machine if everybody on it is let in.
@@ -215,8 +213,16 @@ impl<L: Listener> App<L> {
         self.state.heartbeat = patience.heartbeat;
         self.state.agents = self.state.agents.clone().with_patience(patience.agents);
         self.state.auth = self.state.auth.clone().with_check(patience.credentials);
-        self.state.body_silence = patience.body;
+        self.state.bodies.silence = patience.body;
+        self.state.bodies.patience = patience.room;
+        self.state.close = patience.close;
         Self { patience, ..self }
+    }
+
+    /// Lets pages of these origins call from browsers, if there are API keys.
+    pub fn with_origins(mut self, origins: AllowedOrigins) -> Self {
+        self.state.origins = Arc::new(origins);
+        self
     }
 
     /// The address bound.
@@ -241,7 +247,8 @@ impl<L: Listener> App<L> {
         let service = state.service.clone();
         let agents = state.agents.clone();
         let connections = state.connections.clone();
-        let serving = server::serve(listener, front::router(state), connections, service.draining(), patience);
+        let most = service.quota.limits().connections;
+        let serving = server::serve(listener, front::router(state), connections, service.draining(), most, patience);
         let failed = service.failed();
         let ending = async {
             tokio::select! {
@@ -329,26 +336,5 @@ impl CommandStore {
     /// Closes it cleanly.
     pub async fn close(self) {
         self.opened.close().await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_shown_without_their_secrets() {
-        for (url, shown) in [
-            ("postgres://u:secret@db:5432/t?sslmode=require", "postgres://db:5432/t"),
-            ("postgres://db/t?user=u&password=secret", "postgres://db/t"),
-            ("postgres://u:sec@ret@db/t", "postgres://db/t"),
-            ("postgres://u:sec/ret@db/t", "postgres://db/t"),
-            ("postgres://u:sec?ret@db/t", "postgres://(hidden)"),
-            ("postgres://db/t?password=sec@ret", "postgres://(hidden)"),
-            ("redis://:secret@cache/0", "redis://cache/0"),
-            ("secret", "(hidden)"),
-        ] {
-            assert_eq!(without_secrets(url), shown);
-        }
     }
 }

@@ -7,7 +7,7 @@
 //! - [`store`]: the store port, its reference in memory, SQLite and Postgres.
 //! - [`lock`]: the gate in front of the store's lease. [`bus`]: wake-ups between nodes. Both in process, or in Redis.
 //! - [`subscription`]: following a log.
-//! - [`service`]: the use cases. [`auth`]: who is asking.
+//! - [`quota`]: how much users and projects may use. [`service`]: the use cases. [`auth`]: who is asking.
 //! - [`egress`]: where requests of the server may go. [`agents`]: running agents, each kind a source of events.
 //! - [`api`]: the front doors; a request enters here. [`server`]: the listener.
 //! - [`app`]: puts the parts together.
@@ -36,6 +36,7 @@ pub mod moving;
 mod planted;
 pub mod progress;
 pub mod projection;
+pub mod quota;
 pub mod redis_link;
 pub mod server;
 pub mod service;

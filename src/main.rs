@@ -2,15 +2,14 @@
 
 use std::{io::Write, net::SocketAddr, process::ExitCode, time::Duration};
 
-use clap::Parser;
+use clap::FromArgMatches;
 use threadline::{
     agents::DEMO,
     api::front,
-    app::{self, App, ServeConfig, StoreChoice, without_secrets},
+    app::{self, App, ServeConfig, StoreChoice},
     bench,
-    cli::{self, API_KEY_VARIABLE, Cli, Command, ListenAddress, ServeArgs},
-    config,
-    domain::limits::MAX_CONNECTIONS,
+    cli::{self, Cli, Command, ListenAddress},
+    config::{self, Configuration, LogFormat, without_secrets},
     service::LockTiming,
     telemetry,
 };
@@ -21,9 +20,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    // A command is needed, so there is one.
+    let of_command = matches.subcommand().map(|(_, matches)| matches).unwrap_or(&matches);
     match cli.command {
-        Command::Serve(args) => serve(args).await,
+        Command::Serve(_) => match config::load(of_command) {
+            Ok(configuration) => serve(configuration).await,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        Command::Config(args) => cli::report(cli::config::run(&args, of_command)),
         Command::Run(args) => cli::report(cli::run::run(&cli.connect, &args).await),
         Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, &args).await),
         Command::Threads(args) => cli::report(cli::threads::run(&cli.connect, &args).await),
@@ -61,16 +70,17 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn serve(args: ServeArgs) -> ExitCode {
-    telemetry::init();
+async fn serve(configuration: Configuration) -> ExitCode {
+    let args = &configuration.args;
+    telemetry::init(&args.log, args.log_format == LogFormat::Json);
     match rlimit::increase_nofile_limit(u64::MAX) {
-        Ok(files) if files < MAX_CONNECTIONS as u64 => {
+        Ok(files) if files < configuration.limits.connections as u64 => {
             tracing::warn!(files, "few files may be open at once: connections beyond that wait (ulimit -n)");
         }
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
     }
-    match start(args).await {
+    match start(configuration).await {
         Ok(app) => {
             if app.run(asked_to_stop()).await {
                 ExitCode::SUCCESS
@@ -85,9 +95,8 @@ async fn serve(args: ServeArgs) -> ExitCode {
     }
 }
 
-async fn start(args: ServeArgs) -> Result<App, Box<dyn std::error::Error>> {
-    let api_key = std::env::var(API_KEY_VARIABLE).ok().map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
-    let agents = config::agents(args.config.as_ref(), &args.agents)?;
+async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::Error>> {
+    let Configuration { args, agents, api_key, limits, origins, .. } = configuration;
     let names = agents.iter().map(|agent| agent.id.to_string());
     let names: Vec<_> = names.chain([DEMO.to_owned()]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
     let (place, store) = match &args.store {
@@ -97,15 +106,17 @@ async fn start(args: ServeArgs) -> Result<App, Box<dyn std::error::Error>> {
     let config = ServeConfig {
         listen: resolve(&args.listen).await?,
         store,
-        redis: args.redis.clone().filter(|url| !url.is_empty()),
+        redis: args.redis.filter(|url| !url.is_empty()),
         timing: LockTiming {
             ttl: Duration::from_secs(args.lock_ttl_seconds),
             heartbeat: Duration::from_secs(args.lock_heartbeat_interval_seconds),
         },
-        lock_key_prefix: args.lock_key_prefix.clone(),
+        lock_key_prefix: args.lock_key_prefix,
         api_key,
         agents,
-        agent_networks: args.allow_agent_networks.clone(),
+        agent_networks: args.allow_agent_networks,
+        limits,
+        origins,
     };
     let redis = config.redis.as_deref().map(|url| format!("\n  redis   {}", without_secrets(url))).unwrap_or_default();
     let app = App::start(config).await?;

@@ -17,9 +17,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    domain::limits::{
-        AGENT_PATIENCE, BODY_IDLE_TIMEOUT, CREDENTIAL_CHECK, DRAIN_TIMEOUT, HEADER_TIMEOUT, HEARTBEAT_INTERVAL,
-        MAX_CONNECTIONS, MAX_HEADERS, WRITE_TIMEOUT,
+    domain::{
+        Limits,
+        limits::{
+            AGENT_PATIENCE, BODY_ROOM_WAIT, CLOSE_TIMEOUT, CREDENTIAL_CHECK, DRAIN_TIMEOUT, HEARTBEAT_INTERVAL,
+            MAX_HEADERS, WRITE_GRACE,
+        },
     },
     lingering::{Connection, Lingering},
     timed_io::TimedWrites,
@@ -67,8 +70,12 @@ pub struct Patience {
     pub drain: Duration,
     /// Longest silence inside a request body.
     pub body: Duration,
+    /// How long a request body waits for room.
+    pub room: Duration,
     /// Time between the heartbeats of sockets and event streams.
     pub heartbeat: Duration,
+    /// Time that a client has to answer when its socket is closed.
+    pub close: Duration,
     /// How long an agent's events may wait for the store.
     pub agents: Duration,
     /// How often it is looked whether the key or token behind a socket or stream is valid still.
@@ -77,12 +84,21 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
+        Self::within(&Limits::default())
+    }
+}
+
+impl Patience {
+    /// Within the limits of a node.
+    pub fn within(limits: &Limits) -> Self {
         Self {
-            header: HEADER_TIMEOUT,
-            write: WRITE_TIMEOUT + Duration::from_secs(5),
+            header: limits.header,
+            write: limits.write + WRITE_GRACE,
             drain: DRAIN_TIMEOUT,
-            body: BODY_IDLE_TIMEOUT,
+            body: limits.body_idle,
+            room: BODY_ROOM_WAIT,
             heartbeat: HEARTBEAT_INTERVAL,
+            close: CLOSE_TIMEOUT,
             agents: AGENT_PATIENCE,
             credentials: CREDENTIAL_CHECK,
         }
@@ -90,15 +106,16 @@ impl Default for Patience {
 }
 
 /// Serves until `draining` is cancelled, then lets the requests under way end. `connections` counts what is open,
-/// sockets included.
+/// sockets included; beyond `most` of them clients wait.
 pub async fn serve(
     listener: impl Listener,
     router: Router,
     connections: TaskTracker,
     draining: CancellationToken,
+    most: usize,
     patience: Patience,
 ) {
-    let places = std::sync::Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = std::sync::Arc::new(Semaphore::new(most));
     loop {
         let accepted = tokio::select! {
             accepted = async {

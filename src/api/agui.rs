@@ -16,7 +16,7 @@ use tokio::time;
 use utoipa_axum::routes;
 
 use super::{
-    ApiState, body,
+    ApiState,
     doors::{Access, Doors},
     extract::{Caller, InAgent, parse_json},
     native::{envelope, events::last_event_id, runs::Content},
@@ -29,7 +29,7 @@ use crate::{
     domain::{
         Principal, RunId, ThreadId,
         agent::{Agent, OnDisconnect},
-        limits::{AGENT_RETRY, MAX_BATCH_BYTES, RUN_END_TIMEOUT},
+        limits::{AGENT_RETRY, RUN_END_TIMEOUT},
     },
     service::{Service, ServiceError, StartedRun},
     store::StoreError,
@@ -78,10 +78,11 @@ pub async fn run(
     if Content::of(request.headers())? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
-    let bytes = body::read(request.into_body(), MAX_BATCH_BYTES, state.body_silence).await?;
+    let bytes = state.bodies.read_appended(request.into_body(), &principal).await?;
     let mut input: ClientInput = parse_json(&bytes)?;
     drop(bytes);
     let (agent, _) = state.agents.get(&principal, &agent).await?;
+    let place = state.quota.open(&principal)?;
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
@@ -95,7 +96,7 @@ pub async fn run(
     let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
     let followed = Run { subscription, counted: observe::Followed::new(&state), requester };
-    let mut response = sse::response(followed, None, &state, &principal);
+    let mut response = sse::response(followed, None, place, &state, &principal);
     for (name, value) in [
         (THREAD_HEADER, thread.to_string()),
         (RUN_HEADER, id.to_string()),

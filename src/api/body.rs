@@ -1,42 +1,131 @@
-//! Request bodies: bounded in size, and in the time that they may be silent.
+//! Request bodies: bounded in size, in the time that they may take, and in the memory that all of them together hold.
+
+use std::{ops::Deref, sync::Arc};
 
 use axum::body::{Body, BodyDataStream, HttpBody};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
-use tokio::time;
+use tokio::{
+    sync::Semaphore,
+    time::{self, Duration, Instant},
+};
 
 use super::problem::{Problem, ProblemType};
-use crate::domain::limits::BODY_DEADLINE;
+use crate::{
+    domain::{
+        Limit, Limits, Principal,
+        limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, MAX_BATCH_BYTES, QUOTA_RETRY},
+    },
+    quota::Quota,
+};
 
 /// A body may be read to its end for this long after its request was answered, so that a client that writes
 /// everything before it reads still finds the answer.
-const DISCARD_TIME: time::Duration = time::Duration::from_secs(5);
+const DISCARD_TIME: Duration = Duration::from_secs(5);
 
-/// The whole body. A silence inside it that is longer than `silence` ends the request, and so does a body that trickles
-/// for more than [`BODY_DEADLINE`].
-pub async fn read(mut body: Body, limit: usize, silence: time::Duration) -> Result<Bytes, Problem> {
-    let too_large = || Problem::new(ProblemType::TooLarge, format!("the body has at most {limit} bytes"));
-    let mut whole = BytesMut::new();
-    let deadline = time::Instant::now() + BODY_DEADLINE;
-    loop {
-        let patience = deadline.min(time::Instant::now() + silence);
-        let frame = time::timeout_at(patience, body.frame())
-            .await
-            .map_err(|_| Problem::new(ProblemType::BodyTimeout, "no more of the body came for too long"))?;
-        let Some(frame) = frame else { return Ok(whole.freeze()) };
-        let frame = frame.map_err(|error| Problem::invalid(format!("the body broke off: {error}")))?;
-        if let Ok(data) = frame.into_data() {
-            if whole.len() + data.len() > limit {
+/// Reads bodies for a node.
+#[derive(Debug, Clone)]
+pub struct Bodies {
+    /// Longest silence inside a body.
+    pub silence: Duration,
+    /// How long a body waits for room.
+    pub patience: Duration,
+    limits: Limits,
+    quota: Quota,
+    /// Bytes that may still be held.
+    room: Arc<Semaphore>,
+}
+
+/// A whole body, with its share of the room that all bodies have: hold it until the request is answered.
+#[derive(Debug)]
+pub struct Whole {
+    bytes: Bytes,
+    _room: Room,
+}
+
+/// The share of a body in the room that all have; given back when it is dropped.
+#[derive(Debug)]
+struct Room {
+    all: Arc<Semaphore>,
+    taken: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.all.add_permits(self.taken);
+    }
+}
+
+impl Deref for Whole {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Bodies {
+    /// Within the limits of this node.
+    pub fn new(quota: Quota) -> Self {
+        let limits = *quota.limits();
+        let room = Arc::new(Semaphore::new(limits.body_memory.min(Semaphore::MAX_PERMITS)));
+        Self { silence: limits.body_idle, patience: BODY_ROOM_WAIT, limits, quota, room }
+    }
+
+    /// The whole body, of at most `limit` bytes. A long silence inside it ends the request, and so does a body that
+    /// trickles for too long. While there is no room for more of it, it is read no further.
+    pub async fn read(&self, mut body: Body, limit: usize) -> Result<Whole, Problem> {
+        let too_large = || Problem::new(ProblemType::TooLarge, format!("the body has at most {limit} bytes"));
+        let mut whole = BytesMut::new();
+        let mut room = Room { all: self.room.clone(), taken: 0 };
+        let deadline = Instant::now() + self.limits.body;
+        loop {
+            let patience = deadline.min(Instant::now() + self.silence);
+            let frame = time::timeout_at(patience, body.frame())
+                .await
+                .map_err(|_| Problem::new(ProblemType::BodyTimeout, "no more of the body came for too long"))?;
+            let Some(frame) = frame else { return Ok(Whole { bytes: whole.freeze(), _room: room }) };
+            let frame = frame.map_err(|error| Problem::invalid(format!("the body broke off: {error}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            let size = whole.len() + data.len();
+            if size > limit {
                 discard(body.into_data_stream());
                 return Err(too_large());
             }
+            if let Err(problem) = self.make_room(&mut room, size, deadline).await {
+                discard(body.into_data_stream());
+                return Err(problem);
+            }
             if whole.is_empty() && body.is_end_stream() {
                 // One piece: nothing to copy.
-                return Ok(data);
+                return Ok(Whole { bytes: data, _room: room });
             }
             whole.extend_from_slice(&data);
         }
+    }
+
+    /// A body of events, or of messages for an agent: what it holds counts as appended by this principal.
+    pub async fn read_appended(&self, body: Body, principal: &Principal) -> Result<Whole, Problem> {
+        let whole = self.read(body, MAX_BATCH_BYTES).await?;
+        self.quota.append(principal, whole.len())?;
+        Ok(whole)
+    }
+
+    /// Takes room for a body that has come to this size.
+    async fn make_room(&self, room: &mut Room, size: usize, deadline: Instant) -> Result<(), Problem> {
+        let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(room.taken);
+        let Some(more) = u32::try_from(wanted).ok().filter(|more| *more > 0) else { return Ok(()) };
+        let patience = deadline.min(Instant::now() + self.patience);
+        let Ok(permit) = time::timeout_at(patience, self.room.acquire_many(more)).await else {
+            let value = self.limits.body_memory as u64;
+            return Err(self.quota.refuse(Limit::BodyMemory, value, QUOTA_RETRY).into());
+        };
+        // It is never closed.
+        if let Ok(permit) = permit {
+            permit.forget();
+            room.taken += wanted;
+        }
+        Ok(())
     }
 }
 
@@ -47,4 +136,77 @@ pub fn discard(mut body: BodyDataStream) {
         // Out of time: the connection closes on the client, which is all that is left to do.
         let _ = time::timeout(DISCARD_TIME, rest).await;
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    };
+
+    use futures_util::stream;
+
+    use super::*;
+
+    const KIB: usize = 1_024;
+
+    fn bodies(room: usize) -> Bodies {
+        Bodies::new(Quota::new(Limits { body_memory: room, ..Limits::default() }))
+    }
+
+    /// A body of pieces of 8 KiB which then goes silent, or ends; and how much of it was read.
+    fn pieces(count: usize, ends: bool) -> (Body, Arc<AtomicUsize>) {
+        let read = Arc::new(AtomicUsize::new(0));
+        let counted = read.clone();
+        let pieces = stream::iter(0..count).map(move |_| {
+            counted.fetch_add(8 * KIB, SeqCst);
+            Ok::<_, io::Error>(Bytes::from_static(&[b' '; 8 * KIB]))
+        });
+        let rest = if ends { stream::empty().left_stream() } else { stream::pending().right_stream() };
+        (Body::from_stream(pieces.chain(rest)), read)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_sent_bodies_cost_no_more_than_the_room() {
+        let bodies = bodies(1_024 * KIB);
+        let mut reads = Vec::new();
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..60 {
+            let (body, read) = pieces(120, false);
+            reads.push(read);
+            let bodies = bodies.clone();
+            tasks.spawn(async move { bodies.read(body, 1_024 * KIB).await.map_err(|problem| problem.kind) });
+        }
+        time::sleep(Duration::from_secs(1)).await;
+        let held: usize = reads.iter().map(|read| read.load(SeqCst)).sum();
+        // Beside the room, each holds what is free, and one piece that waits for room.
+        let most = 1_024 * KIB + 60 * (BODY_FREE_BYTES + 8 * KIB);
+        assert!(held <= most && held > 1_024 * KIB, "{held} of {most}");
+        // A small one passes all the same.
+        let (small, _) = pieces(2, true);
+        assert_eq!(bodies.read(small, 64 * KIB).await.map(|whole| whole.len()).ok(), Some(16 * KIB));
+        let mut ends = Vec::new();
+        while let Some(end) = tasks.join_next().await {
+            ends.push(end.expect("no panic").expect_err("none is whole"));
+        }
+        assert!(ends.contains(&ProblemType::Busy) && ends.contains(&ProblemType::BodyTimeout), "{ends:?}");
+        assert_eq!(bodies.room.available_permits(), 1_024 * KIB, "all of it came back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_goes_on_as_soon_as_there_is_room() {
+        let bodies = bodies(64 * KIB);
+        let (first, _) = pieces(8, true);
+        let held = bodies.read(first, 64 * KIB).await.expect("whole");
+        let (second, _) = pieces(8, true);
+        let waiting = tokio::spawn({
+            let bodies = bodies.clone();
+            async move { bodies.read(second, 64 * KIB).await.map(|whole| whole.len()).ok() }
+        });
+        time::sleep(Duration::from_secs(5)).await;
+        assert!(!waiting.is_finished());
+        drop(held);
+        assert_eq!(waiting.await.expect("no panic"), Some(64 * KIB));
+    }
 }

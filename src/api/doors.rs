@@ -113,9 +113,17 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete].into_iter().flatten()
 }
 
-/// What every route answers to those whom it does not let in.
+/// What every route may answer that asks who is there, and where a body is read.
 fn name_refusals(operation: &mut Operation) {
-    for (status, description) in [("401", "Not let in"), ("403", "Let in, but not for this")] {
+    let mut possible = vec![
+        ("401", "Not let in"),
+        ("403", "Let in, but not for this"),
+        ("429", "A limit of the user or the project is reached"),
+    ];
+    if operation.request_body.is_some() {
+        possible.extend([("408", "The body stopped coming"), ("503", "No room for the body, or no store")]);
+    }
+    for (status, description) in possible {
         operation.responses.responses.entry(status.to_owned()).or_insert_with(|| {
             let mut response = Response::new(description);
             let content = Content::new(Some(Ref::from_schema_name("ProblemDocument")));

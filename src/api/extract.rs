@@ -6,7 +6,7 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{ApiState, body, doors::Access, problem::Problem};
+use super::{ApiState, doors::Access, problem::Problem};
 use crate::{
     auth::{AuthError, Shown},
     domain::{
@@ -45,6 +45,7 @@ impl FromRequestParts<ApiState> for Caller {
             Access::Operator if principal.is_operator() => {}
             Access::Operator => return Err(AuthError::NotOperator.into()),
         }
+        state.quota.admit(&principal)?;
         Ok(Self(principal))
     }
 }
@@ -86,7 +87,7 @@ impl<T: DeserializeOwned + Default> FromRequest<ApiState> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, Problem> {
-        let bytes = body::read(request.into_body(), MAX_REQUEST_BYTES, state.body_silence).await?;
+        let bytes = state.bodies.read(request.into_body(), MAX_REQUEST_BYTES).await?;
         parse_json(&bytes).map(Self)
     }
 }

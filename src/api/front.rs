@@ -2,7 +2,7 @@
 
 use axum::{
     Router,
-    http::{HeaderName, HeaderValue, Method, header},
+    http::{HeaderName, Method, header},
     middleware,
 };
 use tower_http::{
@@ -18,6 +18,7 @@ use super::{
     native::{self, envelope, meta},
     observe::{self, REQUEST_ID_HEADER},
 };
+use crate::domain::AllowedOrigins;
 
 fn doors() -> Doors {
     agui::register(native::register(Doors::default()))
@@ -30,9 +31,12 @@ pub fn router(state: ApiState) -> Router {
     let router = router
         .fallback(meta::not_found)
         .method_not_allowed_fallback(meta::method_not_allowed)
-        .layer(middleware::from_fn_with_state(state.clone(), guard::loopback_only))
+        .layer(middleware::from_fn_with_state(state.clone(), guard::origins))
         .layer(CatchPanicLayer::custom(meta::panicked));
-    let router = if state.auth.is_development() { router.layer(loopback_cors()) } else { router };
+    let router = match pages(&state) {
+        Some(pages) => router.layer(cors(pages)),
+        None => router,
+    };
     // Outermost, so that whatever answers is counted.
     router.layer(middleware::from_fn_with_state(state.clone(), observe::observe)).with_state(state)
 }
@@ -52,11 +56,24 @@ pub fn entries() -> Vec<Entry> {
     doors().finish().2
 }
 
-/// In development, pages of this machine may call from another port.
-fn loopback_cors() -> CorsLayer {
-    let loopback = |origin: &HeaderValue, _: &_| origin.to_str().is_ok_and(guard::is_loopback_origin);
+/// The pages that may call from elsewhere: in development those of this machine, from any port; else those that the
+/// operator has named.
+fn pages(state: &ApiState) -> Option<AllowOrigin> {
+    let listed = |allows: fn(&AllowedOrigins, &str) -> bool| {
+        let origins = state.origins.clone();
+        AllowOrigin::predicate(move |origin, _| origin.to_str().is_ok_and(|origin| allows(&origins, origin)))
+    };
+    match &state.origins {
+        _ if state.auth.is_development() => Some(listed(|_, origin| guard::is_loopback_origin(origin))),
+        origins if origins.is_any() => Some(AllowOrigin::any()),
+        origins if origins.is_empty() => None,
+        _ => Some(listed(AllowedOrigins::contains)),
+    }
+}
+
+fn cors(pages: AllowOrigin) -> CorsLayer {
     CorsLayer::new()
-        .allow_origin(AllowOrigin::predicate(loopback))
+        .allow_origin(pages)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         .allow_headers([
             header::ACCEPT,

@@ -1,8 +1,10 @@
-//! Development mode is for this machine only: any web page can reach localhost, so Host and Origin are checked.
+//! Which pages may ask. In development mode only those of this machine: any web page can reach localhost, so Host and
+//! Origin are checked. With API keys the key is the check, and browsers keep foreign pages from reading answers; but a
+//! socket can be opened by any page, so its Origin is checked here.
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, Uri, header},
+    http::{HeaderMap, HeaderName, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -11,28 +13,47 @@ use super::{
     ApiState,
     problem::{Problem, ProblemType},
 };
+use crate::domain::{AllowedOrigins, Origin};
 
-/// Refuses requests of foreign pages in development mode. With API keys the key is the check.
-pub async fn loopback_only(State(state): State<ApiState>, request: Request, next: Next) -> Response {
-    if state.auth.is_development()
-        && let Err(problem) = check(request.headers())
-    {
-        return problem.into_response();
+/// Refuses requests of pages that are not let in.
+pub async fn origins(State(state): State<ApiState>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let checked =
+        if state.auth.is_development() { check_development(headers) } else { check_handshake(headers, &state.origins) };
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
     }
-    next.run(request).await
 }
 
-fn check(headers: &HeaderMap) -> Result<(), Problem> {
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or_default())
+}
+
+fn check_development(headers: &HeaderMap) -> Result<(), Problem> {
     let refuse = |what: &str| Err(Problem::new(ProblemType::ForbiddenOrigin, format!("{what} is not this machine")));
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     // A page that has its own name resolve to 127.0.0.1 still sends that name as Host.
-    if !text(header::HOST).is_some_and(is_loopback_authority) {
+    if !text(headers, header::HOST).is_some_and(is_loopback_authority) {
         return refuse("the Host");
     }
-    match text(header::ORIGIN) {
+    match text(headers, header::ORIGIN) {
         Some(origin) if !is_loopback_origin(origin) => refuse("the Origin"),
         _ => Ok(()),
     }
+}
+
+/// Only browsers send an Origin, and they always do so with a handshake.
+fn check_handshake(headers: &HeaderMap, allowed: &AllowedOrigins) -> Result<(), Problem> {
+    if !headers.contains_key(header::UPGRADE) {
+        return Ok(());
+    }
+    let Some(origin) = text(headers, header::ORIGIN) else { return Ok(()) };
+    let host = text(headers, header::HOST).unwrap_or_default();
+    let same_host = origin.parse::<Origin>().is_ok_and(|origin| origin.is_at(host));
+    if same_host || allowed.contains(origin) {
+        return Ok(());
+    }
+    Err(Problem::new(ProblemType::ForbiddenOrigin, "pages of this Origin may not open a socket here"))
 }
 
 /// Whether an `Origin` is a page of this machine.

@@ -11,16 +11,21 @@ pub mod observe;
 pub mod problem;
 pub mod sse;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     agents::Agents,
     auth::Auth,
-    domain::limits::{BODY_IDLE_TIMEOUT, HEARTBEAT_INTERVAL},
+    domain::{
+        AllowedOrigins,
+        limits::{CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
+    },
+    quota::Quota,
     service::Service,
 };
+use body::Bodies;
 
 /// What the doors stand on.
 #[derive(Clone)]
@@ -37,8 +42,14 @@ pub struct ApiState {
     pub connections: TaskTracker,
     /// Time between the heartbeats of sockets and event streams.
     pub heartbeat: Duration,
-    /// Longest silence inside a request body.
-    pub body_silence: Duration,
+    /// Reads request bodies.
+    pub bodies: Bodies,
+    /// How much everybody may use.
+    pub quota: Quota,
+    /// Time that a client has to answer when its socket is closed.
+    pub close: Duration,
+    /// Pages that may call from a browser.
+    pub origins: Arc<AllowedOrigins>,
 }
 
 /// Carries something through to its end even if whoever asked for it goes away in the middle.
@@ -54,12 +65,15 @@ impl ApiState {
     pub fn new(service: Service, agents: Agents, auth: Auth) -> Self {
         Self {
             draining: service.draining(),
+            bodies: Bodies::new(service.quota.clone()),
+            quota: service.quota.clone(),
             service,
             agents,
             auth,
             connections: TaskTracker::new(),
             heartbeat: HEARTBEAT_INTERVAL,
-            body_silence: BODY_IDLE_TIMEOUT,
+            close: CLOSE_TIMEOUT,
+            origins: Arc::default(),
         }
     }
 }

@@ -12,9 +12,10 @@ use crate::{
     agents::AgentError,
     auth::AuthError,
     domain::{
-        EventErrorKind,
+        EventErrorKind, Limit,
         limits::{DRAIN_RETRY_AFTER, WHOLE_RUN_WAIT},
     },
+    quota::Limited,
     service::ServiceError,
 };
 
@@ -112,7 +113,7 @@ problem_types! {
         "Send the API key as `Authorization: Bearer <key>`.";
     /// A page of another site asks.
     ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "This origin is not let in", false,
-        "Without API keys only pages and programs of this machine are served. Set THREADLINE_API_KEY to serve others.";
+        "Without API keys only pages and programs of this machine are served: set THREADLINE_API_KEY to serve others. With them, name the page's origin in `allowed_origins`.";
     /// Only for the project itself.
     Forbidden = "forbidden", FORBIDDEN, "This is not for end users", false,
         "Use the project's API key without the header Threadline-User.";
@@ -140,6 +141,12 @@ problem_types! {
     /// Too much at once.
     RateLimited = "rate-limited", TOO_MANY_REQUESTS, "Too much at once", true,
         "Wait as long as Retry-After says, then send the same request again.";
+    /// No more subscriptions on this socket.
+    TooManySubscriptions = "too-many-subscriptions", CONFLICT, "The socket has as many subscriptions as it may", false,
+        "Unsubscribe from a thread that is not needed, or open another socket.";
+    /// No room for a body.
+    Busy = "busy", SERVICE_UNAVAILABLE, "The server has no room for this request at the moment", true,
+        "Wait as long as Retry-After says, then send the same request again; smaller batches find room sooner.";
     /// No such route.
     NotFound = "not-found", NOT_FOUND, "There is nothing here", false,
         "See GET /v1/openapi.json for the routes.";
@@ -291,6 +298,7 @@ impl From<ServiceError> for Problem {
                     .with(json!({ "index": error.index, "reason": error.kind.to_string() })),
             },
             ServiceError::InvalidRequest(detail) => Self::invalid(detail),
+            ServiceError::Limited(limited) => limited.into(),
             ServiceError::Draining => {
                 let wait = u64::try_from(DRAIN_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
                 Self::new(Type::Draining, detail).retry_after(wait)
@@ -305,6 +313,21 @@ impl From<ServiceError> for Problem {
                 Self::new(Type::Internal, "the server's log says more")
             }
         }
+    }
+}
+
+impl From<Limited> for Problem {
+    fn from(limited: Limited) -> Self {
+        let kind = match limited.limit {
+            Limit::Subscriptions => ProblemType::TooManySubscriptions,
+            Limit::BodyMemory => ProblemType::Busy,
+            _ => ProblemType::RateLimited,
+        };
+        let facts = json!({ "limit": limited.limit.as_str(), "value": limited.value });
+        let problem = Self::new(kind, limited.to_string()).with(facts);
+        // Rounded up: who comes again at that moment is let in.
+        let wait = u64::try_from(limited.wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        if kind.is_retryable() { problem.retry_after(wait) } else { problem }
     }
 }
 

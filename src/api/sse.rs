@@ -16,6 +16,7 @@ use super::{ApiState, problem::Problem};
 use crate::{
     auth::Watch,
     domain::{Principal, limits::DRAIN_RETRY_AFTER},
+    quota::Place,
     service::ServiceError,
     store::StoreError,
 };
@@ -76,10 +77,17 @@ pub fn named(event: &str, data: &Value) -> String {
     format!("event: {event}\ndata: {data}\n\n")
 }
 
-/// The response; `hello`, if there is one, is sent first.
-pub fn response(followed: impl Followed, hello: Option<String>, api: &ApiState, principal: &Principal) -> Response {
+/// The response; `hello`, if there is one, is sent first. The stream holds its `place` to its end, and ends with what the
+/// principal has shown.
+pub fn response(
+    followed: impl Followed,
+    hello: Option<String>,
+    place: Place,
+    api: &ApiState,
+    principal: &Principal,
+) -> Response {
     let credential = api.auth.watch(principal);
-    let mut response = Response::new(Body::from_stream(body(followed, hello, api, credential)));
+    let mut response = Response::new(Body::from_stream(body(followed, hello, place, api, credential)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -96,17 +104,27 @@ struct State<F> {
     draining: CancellationToken,
     credential: Watch,
     ended: bool,
+    _place: Place,
 }
 
 fn body<F: Followed>(
     followed: F,
     hello: Option<String>,
+    place: Place,
     api: &ApiState,
     credential: Watch,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + use<F> {
     let (every, draining) = (api.heartbeat, api.draining.clone());
-    let state =
-        State { followed, first: hello, beat: Instant::now() + every, every, draining, credential, ended: false };
+    let state = State {
+        followed,
+        first: hello,
+        beat: Instant::now() + every,
+        every,
+        draining,
+        credential,
+        ended: false,
+        _place: place,
+    };
     stream::unfold(state, async |mut state| {
         if let Some(first) = state.first.take() {
             return Some((Ok(first.into()), state));

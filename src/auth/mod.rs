@@ -99,6 +99,15 @@ impl Auth {
 
     /// The principal of a request.
     pub async fn authenticate(&self, shown: Shown<'_>) -> Result<Principal, AuthError> {
+        let principal = self.identify(shown).await?;
+        // So that the limits of its project are known. With a store that is away, those known before will do.
+        if let Err(error) = self.shared.projects.all().await {
+            tracing::debug!(%error, "the projects cannot be looked at");
+        }
+        Ok(principal)
+    }
+
+    async fn identify(&self, shown: Shown<'_>) -> Result<Principal, AuthError> {
         let user = shown.user.map(UserId::new).transpose().map_err(AuthError::BadUser)?;
         let project = shown.project.map(ProjectId::new).transpose().map_err(AuthError::BadProject)?;
         if let Some(ticket) = shown.ticket {

@@ -1,13 +1,16 @@
 //! The projects, as the store has them: looked at often, changed rarely.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{AuthError, secret};
 use crate::{
     domain::{
-        IssuerSettings, ProjectId, ProjectSettings,
+        IssuerSettings, ProjectId, ProjectLimits, ProjectSettings,
         limits::{KEY_MEMORY, MAX_TOKEN_SECRETS, PROJECT_MISS_PAUSE},
     },
     store::{DynStore, StoreError, StoredProject},
@@ -61,11 +64,13 @@ struct Known {
 pub struct Projects {
     store: DynStore,
     known: Arc<Mutex<Known>>,
+    /// Of those that have limits of their own: asked for with every request.
+    limits: Arc<RwLock<HashMap<ProjectId, ProjectLimits>>>,
 }
 
 impl Projects {
     pub(super) fn new(store: DynStore) -> Self {
-        Self { store, known: Arc::default() }
+        Self { store, known: Arc::default(), limits: Arc::default() }
     }
 
     async fn load(&self, known: &mut Known) -> Result<(), AuthError> {
@@ -74,8 +79,16 @@ impl Projects {
             let project = Project::read(stored)?;
             all.insert(project.id.clone(), project);
         }
+        let own = |project: &Project| (project.id.clone(), project.settings.limits);
+        let own = all.values().map(own).filter(|(_, limits)| *limits != ProjectLimits::default()).collect();
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = own;
         *known = Known { all: Arc::new(all), at: Some(Instant::now()) };
         Ok(())
+    }
+
+    /// The limits that a project has of its own, as last seen.
+    pub fn limits(&self, id: &ProjectId) -> Option<ProjectLimits> {
+        self.limits.read().unwrap_or_else(PoisonError::into_inner).get(id).copied()
     }
 
     /// All of them, by id.

@@ -17,7 +17,7 @@ use sqlx::{
 };
 
 use super::BenchError;
-use crate::{app::without_secrets, domain::Clock, redis_link, store::postgres::PgStore};
+use crate::{config::without_secrets, domain::Clock, redis_link, store::postgres::PgStore};
 
 /// Names the Postgres server, instead of an argument that other users of the machine can see.
 pub const STORE_VARIABLE: &str = "THREADLINE_BENCH_STORE";

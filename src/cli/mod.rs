@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 an error (told on stderr, with what to do about it), 2 the command line is wrong.
 
+pub mod config;
 mod following;
 pub mod health;
 pub mod identity;
@@ -12,25 +13,23 @@ pub mod run;
 pub mod tail;
 pub mod threads;
 
-use std::{ffi::OsStr, fmt, io, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{io, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand, builder::TypedValueParser, error::ErrorKind, value_parser};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::{
     bench::BenchArgs,
     client::{Client, ClientConfig, ClientError},
-    domain::limits::{DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, LOCK_HEARTBEAT, MAX_LEASE, MAX_LOCK_HEARTBEAT},
-    egress::Network,
+    config::{ConfigError, StoreUrl, tidy},
 };
 
+pub use crate::config::{API_KEY_VARIABLE, ListenAddress, ServeArgs};
+pub use config::ConfigArgs;
 pub use health::HealthArgs;
 pub use moving::{ExportArgs, ImportArgs};
 pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
-
-/// Where the API key is read from. Never from the arguments, which other users of the machine can see.
-pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
 
 /// A self-hosted, realtime, event-sourced thread platform for AI agents.
 #[derive(Debug, Parser)]
@@ -63,8 +62,26 @@ Environment:
   THREADLINE_REDIS    The Redis that several nodes share
   THREADLINE_CONFIG   The configuration file of `serve`
   THREADLINE_LOG      What `serve` logs: error, warn, info (default), debug; THREADLINE_LOG_FORMAT=json for machines
+More settings of `serve`, each with a variable: `threadline serve --help`; how they are set now: `threadline config`
 
 Exit codes: 0 done, 1 error, 2 wrong usage";
+
+const SERVE_HELP: &str = "\
+Examples:
+  threadline serve
+  threadline serve --listen 127.0.0.1:8080 --data /var/lib/threadline
+  threadline serve --agent trips=http://127.0.0.1:8000/
+  threadline serve --store postgres://threadline:secret@db/threadline --redis redis://cache/
+
+Everything is in the data directory: stop the server and copy it, and you have a backup.
+With --store and --redis any number of nodes share one database; put a load balancer in front of them.
+Stop the server with Ctrl-C or SIGTERM: requests under way are ended first, readers are told to reconnect.\n
+Every setting is described in docs/configuration.md; `--help` shows the limits as well, `-h` does not.";
+
+/// The whole command line, as it is to be parsed.
+pub fn command() -> clap::Command {
+    tidy(Cli::command())
+}
 
 /// Which server to talk to, and as whom.
 #[derive(Debug, Clone, Args)]
@@ -109,7 +126,10 @@ impl ConnectArgs {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the server
+    #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
+    /// Show the effective configuration of the server, or only check it
+    Config(ConfigArgs),
     /// Say something to an agent, and show its answer
     Run(RunArgs),
     /// Show the events of a thread, as they come
@@ -140,81 +160,6 @@ pub enum Command {
     Openapi,
 }
 
-/// How to run the server.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "\
-Examples:
-  threadline serve
-  threadline serve --listen 127.0.0.1:8080 --data /var/lib/threadline
-  threadline serve --agent trips=http://127.0.0.1:8000/
-  threadline serve --store postgres://threadline:secret@db/threadline --redis redis://cache/
-
-Everything is in the data directory: stop the server and copy it, and you have a backup.
-With --store and --redis any number of nodes share one database; put a load balancer in front of them.
-Stop the server with Ctrl-C or SIGTERM: requests under way are ended first, readers are told to reconnect.")]
-pub struct ServeArgs {
-    /// Address and port to listen on; port 0 takes a free one
-    #[arg(long, env = "THREADLINE_LISTEN", default_value = "127.0.0.1:7420", value_name = "HOST:PORT")]
-    pub listen: ListenAddress,
-    /// Directory to keep everything in; made if it is not there
-    #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
-    pub data: PathBuf,
-    /// Postgres database to keep everything in, instead of the directory: postgres://user:password@host/database
-    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = StoreUrl)]
-    pub store: Option<String>,
-    /// Redis that the nodes share: redis://:password@host:6379/0, or rediss://… for TLS
-    #[arg(long, env = "THREADLINE_REDIS", hide_env_values = true, value_name = "URL")]
-    pub redis: Option<String>,
-    /// How long a run may be silent before it is ended, if its producer asks for no other time
-    #[arg(
-        long,
-        env = "THREADLINE_LOCK_TTL_SECONDS",
-        default_value_t = DEFAULT_LEASE.as_secs(),
-        value_parser = value_parser!(u64).range(1..=MAX_LEASE.as_secs()),
-        value_name = "SECONDS"
-    )]
-    pub lock_ttl_seconds: u64,
-    /// How often the lock of an active run is renewed in Redis
-    #[arg(
-        long,
-        env = "THREADLINE_LOCK_HEARTBEAT_INTERVAL_SECONDS",
-        default_value_t = LOCK_HEARTBEAT.as_secs(),
-        value_parser = value_parser!(u64).range(1..=MAX_LOCK_HEARTBEAT.as_secs()),
-        value_name = "SECONDS"
-    )]
-    pub lock_heartbeat_interval_seconds: u64,
-    /// Begins the keys of locks in Redis: for several applications that share one
-    #[arg(long, env = "THREADLINE_LOCK_KEY_PREFIX", default_value = DEFAULT_LOCK_KEY_PREFIX, value_name = "TEXT")]
-    pub lock_key_prefix: String,
-    /// Configuration file (TOML): the agents that runs can be handed to
-    #[arg(long, env = "THREADLINE_CONFIG", value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// An AG-UI endpoint that runs can be handed to; may be given several times
-    #[arg(long = "agent", value_name = "NAME=URL", value_parser = named_agent)]
-    pub agents: Vec<(String, String)>,
-    /// Networks that agents made over the API may be in: private, loopback, or like 10.1.0.0/16, separated by commas
-    #[arg(long, env = "THREADLINE_ALLOW_AGENT_NETWORKS", value_name = "NETWORKS", value_delimiter = ',')]
-    pub allow_agent_networks: Vec<Network>,
-}
-
-/// Takes the address of a database. clap's own refusal would show what was given, and with it the password.
-#[derive(Debug, Clone)]
-pub struct StoreUrl;
-
-impl TypedValueParser for StoreUrl {
-    type Value = String;
-
-    fn parse_ref(&self, command: &clap::Command, _: Option<&clap::Arg>, value: &OsStr) -> Result<String, clap::Error> {
-        let text = value.to_str().unwrap_or_default();
-        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return Ok(text.to_owned());
-        }
-        let what = "the address of the database (--store or THREADLINE_STORE) is not understood: write it like \
-                    postgres://user:password@host/database; without it everything is kept in --data\n";
-        Err(clap::Error::raw(ErrorKind::ValueValidation, what).with_cmd(command))
-    }
-}
-
 /// Which database to migrate.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
@@ -226,51 +171,8 @@ The server does the same when it starts; this is for those who want to do it bef
 as you like, beside running servers of the release before.")]
 pub struct MigrateArgs {
     /// The database; with ?pooler=transaction behind a pooler like pgbouncer
-    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = StoreUrl)]
+    #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: String,
-}
-
-fn named_agent(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, url)) if !name.is_empty() && !url.is_empty() => Ok((name.to_owned(), url.to_owned())),
-        _ => Err("write it like trips=http://127.0.0.1:8000/".into()),
-    }
-}
-
-/// `HOST:PORT`, the host being a name or an address. Names are resolved when the server starts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenAddress {
-    /// A name or an address, without brackets.
-    pub host: String,
-    /// 0 is any free port.
-    pub port: u16,
-}
-
-impl std::str::FromStr for ListenAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Self { host: address.ip().to_string(), port: address.port() });
-        }
-        let wrong = || "write it like 127.0.0.1:7420, [::1]:7420 or localhost:7420".to_owned();
-        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-        let port = port.parse().map_err(|_| wrong())?;
-        if host.is_empty() || host.contains([':', '/', '[', ']']) {
-            return Err(wrong());
-        }
-        Ok(Self { host: host.to_owned(), port })
-    }
-}
-
-impl fmt::Display for ListenAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
 }
 
 /// Why a command failed.
@@ -282,6 +184,9 @@ pub enum CliError {
     /// The run ended in RUN_ERROR.
     #[error("the run failed: {0}")]
     Run(String),
+    /// The configuration is wrong.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
     /// Threads could not be moved, or not all of them.
     #[error("{0}")]
     Moving(String),
@@ -310,28 +215,24 @@ pub fn report(result: Result<(), CliError>) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
-    fn addresses_to_listen_on() {
-        for (text, shown) in [
-            ("127.0.0.1:7420", "127.0.0.1:7420"),
-            ("localhost:0", "localhost:0"),
-            ("[::1]:80", "[::1]:80"),
-            ("0.0.0.0:1", "0.0.0.0:1"),
-        ] {
-            assert_eq!(text.parse::<ListenAddress>().map(|address| address.to_string()), Ok(shown.to_owned()));
-        }
-        for text in ["", "7420", ":7420", "http://h:1", "::1:80", "h:70000", "h:"] {
-            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
-        }
+    fn help_is_short_and_shows_no_values() {
+        let help = |flag: &str| {
+            let error = command().try_get_matches_from(["threadline", "serve", flag]).expect_err("help");
+            error.to_string()
+        };
+        let (short, long) = (help("-h"), help("--help"));
+        assert!(!short.contains("--limit-") && long.contains("--limit-user-requests-per-second"), "{short}");
+        assert!(short.contains("[env: THREADLINE_STORE]"), "{short}");
+        let shown = |text: &str| text.contains("[env: THREADLINE_") && text.contains("=]");
+        assert!(!shown(&short) && !shown(&long));
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::{
 
 use clap::Args;
 
-use super::{CliError, ConnectArgs, StoreUrl, output::note};
+use super::{CliError, ConnectArgs, output::note};
 use crate::{
     app::{CommandStore, StoreChoice},
+    config::StoreUrl,
     domain::{Clock, ThreadId, UserId},
     moving::{self, Moved, Selection},
     progress::Progress,
@@ -22,7 +23,7 @@ pub struct PlaceArgs {
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
     /// A Postgres database instead of the directory: postgres://user:password@host/database
-    #[arg(long, env = "THREADLINE_STORE", hide_env_values = true, value_name = "URL", value_parser = StoreUrl)]
+    #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Credential, KeyId, Principal, ProjectId, Scopes, Timestamp};
+use super::{Credential, KeyId, Principal, ProjectId, ProjectLimits, Scopes, Timestamp};
 
 /// SHA-256 of a secret: what is kept of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,6 +41,8 @@ pub struct ProjectSettings {
     pub issuer: Option<IssuerSettings>,
     /// What happens to threads that nobody uses.
     pub retention: Retention,
+    /// Limits of its own, in place of those of the configuration.
+    pub limits: ProjectLimits,
 }
 
 /// An issuer of users' tokens with public keys (RS256 or ES256), such as an OpenID provider.

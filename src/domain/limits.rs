@@ -218,8 +218,18 @@ pub const BODY_DEADLINE: Duration = Duration::from_secs(300);
 pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Most header fields in a request.
 pub const MAX_HEADERS: usize = 64;
-/// Time that one write to a client may take before its connection is closed.
+/// Time that one write to a client may take before its connection is closed …
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+/// … and this much more where nobody can be told why: a socket is to be closed with its code before its connection is.
+pub const WRITE_GRACE: Duration = Duration::from_secs(5);
+/// Time that a client has to answer when its socket is closed.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes of request bodies that one node holds at once; further ones are read no further until there is room.
+pub const BODY_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
+/// The beginning of a body, which is not counted: small requests go on while large ones wait. The connections bound it.
+pub const BODY_FREE_BYTES: usize = 16 * 1_024;
+/// How long a body waits for room.
+pub const BODY_ROOM_WAIT: Duration = Duration::from_secs(10);
 /// Time for requests under way to end when the server shuts down.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the end of a run to reach who follows it through the door of AG-UI; at most [`DRAIN_TIMEOUT`].
@@ -328,3 +338,24 @@ pub const RETENTION_INTERVAL: Duration = Duration::from_secs(3_600);
 pub const RETENTION_WINDOW: usize = 20_000;
 /// Threads named by one of its entries in the audit.
 pub const RETENTION_AUDIT_IDS: usize = 100;
+
+/// Requests a second, frames of sockets included, that an end user may send to one node …
+pub const USER_REQUESTS_PER_SECOND: u64 = 100;
+/// … and this many at once after a rest.
+pub const USER_REQUEST_BURST: u64 = 500;
+/// Sockets and event streams that an end user may have open on one node.
+pub const USER_SOCKETS: u64 = 32;
+/// Runs that an end user may have under way, on all nodes together.
+pub const USER_RUNS: u64 = 16;
+/// Bytes a second that an end user may append through one node …
+pub const USER_APPEND_BYTES_PER_SECOND: u64 = 4 * 1_024 * 1_024;
+/// … and this many at once after a rest.
+pub const USER_APPEND_BYTE_BURST: u64 = 32 * 1_024 * 1_024;
+/// Largest value of a quota that can be set.
+pub const MAX_QUOTA: u64 = 1_000_000_000_000;
+/// What users and projects have used is remembered for this many of them …
+pub const QUOTA_KEYS: u64 = 100_000;
+/// … for this long after they were last heard of: by then a burst has come back, unless its limits are odd ones.
+pub const QUOTA_IDLE: Duration = Duration::from_secs(600);
+/// When to come again for a place that is given back at nobody knows what time: of a run, of a socket, of a body.
+pub const QUOTA_RETRY: Duration = Duration::from_secs(1);

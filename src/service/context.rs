@@ -24,6 +24,7 @@ use crate::{
     bus::DynBus,
     domain::{Clock, LogSlice, RunStatus, ThreadKey},
     metrics::Metrics,
+    quota::Quota,
     store::{Closing, Committed, DynStore, Head},
     subscription::{Hub, TopicState},
 };
@@ -55,6 +56,7 @@ pub struct Shared {
     pub(super) gate: Gate,
     pub(super) health: Health,
     pub(super) bus: DynBus,
+    pub(super) quota: Quota,
     /// Lease of a run whose producer names none.
     pub(super) lease: Duration,
     pub(super) directory: Directory,

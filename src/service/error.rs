@@ -2,6 +2,7 @@
 
 use crate::{
     domain::{Epoch, EventError, Run, Seq},
+    quota::Limited,
     store::StoreError,
     subscription::FollowError,
 };
@@ -61,6 +62,9 @@ pub enum ServiceError {
     /// The request makes no sense; says what to do.
     #[error("{0}")]
     InvalidRequest(String),
+    /// A limit of the user or the project is reached.
+    #[error(transparent)]
+    Limited(#[from] Limited),
     /// The server is shutting down.
     #[error("the server is shutting down")]
     Draining,

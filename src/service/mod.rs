@@ -22,6 +22,7 @@ mod projections;
 mod reaper;
 mod resolve;
 mod retention;
+mod run_quota;
 mod runs;
 mod sealer;
 mod snapshots;
@@ -55,11 +56,12 @@ pub use users::{Erasure, Users};
 use crate::{
     bus::{BusEnd, local::LocalBus},
     domain::{
-        Clock,
+        Clock, Limits,
         limits::{DEFAULT_LEASE, LOCK_HEARTBEAT, MAX_FOLDS, MAX_LEASE, MIN_LEASE},
     },
     lock::{DynLock, local::LocalLock},
     metrics::Metrics,
+    quota::Quota,
     store::DynStore,
     subscription::Hub,
 };
@@ -77,6 +79,8 @@ pub struct Ports {
     pub bus: BusEnd,
     /// How runs hold their threads.
     pub timing: LockTiming,
+    /// How much is allowed.
+    pub limits: Limits,
 }
 
 /// How runs hold their threads.
@@ -98,7 +102,7 @@ impl Ports {
     /// Of a node that is alone with its store. `clock` must be the store's.
     pub fn alone(store: DynStore, clock: Clock) -> Self {
         let (lock, bus) = (Arc::new(LocalLock::default()), LocalBus::default().join());
-        Self { store, clock, lock, bus, timing: LockTiming::default() }
+        Self { store, clock, lock, bus, timing: LockTiming::default(), limits: Limits::default() }
     }
 }
 
@@ -119,13 +123,16 @@ pub struct Service {
     pub projections: Projections,
     /// Erasing users.
     pub users: Users,
+    /// How much everybody may use.
+    pub quota: Quota,
     context: Context,
 }
 
 impl Service {
     /// Starts the background tasks; call it inside a tokio runtime.
     pub fn start(ports: Ports) -> Self {
-        let Ports { store, clock, lock, bus, timing } = ports;
+        let Ports { store, clock, lock, bus, timing, limits } = ports;
+        let quota = Quota::new(limits);
         let (committer, appends) = committer::Committer::new(store.pipelines());
         let (heartbeats, beats) = heartbeats::Heartbeats::new();
         let (sealer, due) = sealer::Sealer::new();
@@ -140,6 +147,7 @@ impl Service {
             gate: gate::Gate::new(lock, timing.heartbeat),
             health: health::Health::default(),
             bus: bus.bus,
+            quota: quota.clone(),
             lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             committer,
             heartbeats,
@@ -175,6 +183,7 @@ impl Service {
             agents: AgentDefinitions { context: context.clone() },
             projections: Projections { context: context.clone() },
             users: Users { context: context.clone() },
+            quota,
             context,
         }
     }

@@ -137,6 +137,7 @@ impl Runs {
         let mut lookup = self.context.directory.lookup(principal, thread);
         loop {
             let thread = lookup.next().await?;
+            self.check_quota(principal, &thread, &id).await?;
             if let Some(started) = self.begin(&thread, &id, &new, opening).await? {
                 return Ok(started);
             }

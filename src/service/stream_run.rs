@@ -116,12 +116,21 @@ impl Feeder<'_> {
         let mut body = std::pin::pin!(body);
         let mut beat = time::interval_at(Instant::now() + self.every, self.every);
         let mut idle = std::pin::pin!(time::sleep(STREAM_IDLE_TIMEOUT));
+        // In the middle of a stream nothing can be refused: who sends too much is read more slowly.
+        let mut paused = None;
         loop {
             if changes.borrow_and_update().must_stop(fence) {
                 return Ok(End::Stopped);
             }
             tokio::select! {
-                chunk = body.next() => {
+                () = time::sleep_until(paused.unwrap_or_else(Instant::now)), if paused.is_some() => {
+                    paused = None;
+                    idle.as_mut().reset(Instant::now() + STREAM_IDLE_TIMEOUT);
+                }
+                chunk = body.next(), if paused.is_none() => {
+                    if let Some(Ok(chunk)) = &chunk {
+                        paused = self.runs.context.quota.pace(self.principal, 0, chunk.len());
+                    }
                     idle.as_mut().reset(Instant::now() + STREAM_IDLE_TIMEOUT);
                     let (taken, last) = match chunk {
                         Some(Ok(chunk)) => (lines.take_in(&chunk), false),
@@ -146,7 +155,7 @@ impl Feeder<'_> {
                     }
                 }
                 _ = changes.changed() => {}
-                () = idle.as_mut() => return Err(broken("fell silent")),
+                () = idle.as_mut(), if paused.is_none() => return Err(broken("fell silent")),
                 () = self.runs.context.draining.cancelled() => return Err(ServiceError::Draining),
             }
         }

@@ -222,6 +222,15 @@ pub struct Due {
     pub thread: ThreadId,
 }
 
+/// Answer to [`RunStore::active_runs`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ActiveRuns {
+    /// Of the whole project.
+    pub project: u64,
+    /// Of the user; 0 if none was named.
+    pub user: u64,
+}
+
 /// Order of a thread list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ListOrder {
@@ -344,6 +353,10 @@ pub trait RunStore: Send + Sync {
 
     /// Threads whose active run is due: lease over, or a stop asked [`crate::domain::limits::STOP_GRACE`] ago.
     async fn due(&self, limit: usize) -> StoreResult<Vec<Due>>;
+
+    /// How many runs of a project are active, and how many of those in threads of this user. As of a moment: runs that
+    /// start or end meanwhile are counted or not, each as a whole.
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns>;
 
     /// The record of a run, as of now.
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>>;

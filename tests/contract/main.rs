@@ -69,6 +69,7 @@ contract! {
         a_heartbeat_extends_the_lease
         a_lease_can_be_made_shorter
         runs_that_are_due_are_found
+        active_runs_are_counted_by_project_and_user
         a_whole_run_is_one_commit
         a_run_starts_with_its_first_events
         a_run_keeps_what_it_has_used

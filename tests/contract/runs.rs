@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline::{
-    domain::{Fence, RunStatus, limits::STOP_GRACE},
+    domain::{Fence, NewThread, ProjectId, RunStatus, limits::STOP_GRACE},
     store::{Beat, CloseOutcome, StartOutcome, StopOutcome},
 };
 
@@ -307,6 +307,37 @@ pub async fn runs_that_are_due_are_found(env: Env) {
         env.close(key, closing(&env.head(key).await, Some(run_error()))).await;
     }
     assert_eq!(due(10).await, [""; 0]);
+}
+
+pub async fn active_runs_are_counted_by_project_and_user(env: Env) {
+    let count = async |name: &str, owner: Option<&str>| {
+        let id = ProjectId::new(name).expect("id");
+        let owner = owner.map(user);
+        let active = env.store.active_runs(&id, owner.as_ref()).await.expect("counts");
+        (active.project, active.user)
+    };
+    assert_eq!(count("p", Some("alice")).await, (0, 0));
+    let mut keys = Vec::new();
+    for (project, id, owner) in [("p", "a", "alice"), ("p", "b", "alice"), ("p", "c", "bob"), ("q", "d", "alice")] {
+        let project = ProjectId::new(project).expect("id");
+        let made = env.store.create_thread(NewThread { project, ..new_thread(id, owner) }).await.expect("made");
+        keys.push(made.0.key);
+        env.start(made.0.key, "r").await;
+    }
+    assert_eq!(count("p", Some("alice")).await, (3, 2));
+    assert_eq!(count("p", Some("bob")).await, (3, 1));
+    assert_eq!(count("p", Some("nobody")).await, (3, 0));
+    assert_eq!(count("p", None).await, (3, 0));
+    assert_eq!((count("q", Some("alice")).await, count("none", None).await), ((1, 1), (0, 0)));
+    // Whatever ends a run counts it no more; a lease that is over does not end it, its closing does.
+    let head = env.head(keys[0]).await;
+    env.append(append(keys[0], head.fence, None, finished())).await.expect("ends");
+    env.store.delete_thread(keys[2]).await.expect("deleted");
+    env.clock.advance(2 * LEASE);
+    assert_eq!(count("p", Some("alice")).await, (1, 1));
+    let head = env.head(keys[1]).await;
+    env.store.close(keys[1], closing(&head, None), true).await.expect("closes");
+    assert_eq!(count("p", Some("alice")).await, (0, 0));
 }
 
 pub async fn a_whole_run_is_one_commit(env: Env) {

@@ -20,25 +20,43 @@ const MAY: &[(&str, &[&str])] = &[
     ("lock", &["domain", "redis_link"]),
     ("bus", &["domain", "redis_link"]),
     ("subscription", &["bus", "domain", "metrics", "planted", "projection", "store"]),
-    ("service", &["bus", "domain", "lock", "metrics", "planted", "projection", "store", "subscription"]),
+    // How much is allowed to whom.
+    ("quota", &["domain"]),
+    ("service", &["bus", "domain", "lock", "metrics", "planted", "projection", "quota", "store", "subscription"]),
     // Where requests of the server may go.
     ("egress", &["domain"]),
     ("agents", &["domain", "egress", "metrics", "projection", "service", "subscription"]),
     ("auth", &["domain", "egress", "store"]),
-    ("api", &["agents", "auth", "domain", "metrics", "projection", "service", "store", "subscription"]),
+    ("api", &["agents", "auth", "domain", "metrics", "projection", "quota", "service", "store", "subscription"]),
     ("timed_io", &[]),
     ("lingering", &[]),
     ("server", &["domain", "lingering", "timed_io"]),
-    ("config", &["agents", "domain"]),
-    ("app", &["agents", "api", "auth", "bus", "domain", "egress", "lock", "redis_link", "server", "service", "store"]),
+    ("config", &["agents", "domain", "egress", "telemetry"]),
+    (
+        "app",
+        &[
+            "agents",
+            "api",
+            "auth",
+            "bus",
+            "config",
+            "domain",
+            "egress",
+            "lock",
+            "redis_link",
+            "server",
+            "service",
+            "store",
+        ],
+    ),
     ("telemetry", &[]),
     ("client", &["domain"]),
     // Measures the program from the inside, beside bare ones.
-    ("bench", &["app", "domain", "progress", "redis_link", "service", "store"]),
+    ("bench", &["app", "config", "domain", "progress", "redis_link", "service", "store"]),
     ("progress", &[]),
     // Takes threads from one store to another, by way of files.
     ("moving", &["domain", "progress", "store"]),
-    ("cli", &["app", "bench", "client", "domain", "egress", "moving", "progress"]),
+    ("cli", &["app", "bench", "client", "config", "domain", "egress", "moving", "progress"]),
 ];
 
 /// Crates that a module must not know.

@@ -176,7 +176,9 @@ async fn a_socket_has_a_limited_number_of_subscriptions() {
                 assert_eq!(socket.until("hello").await.0, Some(id));
                 socket.frame("caughtUp").await;
             } else {
-                socket.problem(&id, 400, "invalid-request").await;
+                let problem = socket.problem(&id, 409, "too-many-subscriptions").await;
+                assert_eq!((&problem["limit"], &problem["value"]), (&json!("subscriptionsPerSocket"), &json!(256)));
+                assert_eq!((&problem["threadId"], &problem["retryable"]), (&json!(id), &json!(false)));
             }
         }
         // One that is there may still be replaced, and one that ended makes room.

@@ -9,10 +9,10 @@ use threadline::{
         ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
     },
     store::{
-        ActiveHead, AgentStore, Append, Appended, Beat, CloseOutcome, Closing, Due, DynStore, ErasureStore, FeedPage,
-        FeedStore, Head, IdentityStore, IdlePage, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot,
-        SnapshotStore, StartOutcome, StartRun, StopOutcome, StoreResult, StoredProject, ThreadPage, ThreadStore,
-        Unprojected,
+        ActiveHead, ActiveRuns, AgentStore, Append, Appended, Beat, CloseOutcome, Closing, Due, DynStore, ErasureStore,
+        FeedPage, FeedStore, Head, IdentityStore, IdlePage, ListThreads, LogPage, LogStore, ReadFrom, RunStore,
+        Snapshot, SnapshotStore, StartOutcome, StartRun, StopOutcome, StoreResult, StoredProject, ThreadPage,
+        ThreadStore, Unprojected,
     },
 };
 
@@ -121,6 +121,9 @@ impl<P: Pass> RunStore for Through<P> {
     }
     async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
         self.pass.pass(of("due", None), self.pass.due(&self.inner, limit)).await
+    }
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
+        self.pass.pass(of("active_runs", None), self.inner.active_runs(project, user)).await
     }
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {
         self.pass.pass(of("run", key), self.inner.run(key, run)).await

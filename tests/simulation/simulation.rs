@@ -9,7 +9,7 @@ use std::{
 use threadline::{
     app::App,
     auth::Auth,
-    domain::Timestamp,
+    domain::{Limits, Timestamp},
     server::Patience,
     service::{LockTiming, Ports},
     store::DynStore,
@@ -113,7 +113,7 @@ async fn serve(world: Arc<World>, node: usize) -> turmoil::Result {
     let clock = world.clocks[node].clone();
     let lock = Arc::new(Gate { node, world: world.clone() });
     let timing = LockTiming { ttl: Duration::from_secs(world.plan.lease), heartbeat: Duration::from_secs(1) };
-    let ports = Ports { store, clock, lock, bus: beside::join(&world, node), timing };
+    let ports = Ports { store, clock, lock, bus: beside::join(&world, node), timing, limits: Limits::default() };
     let app = App::over(port, ports, Some(KEY), Vec::new())?;
     // Whoever does not read or send is given up sooner than usual: a seed has only seconds.
     let second = Duration::from_secs(1);

@@ -24,6 +24,7 @@ use crate::{
         sse::{self, Farewell, Followed},
     },
     domain::{Epoch, Principal, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
+    quota::Place,
     service::PageRequest,
     store::{ReadFrom, StoreError},
     subscription::{Delivery, EndReason, Subscription},
@@ -156,7 +157,7 @@ pub async fn read(
     let hello = hello(&thread, &subscription);
     let counted = observe::Followed::new(&state);
     let followed = EventStream { subscription, counted, until: params.until, requester: None, done: false };
-    Ok(sse::response(followed, Some(hello), &state, &principal))
+    Ok(sse::response(followed, Some(hello), state.quota.open(&principal)?, &state, &principal))
 }
 
 /// The events of a run for the one who asked for it.
@@ -164,13 +165,14 @@ pub fn stream(
     thread: &ThreadId,
     subscription: Subscription,
     requester: Requester,
+    place: Place,
     state: &ApiState,
     principal: &Principal,
 ) -> Response {
     let hello = hello(thread, &subscription);
     let counted = observe::Followed::new(state);
     let followed = EventStream { subscription, counted, until: None, requester: Some(requester), done: false };
-    sse::response(followed, Some(hello), state, principal)
+    sse::response(followed, Some(hello), place, state, principal)
 }
 
 fn hello(thread: &ThreadId, subscription: &Subscription) -> String {

@@ -84,7 +84,8 @@ pub async fn read(
             let subscription = feed.subscribe(&principal, params.user_id, after).await?;
             let hello = sse::named("hello", &json!({ "cursor": after }));
             let present = Present::new(&state.service.metrics().following.sse_feed);
-            Ok(sse::response(FeedStream { subscription, _present: present }, Some(hello), &state, &principal))
+            let followed = FeedStream { subscription, _present: present };
+            Ok(sse::response(followed, Some(hello), state.quota.open(&principal)?, &state, &principal))
         }
         Form::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed has no NDJSON form")),
     }

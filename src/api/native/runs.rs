@@ -19,15 +19,13 @@ use super::{
 use crate::{
     agents::{AgentRun, ClientInput},
     api::{
-        ApiState, agui, body,
+        ApiState, agui,
+        body::{self, Whole},
         extract::{Caller, InRun, InThread, Json, Params, parse_json},
         problem::{Problem, ProblemDocument, ProblemType},
     },
     auth::AuthError,
-    domain::{
-        AgentId, Fence, NewEvents, Principal, RunId, ThreadId,
-        limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
-    },
+    domain::{AgentId, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE},
     service::{NewRun, ServiceError, StartedRun},
 };
 
@@ -54,14 +52,15 @@ impl Content {
     }
 }
 
-async fn read_events(state: &ApiState, request: Request) -> Result<NewEvents, Problem> {
+/// The events, and the body that they came in.
+async fn read_events(state: &ApiState, principal: &Principal, request: Request) -> Result<(NewEvents, Whole), Problem> {
     let content = Content::of(request.headers())?;
-    let bytes = body::read(request.into_body(), MAX_BATCH_BYTES, state.body_silence).await?;
+    let bytes = state.bodies.read_appended(request.into_body(), principal).await?;
     let events = match content {
         Content::Json => NewEvents::from_array(&bytes),
         Content::Ndjson => NewEvents::from_ndjson(&bytes),
     };
-    events.map_err(|error| ServiceError::from(error).into())
+    Ok((events.map_err(ServiceError::from)?, bytes))
 }
 
 /// A run to be started.
@@ -138,7 +137,7 @@ pub async fn start(
     let runs = &state.service.runs;
     if Content::of(request.headers())? == Content::Json {
         let form = Form::accepted(request.headers())?;
-        let bytes = body::read(request.into_body(), MAX_BATCH_BYTES, state.body_silence).await?;
+        let bytes = state.bodies.read_appended(request.into_body(), &principal).await?;
         let start: StartBody = parse_json(&bytes)?;
         if start.input.is_some() {
             return hand_over(&state, &principal, thread, start, params, form).await;
@@ -205,14 +204,13 @@ async fn hand_over(
     let lease = start.lease_seconds.or(params.lease_seconds).map(Duration::from_secs);
     let run = AgentRun { id: Some(id.clone()), lease, input, makes_thread: false };
     let waits = form == Form::Sse;
+    let place = if waits { Some(state.quota.open(principal)?) } else { None };
     let (started, mut requester) = agui::hand_over(state, principal, &thread, agent, run, waits).await?;
-    if !waits {
-        return Ok(answer(&started));
-    }
+    let Some(place) = place else { return Ok(answer(&started)) };
     let events = &state.service.events;
     let subscription = events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id)).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    Ok(events::stream(&thread, subscription, requester, state, principal))
+    Ok(events::stream(&thread, subscription, requester, place, state, principal))
 }
 
 fn answer(started: &StartedRun) -> Response {
@@ -251,7 +249,7 @@ pub async fn append_whole(
     Params(params): Params<WholeParams>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let events = read_events(&state, request).await?;
+    let (events, _body) = read_events(&state, &principal, request).await?;
     let new = NewRun { id: Some(run), agent: params.agent_id, lease: None };
     Ok(answer(&state.service.runs.append_whole(&principal, &thread, new, events).await?))
 }
@@ -341,7 +339,7 @@ pub async fn append(
     Params(params): Params<AppendParams>,
     request: Request,
 ) -> Result<Answer<ReceiptView>, Problem> {
-    let events = read_events(&state, request).await?;
+    let (events, _body) = read_events(&state, &principal, request).await?;
     let receipt = state.service.runs.append(&principal, &thread, &run, params.producer_seq, events).await?;
     Ok(Answer(ReceiptView::new(&receipt)))
 }

@@ -13,9 +13,9 @@ mod identity;
 mod transfer;
 
 use super::{
-    ActiveHead, Append, Appended, Beat, CloseOutcome, Closing, Committed, Due, FeedImage, FeedPage, FeedStore, Head,
-    ListOrder, ListPosition, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot, StartOutcome, StartRun,
-    StopOutcome, StoreResult, ThreadPage, ThreadStore,
+    ActiveHead, ActiveRuns, Append, Appended, Beat, CloseOutcome, Closing, Committed, Due, FeedImage, FeedPage,
+    FeedStore, Head, ListOrder, ListPosition, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot,
+    StartOutcome, StartRun, StopOutcome, StoreResult, ThreadPage, ThreadStore,
     segment::{self, LogRow},
 };
 use crate::domain::{
@@ -378,6 +378,15 @@ impl RunStore for MemoryStore {
             thread: row.thread.id.clone(),
         });
         Ok(due.collect())
+    }
+
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
+        let state = self.state();
+        let active = state.threads.values().filter(|row| row.thread.project == *project && row.active().is_some());
+        Ok(active.fold(ActiveRuns::default(), |count, row| ActiveRuns {
+            project: count.project + 1,
+            user: count.user + u64::from(Some(&row.thread.user) == user),
+        }))
     }
 
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {

@@ -7,7 +7,7 @@ use super::{
 };
 
 /// The statements, by name.
-const HOT: [(&str, &str); 45] = [
+const HOT: [(&str, &str); 46] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -25,6 +25,7 @@ const HOT: [(&str, &str); 45] = [
     ("stop", runs::STOP),
     ("release", runs::RELEASE),
     ("due", runs::DUE),
+    ("active runs", runs::ACTIVE_RUNS),
     ("thread", threads::BY_ID),
     ("list, recent", threads::LIST_RECENT),
     ("list, created", threads::LIST_CREATED),

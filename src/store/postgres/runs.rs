@@ -14,12 +14,12 @@ use super::{
 };
 use crate::{
     domain::{
-        Fence, Run, RunId, ThreadKey,
+        Fence, ProjectId, Run, RunId, ThreadKey, UserId,
         limits::{PG_RACES, RECHECK_CHUNK, STOP_GRACE},
     },
     store::{
-        ActiveHead, Beat, CloseOutcome, Closing, Due, RunStore, StartOutcome, StartRun, StopOutcome, StoreError,
-        StoreResult, sql::pages,
+        ActiveHead, ActiveRuns, Beat, CloseOutcome, Closing, Due, RunStore, StartOutcome, StartRun, StopOutcome,
+        StoreError, StoreResult, sql::pages,
     },
 };
 
@@ -93,6 +93,11 @@ pub(super) const DUE: &str = concat!(
       CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
       WHERE h.active AND h.key > 0 AND (h.lease_until <= c.now OR h.stop_at <= c.now - $2::bigint) LIMIT $3"
 );
+/// Walks over the active heads, like [`DUE`].
+pub(super) const ACTIVE_RUNS: &str = "\
+    SELECT count(*), count(*) FILTER (WHERE t.user_id = $2::text) FROM heads h
+      CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
+      WHERE h.active AND h.key > 0 AND t.project = $1::text";
 
 impl PgStore {
     async fn runs_of(&self, statement: Statement<'_>) -> StoreResult<Vec<Run>> {
@@ -180,6 +185,11 @@ impl RunStore for PgStore {
     async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
         let statement = query(DUE).bind(self.now()).bind(rows::millis(STOP_GRACE)).bind(rows::limit(limit));
         pages::due(&self.read_rows(statement).await?)
+    }
+
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
+        let statement = query(ACTIVE_RUNS).bind(project.as_str()).bind(user.map(|user| user.as_str()));
+        pages::active_runs(&self.read_rows(statement).await?)
     }
 
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {

@@ -11,8 +11,8 @@ use crate::{
         limits::{PAGE_BYTES, PAGE_ROWS},
     },
     store::{
-        Due, FeedImage, FeedPage, Head, IdlePage, ListPosition, LogPage, MovedThread, ReadFrom, StoreResult,
-        ThreadPage, segment::LogRow,
+        ActiveRuns, Due, FeedImage, FeedPage, Head, IdlePage, ListPosition, LogPage, MovedThread, ReadFrom,
+        StoreResult, ThreadPage, segment::LogRow,
     },
 };
 
@@ -196,6 +196,15 @@ pub(in crate::store) fn due<R: Cells>(rows: &[R]) -> StoreResult<Vec<Due>> {
             thread: columns.id(ThreadId::new)?,
         })
     })
+}
+
+/// How many runs are active: of the project, of the user.
+pub(in crate::store) fn active_runs<R: Cells>(rows: &[R]) -> StoreResult<ActiveRuns> {
+    let counts = each(rows, |columns| {
+        let mut count = || columns.int().map(|count| u64::try_from(count).unwrap_or(0));
+        Ok(ActiveRuns { project: count()?, user: count()? })
+    })?;
+    Ok(counts.into_iter().next().unwrap_or_default())
 }
 
 /// Runs of a thread: its head, then the run.

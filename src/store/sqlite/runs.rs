@@ -14,10 +14,12 @@ use super::{
     rows::{self, Columns, head_columns, run_columns},
 };
 use crate::{
-    domain::{Fence, LogSlice, NewEvents, Run, RunId, RunStatus, ThreadKey, Timestamp, limits::STOP_GRACE},
+    domain::{
+        Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId, limits::STOP_GRACE,
+    },
     store::{
-        ActiveHead, Beat, CloseOutcome, Closing, Committed, Due, Head, RunStore, StartOutcome, StartRun, StopOutcome,
-        StoreResult,
+        ActiveHead, ActiveRuns, Beat, CloseOutcome, Closing, Committed, Due, Head, RunStore, StartOutcome, StartRun,
+        StopOutcome, StoreResult,
         sql::{append::End, pages},
     },
 };
@@ -72,6 +74,9 @@ const RELEASE: &str = "\
 pub(super) const DUE: &str = "\
     SELECT t.key, t.project, t.user, t.id FROM heads h CROSS JOIN threads t ON t.key = h.key
     WHERE h.run IS NOT NULL AND (h.lease_until <= ?1 OR h.stop_at <= ?2) LIMIT ?3";
+pub(super) const ACTIVE_RUNS: &str = "\
+    SELECT count(*), coalesce(sum(t.user = ?2), 0) FROM heads h CROSS JOIN threads t ON t.key = h.key
+    WHERE h.run IS NOT NULL AND t.project = ?1";
 
 async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<(Head, Option<Run>)>> {
     let Some(row) = fetch::row(connection, text).await? else { return Ok(None) };
@@ -311,6 +316,11 @@ impl RunStore for SqliteStore {
         let now = self.inner.clock.now();
         let statement = query(DUE).bind(now.0).bind(now.minus(STOP_GRACE).0).bind(rows::limit(limit));
         pages::due(&self.read_rows(statement).await?)
+    }
+
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
+        let statement = query(ACTIVE_RUNS).bind(project.as_str()).bind(user.map(|user| user.as_str()));
+        pages::active_runs(&self.read_rows(statement).await?)
     }
 
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {

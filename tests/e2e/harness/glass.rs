@@ -1,6 +1,6 @@
 //! A store behind a glass: it counts what is asked of it, can be held up, and can be away for a while.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use threadline::{
     domain::ThreadKey,
@@ -72,6 +72,8 @@ pub struct Pane {
     pub probe_gate: Gate,
     /// Holds `start`.
     pub start_gate: Gate,
+    /// Whether `read` fails.
+    pub unreadable: AtomicBool,
     failures: std::sync::Mutex<Vec<Failing>>,
 }
 
@@ -108,6 +110,9 @@ impl Pass for Pane {
             "read" => drop(self.reads.fetch_add(1, SeqCst)),
             "snapshot" => drop(self.snapshots.fetch_add(1, SeqCst)),
             _ => {}
+        }
+        if call.name == "read" && self.unreadable.load(SeqCst) {
+            return Err(StoreError::Unavailable("the test has taken it away".into()));
         }
         if !matches!(call.name, "append" | "close" | "heartbeat" | "request_stop") {
             return work.await;

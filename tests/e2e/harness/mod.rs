@@ -13,7 +13,7 @@ use serde_json::Value;
 use threadline::{
     app::App,
     bus,
-    domain::{Clock, RunId, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
+    domain::{AllowedOrigins, Clock, Limit, Limits, RunId, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
     egress::{Lookup, Network, Outbound, Reach},
     lock::redis::RedisLock,
     redis_link::{Link, client},
@@ -46,6 +46,9 @@ pub struct Options {
     pub clock: Clock,
     pub key: Option<&'static str>,
     pub patience: Patience,
+    pub limits: Limits,
+    /// Pages that may call from browsers.
+    pub origins: Vec<&'static str>,
     /// The agents of the configuration.
     pub agents: Vec<Agent>,
     /// Networks that agents made over the API may be in.
@@ -60,11 +63,14 @@ impl Options {
     pub fn new(backend: Backend) -> Self {
         // Requests under way end fast here, so nothing is gained by waiting for those that do not.
         let patience = Patience { drain: Duration::from_secs(5), ..Patience::default() };
+        let (limits, origins) = (Limits::default(), Vec::new());
         Self {
             backend,
             clock: Clock::system(),
             key: None,
             patience,
+            limits,
+            origins,
             agents: Vec::new(),
             agent_networks: Vec::new(),
             lookup: None,
@@ -99,6 +105,16 @@ impl Options {
 
     pub fn with_glass(self) -> Self {
         Self { glass: true, ..self }
+    }
+
+    pub fn with_limits(self, change: impl FnOnce(&mut Limits)) -> Self {
+        let mut limits = self.limits;
+        change(&mut limits);
+        Self { limits, ..self }
+    }
+
+    pub fn with_origins(self, origins: &[&'static str]) -> Self {
+        Self { origins: origins.to_vec(), ..self }
     }
 
     pub fn with_patience(self, change: impl FnOnce(&mut Patience)) -> Self {
@@ -160,11 +176,11 @@ impl Server {
     }
 
     pub async fn over(store: DynStore, options: Options) -> Self {
-        let Options { clock, key, patience, agents, agent_networks, lookup, .. } = options;
+        let Options { clock, key, patience, limits, origins, agents, agent_networks, lookup, .. } = options;
         let glass = options.glass.then(|| Arc::new(Glass::new(store.clone())));
         let store = glass.clone().map_or(store, |glass| glass as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let mut ports = Ports::alone(store.clone(), clock.clone());
+        let mut ports = Ports { limits, ..Ports::alone(store.clone(), clock.clone()) };
         if let Backend::Production = options.backend {
             // Keys and channels of its own.
             let (redis, name) =
@@ -180,7 +196,8 @@ impl Server {
             }
             None => app,
         };
-        let app = app.with_patience(patience);
+        let origins = AllowedOrigins::parse(origins).expect("origins");
+        let app = app.with_patience(patience).with_origins(origins);
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();
         let (stop, stopped) = oneshot::channel();
@@ -218,6 +235,11 @@ impl Server {
     /// What the store is looked at through.
     pub fn glass(&self) -> &Glass {
         self.glass.as_ref().expect("started with a glass")
+    }
+
+    /// How often each limit was reached.
+    pub fn limited(&self) -> Vec<(Limit, u64)> {
+        self.service.quota.limited().filter(|(_, count)| *count > 0).collect()
     }
 
     /// How many readers follow threads.

@@ -36,6 +36,7 @@ pub const PROTOCOL: &str = "threadline.v1";
     (status = 101, description = "Switching protocols"),
     (status = 400, description = "No WebSocket handshake", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 403, description = "Pages of this Origin are not let in", body = ProblemDocument),
     (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
 pub async fn open(
     State(state): State<ApiState>,
@@ -45,12 +46,13 @@ pub async fn open(
     if state.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
+    let place = state.quota.open(&principal)?;
     let asked: Vec<_> = upgrade.requested_protocols().cloned().collect();
     let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
     let alive = state.connections.token();
     Ok(configure(upgrade)
         .on_upgrade(async move |socket| {
-            let _alive = alive;
+            let _held = (alive, place);
             session::run(state, principal, socket, understood).await;
         })
         .into_response())

@@ -38,19 +38,13 @@ use crate::{
     },
     domain::{
         Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
-        limits::{
-            MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES,
-            SOCKET_SLOWEST_READ, WRITE_TIMEOUT,
-        },
+        limits::{MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
     },
     metrics::Present,
     service::ServiceError,
     store::StoreError,
     subscription::{Delivery, FeedDelivery, TopicState},
 };
-
-/// Time that a closing client has to answer.
-const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 struct Followed {
     abort: AbortHandle,
@@ -73,6 +67,8 @@ struct Session {
     out_bytes: usize,
     /// When the oldest live event of what is pending was committed.
     oldest: Option<Timestamp>,
+    /// Until when the client is read no further because it sends more than it may.
+    paused: Option<Instant>,
 }
 
 /// Serves a socket until it ends.
@@ -92,23 +88,26 @@ pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, u
         out: Vec::new(),
         out_bytes: 0,
         oldest: None,
+        paused: None,
     };
     let code = if understood { session.serve(&mut socket).await } else { Some(CloseCode::UnsupportedVersion) };
+    // What it followed is of no use to it any more, however long it takes to go.
+    session.items.clear();
     match code {
         Some(code) => {
             metrics.socket_closed(code.reason());
-            close(&mut socket, code).await;
+            close(&mut socket, code, session.state.close).await;
         }
-        None => answer_close(&mut socket).await,
+        None => answer_close(&mut socket, session.state.close).await,
     }
 }
 
 /// Reads to the end: with that the client's own close frame is answered, if it has sent one.
-async fn answer_close(socket: &mut WebSocket) {
-    let _ = time::timeout(CLOSE_TIME, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
+async fn answer_close(socket: &mut WebSocket, patience: Duration) {
+    let _ = time::timeout(patience, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
 }
 
-async fn close(socket: &mut WebSocket, code: CloseCode) {
+async fn close(socket: &mut WebSocket, code: CloseCode, patience: Duration) {
     let closing = json!({
         "code": code.code(),
         "reason": code.reason(),
@@ -123,7 +122,7 @@ async fn close(socket: &mut WebSocket, code: CloseCode) {
         Ok::<_, axum::Error>(())
     };
     // A client that does not read cannot be told why: its connection just ends.
-    let _ = time::timeout(CLOSE_TIME, farewell).await;
+    let _ = time::timeout(patience, farewell).await;
 }
 
 impl Session {
@@ -134,6 +133,7 @@ impl Session {
         let draining = self.state.draining.clone();
         let mut beat = time::interval_at(Instant::now() + self.state.heartbeat, self.state.heartbeat);
         beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        let idle = self.state.quota.limits().socket_idle;
         let mut heard = Instant::now();
         let mut credential = self.state.auth.watch(&self.principal);
         loop {
@@ -141,7 +141,7 @@ impl Session {
                 return code;
             }
             tokio::select! {
-                message = socket.recv(), if self.has_room() => {
+                message = socket.recv(), if self.may_read() => {
                     heard = Instant::now();
                     let mut next = Some(message);
                     // What has come with it shares the way round this loop.
@@ -149,9 +149,14 @@ impl Session {
                         if let Err(code) = self.read(message).await {
                             return code;
                         }
-                        let more = self.has_room() && self.out_bytes < PAGE_BYTES;
+                        let more = self.may_read() && self.out_bytes < PAGE_BYTES;
                         next = if more { socket.recv().now_or_never() } else { None };
                     }
+                }
+                () = time::sleep_until(self.paused.unwrap_or(heard)), if self.paused.is_some() => {
+                    self.paused = None;
+                    // It was not listened to meanwhile.
+                    heard = Instant::now();
                 }
                 Some(item) = self.items.next(), if !self.items.is_empty() => {
                     if let Err(code) = self.write(item) {
@@ -161,7 +166,7 @@ impl Session {
                 Some(answer) = self.answers.next(), if !self.answers.is_empty() => self.answer(answer),
                 Some(answer) = self.appends.next(), if self.appends.len() > 0 => self.answer(answer),
                 _ = beat.tick() => {
-                    if heard.elapsed() > SOCKET_IDLE_TIMEOUT {
+                    if self.paused.is_none() && heard.elapsed() > idle {
                         return Some(CloseCode::Idle);
                     }
                     self.heartbeat();
@@ -208,7 +213,8 @@ impl Session {
             return Ok(());
         }
         // Reading slowly is no fault, reading next to nothing is. (Who reads nothing at all is cut off below.)
-        let patience = WRITE_TIMEOUT + Duration::from_secs((self.out_bytes / SOCKET_SLOWEST_READ) as u64);
+        let limits = self.state.quota.limits();
+        let patience = limits.write + Duration::from_secs((self.out_bytes / limits.slowest_read.max(1)) as u64);
         self.out_bytes = 0;
         let write = async {
             for message in self.out.drain(..) {
@@ -239,9 +245,10 @@ impl Session {
         self.out.push(Message::Text(text));
     }
 
-    /// Whether the client may have more under way; else it is read no further.
-    fn has_room(&self) -> bool {
-        self.answers.len() + self.appends.len() < SOCKET_MAX_INFLIGHT
+    /// Whether the client may send more, and have more under way; else it is read no further.
+    fn may_read(&self) -> bool {
+        self.paused.is_none()
+            && self.answers.len() + self.appends.len() < SOCKET_MAX_INFLIGHT
             && self.bytes_under_way < SOCKET_MAX_INFLIGHT_BYTES
     }
 
@@ -287,10 +294,13 @@ impl Session {
             Ok(message) => message,
             Err(FrameError::NotJson) => return Err(CloseCode::BadFrame),
             Err(FrameError::Invalid(id, reason)) => {
+                self.paused = self.state.quota.pace(&self.principal, 1, 0);
                 self.refuse(id.as_deref(), Problem::invalid(format!("the frame is not understood: {reason}")));
                 return Ok(());
             }
         };
+        let appended = if matches!(frame, ClientFrame::Append(_)) { text.len() } else { 0 };
+        self.paused = self.state.quota.pace(&self.principal, 1, appended);
         if let Err(error) = need(&self.principal, frame.scope()) {
             self.refuse(id.as_deref(), error);
             return Ok(());
@@ -337,9 +347,10 @@ impl Session {
 
     async fn subscribe(&mut self, id: Option<&str>, subscribe: Subscribe) {
         let Subscribe { thread_id, after, epoch, run_id } = subscribe;
-        if self.threads.len() >= MAX_SUBSCRIPTIONS && !self.threads.contains_key(&thread_id) {
-            let reason = format!("a socket has at most {MAX_SUBSCRIPTIONS} subscriptions; open another one");
-            return self.refuse(id, Problem::invalid(reason));
+        if !self.threads.contains_key(&thread_id)
+            && let Err(limited) = self.state.quota.subscribe(&self.principal, self.threads.len())
+        {
+            return self.refuse(id, in_thread(limited.into(), thread_id.as_str()));
         }
         let epoch = epoch.as_deref().map(Epoch::named);
         let events = &self.state.service.events;

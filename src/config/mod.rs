@@ -1,0 +1,211 @@
+//! The configuration: flags, environment, file and defaults, in this order, as one.
+//!
+//! ```toml
+//! listen = "127.0.0.1:7420"
+//! lock_ttl_seconds = 20
+//!
+//! [limits]
+//! user_requests_per_second = 50
+//!
+//! [agents.trips]
+//! url = "http://127.0.0.1:8000/"
+//! headers = { Authorization = "Bearer …" }
+//! on_disconnect = "stop"
+//!
+//! [agents.chat]
+//! kind = "openai"
+//! base_url = "https://api.example.com/v1"
+//! model = "some-model"
+//! api_key_env = "CHAT_API_KEY"
+//! ```
+
+mod effective;
+mod file;
+mod limits;
+mod reference;
+mod setting;
+mod settings;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::{ArgMatches, FromArgMatches, builder::Resettable, parser::ValueSource};
+
+pub use effective::without_secrets;
+pub use limits::LimitArgs;
+pub use reference::reference;
+pub use settings::{ListenAddress, LogFormat, ServeArgs, StoreUrl};
+
+use crate::{
+    agents::Definition,
+    domain::{AgentId, AllowedOrigins, IdError, Limits, agent::Agent},
+};
+use setting::Setting;
+
+/// Where the API key is read from. Never from the arguments, which other users of the machine can see.
+pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {path}: {1}", path = .0.display())]
+    Read(PathBuf, #[source] io::Error),
+    /// The file is not what is expected in this line, which is not shown: it may hold a key.
+    #[error("the configuration {path}, line {1}, is not what is expected: {2}", path = .0.display())]
+    Parse(PathBuf, usize, String),
+    /// An agent's name cannot be one.
+    #[error("{0:?} cannot be the name of an agent: {1}")]
+    Name(String, #[source] IdError),
+    /// An agent is named by two flags.
+    #[error("--agent names {0:?} twice")]
+    Twice(String),
+    /// An agent is not complete or contradicts itself.
+    #[error("the agent {0}: {1}")]
+    Agent(AgentId, String),
+    /// The file with the key cannot be read.
+    #[error("cannot read the API key from {path}: {1}", path = .0.display())]
+    KeyFile(PathBuf, #[source] io::Error),
+    /// Without a key everybody would be let in, which is not what was meant.
+    #[error("there is no API key in {path}: the file is empty", path = .0.display())]
+    NoKey(PathBuf),
+    /// The key cannot be used.
+    #[error("{API_KEY_VARIABLE} is not text")]
+    KeyNotText,
+    /// What was chosen does not make a configuration.
+    #[error("{0}")]
+    Arguments(#[from] clap::Error),
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The command line.
+    Flag,
+    /// This variable.
+    Environment(String),
+    /// The file.
+    File,
+    /// Nobody has said anything.
+    Default,
+}
+
+/// A setting, where its value comes from, and the value as text; several of a list, none if it is not set.
+struct Chosen {
+    setting: Setting,
+    source: Source,
+    values: Vec<OsString>,
+}
+
+/// The effective configuration.
+pub struct Configuration {
+    /// All settings.
+    pub args: ServeArgs,
+    /// The agents of the file and of the command line.
+    pub agents: Vec<Agent>,
+    /// The key of the operator; without it the server runs in development mode.
+    pub api_key: Option<String>,
+    /// The limits.
+    pub limits: Limits,
+    /// Pages that may call from browsers.
+    pub origins: AllowedOrigins,
+    chosen: Vec<Chosen>,
+    flagged_agents: BTreeSet<String>,
+}
+
+/// Prepares a command line: a variable that is empty counts as not set, and `--help` shows no values of variables, which
+/// may be secret.
+pub fn tidy(command: clap::Command) -> clap::Command {
+    let arg = |arg: clap::Arg| {
+        let empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+        let arg = arg.hide_env_values(true);
+        if empty { arg.env(Resettable::Reset) } else { arg }
+    };
+    command.mut_args(arg).mut_subcommands(tidy)
+}
+
+/// The effective configuration, from a command line that has the settings, and from the file that it names.
+pub fn load(matches: &ArgMatches) -> Result<Configuration, ConfigError> {
+    load_with(matches, |name| std::env::var_os(name))
+}
+
+fn load_with(
+    matches: &ArgMatches,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Configuration, ConfigError> {
+    let given = ServeArgs::from_arg_matches(matches)?;
+    let known = setting::all();
+    let mut file = given.config.as_deref().map(|path| file::read(path, &known)).transpose()?.unwrap_or_default();
+    let mut chosen = Vec::with_capacity(known.len());
+    let mut line = vec![OsString::from("threadline")];
+    for setting in known {
+        let raw = || matches.get_raw(setting.id()).into_iter().flatten().map(ToOwned::to_owned).collect::<Vec<_>>();
+        let (source, values) = match (matches.value_source(setting.id()), file.settings.remove(setting.id())) {
+            (Some(ValueSource::CommandLine), _) => (Source::Flag, raw()),
+            (Some(ValueSource::EnvVariable), _) => (Source::Environment(setting.variable().unwrap_or_default()), raw()),
+            (_, Some(values)) => (Source::File, values),
+            _ => (Source::Default, raw()),
+        };
+        for value in &values {
+            let mut flag = OsString::from(format!("--{}=", setting.flag()));
+            flag.push(value);
+            line.push(flag);
+        }
+        chosen.push(Chosen { setting, source, values });
+    }
+    let mut args = ServeArgs::from_arg_matches(&setting::command().try_get_matches_from(line)?)?;
+    (args.config, args.agents) = (given.config, given.agents);
+    let api_key = api_key(environment(API_KEY_VARIABLE), args.api_key_file.as_deref())?;
+    let text = |name: &str| environment(name).and_then(|value| value.into_string().ok());
+    let agents = agents(file.agents, &args.agents, text)?;
+    let on_purpose =
+        |flag: &str| chosen.iter().any(|chosen| chosen.setting.flag() == flag && chosen.source != Source::Default);
+    let limits = args.limits.limits(on_purpose);
+    // Each of them was checked before.
+    let origins = AllowedOrigins::parse(&args.allowed_origins).unwrap_or_default();
+    let flagged_agents = args.agents.iter().map(|(name, _)| name.clone()).collect();
+    Ok(Configuration { args, agents, api_key, limits, origins, chosen, flagged_agents })
+}
+
+/// The key, without the newline that a file ends in.
+fn api_key(variable: Option<OsString>, file: Option<&Path>) -> Result<Option<String>, ConfigError> {
+    let trimmed = |key: String| Some(key.trim().to_owned()).filter(|key| !key.is_empty());
+    if let Some(key) = variable {
+        let key = trimmed(key.into_string().map_err(|_| ConfigError::KeyNotText)?);
+        if key.is_some() {
+            return Ok(key);
+        }
+    }
+    let Some(file) = file else { return Ok(None) };
+    let key = fs::read_to_string(file).map_err(|error| ConfigError::KeyFile(file.to_owned(), error))?;
+    trimmed(key).map(Some).ok_or_else(|| ConfigError::NoKey(file.to_owned()))
+}
+
+/// The agents of the file and of the command line, which wins: `(name, url)` of AG-UI endpoints.
+fn agents(
+    mut found: BTreeMap<String, Definition>,
+    named: &[(String, String)],
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<Agent>, ConfigError> {
+    let mut flags = BTreeMap::new();
+    for (name, url) in named {
+        if flags.insert(name.clone(), Definition::ag_ui(url)).is_some() {
+            return Err(ConfigError::Twice(name.clone()));
+        }
+    }
+    found.extend(flags);
+    let mut agents = Vec::with_capacity(found.len());
+    for (name, definition) in found {
+        let id = AgentId::new(&name).map_err(|error| ConfigError::Name(name, error))?;
+        let agent = definition.into_agent(id.clone(), &environment);
+        agents.push(agent.map_err(|wrong| ConfigError::Agent(id, wrong))?);
+    }
+    Ok(agents)
+}
+
+#[cfg(test)]
+mod tests;

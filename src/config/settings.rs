@@ -1,0 +1,178 @@
+//! Every setting of the server, once: its flag, its variable, its default and what it is. The file, `threadline config` and
+//! the reference are derived from this.
+
+use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf};
+
+use clap::{Args, ValueEnum, builder::TypedValueParser, error::ErrorKind, value_parser};
+
+use super::limits::LimitArgs;
+use crate::domain::{
+    AllowedOrigins,
+    limits::{DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, LOCK_HEARTBEAT, MAX_LEASE, MAX_LOCK_HEARTBEAT},
+};
+use crate::{egress::Network, telemetry};
+
+/// How to run the server.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArgs {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, env = "THREADLINE_LISTEN", default_value = "127.0.0.1:7420", value_name = "HOST:PORT")]
+    pub listen: ListenAddress,
+    /// Directory to keep everything in; made if it is not there
+    #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
+    pub data: PathBuf,
+    /// Postgres database to keep everything in, instead of the directory: postgres://user:password@host/database
+    #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
+    pub store: Option<String>,
+    /// Redis that the nodes share: redis://:password@host:6379/0, or rediss://… for TLS
+    #[arg(long, env = "THREADLINE_REDIS", value_name = "URL")]
+    pub redis: Option<String>,
+    /// File that holds the API key, if THREADLINE_API_KEY is not set; there is no flag for the key itself, since other users
+    /// of the machine can see flags
+    #[arg(long, env = "THREADLINE_API_KEY_FILE", value_name = "FILE")]
+    pub api_key_file: Option<PathBuf>,
+    /// Origin of web pages that may call from a browser, like https://app.example.com, or * for all; may be given several
+    /// times, and in the variable separated by commas. Pages that this server's own host serves always may; in development
+    /// mode pages of this machine, and no others
+    #[arg(
+        long = "allowed-origins",
+        env = "THREADLINE_ALLOWED_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ',',
+        value_parser = origin
+    )]
+    pub allowed_origins: Vec<String>,
+    /// How long a run may be silent before it is ended, if its producer asks for no other time: 1 to 3600
+    #[arg(
+        long,
+        env = "THREADLINE_LOCK_TTL_SECONDS",
+        default_value_t = DEFAULT_LEASE.as_secs(),
+        value_parser = value_parser!(u64).range(1..=MAX_LEASE.as_secs()),
+        value_name = "SECONDS"
+    )]
+    pub lock_ttl_seconds: u64,
+    /// How often the lock of an active run is renewed in Redis: 1 to 3000
+    #[arg(
+        long,
+        env = "THREADLINE_LOCK_HEARTBEAT_INTERVAL_SECONDS",
+        default_value_t = LOCK_HEARTBEAT.as_secs(),
+        value_parser = value_parser!(u64).range(1..=MAX_LOCK_HEARTBEAT.as_secs()),
+        value_name = "SECONDS"
+    )]
+    pub lock_heartbeat_interval_seconds: u64,
+    /// Begins the keys of locks in Redis: for several applications that share one
+    #[arg(long, env = "THREADLINE_LOCK_KEY_PREFIX", default_value = DEFAULT_LOCK_KEY_PREFIX, value_name = "TEXT")]
+    pub lock_key_prefix: String,
+    /// What is logged: error, warn, info, debug, or directives like info,threadline=debug
+    #[arg(long, env = "THREADLINE_LOG", default_value = "info", value_name = "FILTER", value_parser = telemetry::filter)]
+    pub log: String,
+    /// How it is logged: text for people, json for machines
+    #[arg(long, env = "THREADLINE_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+    /// Configuration file (TOML): every setting, and the agents that runs can be handed to
+    #[arg(long, env = "THREADLINE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// An AG-UI endpoint that runs can be handed to; may be given several times
+    #[arg(long = "agent", value_name = "NAME=URL", value_parser = named_agent)]
+    pub agents: Vec<(String, String)>,
+    /// Networks that agents made over the API may be in: private, loopback, or like 10.1.0.0/16, separated by commas
+    #[arg(long, env = "THREADLINE_ALLOW_AGENT_NETWORKS", value_name = "NETWORKS", value_delimiter = ',')]
+    pub allow_agent_networks: Vec<Network>,
+    /// The limits.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Takes the address of a database. clap's own refusal would show what was given, and with it the password.
+#[derive(Debug, Clone)]
+pub struct StoreUrl;
+
+impl TypedValueParser for StoreUrl {
+    type Value = String;
+
+    fn parse_ref(&self, command: &clap::Command, _: Option<&clap::Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        let text = value.to_str().unwrap_or_default();
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(text.to_owned());
+        }
+        let what = "the address of the database (--store or THREADLINE_STORE) is not understood: write it like \
+                    postgres://user:password@host/database; without it everything is kept in --data\n";
+        Err(clap::Error::raw(ErrorKind::ValueValidation, what).with_cmd(command))
+    }
+}
+
+fn named_agent(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, url)) if !name.is_empty() && !url.is_empty() => Ok((name.to_owned(), url.to_owned())),
+        _ => Err("write it like trips=http://127.0.0.1:8000/".into()),
+    }
+}
+
+fn origin(text: &str) -> Result<String, String> {
+    AllowedOrigins::parse([text]).map(|_| text.to_owned())
+}
+
+/// `HOST:PORT`, the host being a name or an address. Names are resolved when the server starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// 0 is any free port.
+    pub port: u16,
+}
+
+impl std::str::FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Self { host: address.ip().to_string(), port: address.port() });
+        }
+        let wrong = || "write it like 127.0.0.1:7420, [::1]:7420 or localhost:7420".to_owned();
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().map_err(|_| wrong())?;
+        if host.is_empty() || host.contains([':', '/', '[', ']']) {
+            return Err(wrong());
+        }
+        Ok(Self { host: host.to_owned(), port })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_to_listen_on() {
+        for (text, shown) in [
+            ("127.0.0.1:7420", "127.0.0.1:7420"),
+            ("localhost:0", "localhost:0"),
+            ("[::1]:80", "[::1]:80"),
+            ("0.0.0.0:1", "0.0.0.0:1"),
+        ] {
+            assert_eq!(text.parse::<ListenAddress>().map(|address| address.to_string()), Ok(shown.to_owned()));
+        }
+        for text in ["", "7420", ":7420", "http://h:1", "::1:80", "h:70000", "h:"] {
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+use std::collections::HashMap;
+
+use super::*;
+
+/// The configuration from these flags, this file and these variables (other than those that clap reads by itself).
+fn of(flags: &[&str], file: &str, variables: &[(&str, &str)]) -> Result<Configuration, String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("threadline.toml");
+    fs::write(&path, file).expect("written");
+    let path = path.to_string_lossy().into_owned();
+    let line = ["threadline", "--config", &path].into_iter().chain(flags.iter().copied());
+    let variables: HashMap<_, _> = variables.iter().copied().collect();
+    let matches = setting::command().try_get_matches_from(line).map_err(|error| error.to_string())?;
+    let environment = |name: &str| variables.get(name).map(OsString::from);
+    load_with(&matches, environment).map_err(|error| error.to_string())
+}
+
+fn refused(file: &str) -> String {
+    match of(&[], file, &[]) {
+        Ok(_) => panic!("taken: {file}"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn flags_win_over_the_file_and_the_file_over_defaults() {
+    let file = "lock_ttl_seconds = 30\nlisten = \"127.0.0.1:1\"\nlog_format = \"json\"\n\
+                allowed_origins = [\"https://a.example\", \"https://b.example\"]\n\
+                [limits]\nuser_requests_per_second = 7\nproject_runs = 3\n";
+    let configuration = of(&["--listen", "127.0.0.1:2", "--limit-user-runs", "0"], file, &[]).expect("a configuration");
+    let args = &configuration.args;
+    assert_eq!((args.listen.port, args.lock_ttl_seconds, args.lock_heartbeat_interval_seconds), (2, 30, 15));
+    assert_eq!(args.log_format, LogFormat::Json);
+    assert!(
+        configuration.origins.contains("https://b.example") && !configuration.origins.contains("https://c.example")
+    );
+    let limits = configuration.limits;
+    assert_eq!((limits.user.requests_per_second, limits.user.runs, limits.user.sockets), (7, 0, 32));
+    assert_eq!((limits.project.runs, limits.project.sockets), (3, 0));
+    // In development only what was set.
+    assert_eq!((limits.development.requests_per_second, limits.development.sockets), (7, 0));
+    // Both ways of saying nothing come to the same.
+    let nothing = of(&[], "", &[]).expect("a configuration").limits;
+    assert_eq!(nothing, Limits::default());
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_line() {
+    for (file, line, what) in [
+        ("lisen = \"x\"\n", 1, "did you mean listen?"),
+        ("\n\nlock_ttl = 5\n", 3, "did you mean lock_ttl_seconds"),
+        ("lock-ttl-seconds = 5\n", 1, "lock_ttl_seconds"),
+        ("user_requests_per_second = 5\n", 1, "[limits] user_requests_per_second"),
+        ("limit_user_runs = 5\n", 1, "[limits] user_runs"),
+        ("[limits]\n\nlisten = \"x\"\n", 3, "did you mean listen?"),
+        ("zzzz = 1\n", 1, "there are listen, data, store"),
+        ("[agent.a]\n", 1, "[agents.trips]"),
+        ("api_key = \"s3cret\"\n", 1, "api_key_file"),
+        ("lock_ttl_seconds = 0\n", 1, "0 is not in 1..=3600"),
+        ("lock_ttl_seconds = \"soon\"\n", 1, "lock_ttl_seconds: invalid digit"),
+        ("data = 1.5\n", 1, "one value is expected"),
+        ("data = [\"a\"]\n", 1, "one value is expected"),
+        ("allowed_origins = [[\"a\"]]\n", 1, "a list of texts"),
+        ("allowed_origins = [\"app.example.com\"]\n", 1, "without a path"),
+        ("log_format = \"xml\"\n", 1, "possible values: text, json"),
+        ("log = \"a=b=c\"\n", 1, "log: "),
+        ("store = \"mysql://u:s3cret@h\"\n", 1, "postgres://user:password@host/database"),
+        ("listen = \"here\"\nlisten = \"there\"\n", 2, "duplicate key"),
+        ("limits = 3\n", 1, "there is no setting limits"),
+        ("[limits]\nuser_runs = -1\n", 2, "user_runs"),
+        ("listen = \n", 1, "not what is expected"),
+        ("[agents.a]\nurl = 7\n", 2, "not what is expected"),
+        ("[agents.a]\nurl = \"http://x\"\nheaders = { A = \"s3cret\", B = 5 }\n", 3, "not what is expected"),
+    ] {
+        let error = refused(file);
+        assert!(error.contains(&format!("line {line},")) && error.contains(what), "{file}: {error}");
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+    let missing = ["threadline", "--config", "/nowhere/threadline.toml"];
+    let matches = setting::command().try_get_matches_from(missing).expect("a line");
+    assert!(load(&matches).is_err_and(|error| error.to_string().contains("/nowhere")));
+}
+
+#[test]
+fn the_file_and_the_flags_name_agents() {
+    let file = "[agents.trips]\nurl = \"http://x/\"\nheaders = { A = \"b\" }\non_disconnect = \"stop\"\n\
+                [agents.flag]\nurl = \"http://overridden/\"\n\
+                [agents.chat]\nkind = \"openai\"\nbase_url = \"http://x/v1\"\nmodel = \"m\"\n";
+    let agents = of(&["--agent", "flag=http://127.0.0.1:9/"], file, &[]).expect("a configuration").agents;
+    let names: Vec<_> = agents.into_iter().map(|agent| agent.id.to_string()).collect();
+    assert_eq!(names, ["chat", "flag", "trips"]);
+    let keyed = "[agents.a]\nkind = \"openai\"\nbase_url = \"http://x\"\nmodel = \"m\"\napi_key_env = \"A_KEY\"\n";
+    for (file, what) in [
+        ("[agents.a]\n", "url is missing"),
+        ("[agents.\"\"]\nurl = \"http://x\"\n", "must not be empty"),
+        (keyed, "no variable"),
+    ] {
+        assert!(refused(file).contains(what), "{file}");
+    }
+    assert!(of(&[], keyed, &[("A_KEY", "k")]).is_ok());
+    let twice = of(&["--agent", "a=http://x", "--agent", "a=http://y"], "", &[]);
+    assert!(twice.is_err_and(|error| error.contains("twice")));
+}
+
+#[test]
+fn the_key_comes_from_the_environment_or_from_a_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (good, empty) = (directory.path().join("key"), directory.path().join("empty"));
+    fs::write(&good, "from the file\n").expect("written");
+    fs::write(&empty, "\n").expect("written");
+    let key = |file: Option<&Path>, variable: Option<&str>| api_key(variable.map(OsString::from), file);
+    assert_eq!(key(Some(&good), None).expect("a key").as_deref(), Some("from the file"));
+    assert_eq!(key(Some(&good), Some(" of the variable\n")).expect("a key").as_deref(), Some("of the variable"));
+    assert_eq!(key(None, Some("")).expect("none"), None);
+    // Never development mode because a secret was not mounted.
+    assert!(matches!(key(Some(&empty), Some("")), Err(ConfigError::NoKey(_))));
+    assert!(matches!(key(Some(Path::new("/nowhere")), None), Err(ConfigError::KeyFile(..))));
+}
+
+#[test]
+fn the_effective_configuration_is_a_file_again_and_has_no_secrets() {
+    let file = "lock_key_prefix = \"a \\\"b\\\"\"\n[limits]\nuser_runs = 5\n\
+                [agents.a]\nurl = \"http://x/\"\nheaders = { Authorization = \"s3cret\" }\non_disconnect = \"stop\"\n\
+                [agents.b]\nkind = \"openai\"\nbase_url = \"http://x\"\nmodel = \"m\"\napi_key = \"s3cret\"\n";
+    let flags = ["--store", "postgres://u:s3cret@db/t", "--redis", "redis://:s3cret@cache/0", "--agent", "c=http://y/"];
+    let configuration = of(&flags, file, &[("THREADLINE_API_KEY", "s3cret")]).expect("a configuration");
+    let shown = configuration.to_toml();
+    assert!(!shown.contains("s3cret"), "{shown}");
+    for line in [
+        "# from the command line; user, password and parameters are hidden\nstore = \"postgres://db/t\"",
+        "# from the file\nlock_key_prefix = \"a \\\"b\\\"\"",
+        "# default\nlisten = \"127.0.0.1:7420\"",
+        "# not set: api_key_file",
+        "# from the file\nuser_runs = 5",
+        "# from the command line\n[agents.\"c\"]",
+        "# from the file\n[agents.\"a\"]",
+    ] {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+    let again = of(&[], &shown, &[]).expect("a configuration again");
+    let agents =
+        |configuration: &Configuration| configuration.agents.iter().map(|it| it.id.clone()).collect::<Vec<_>>();
+    assert_eq!(agents(&again), agents(&configuration));
+    assert_eq!(again.limits.user, configuration.limits.user);
+    for (before, after) in configuration.chosen.iter().zip(&again.chosen) {
+        assert!(before.setting.holds_secrets() || before.values == after.values, "{}", before.setting.name);
+    }
+}
+
+#[test]
+fn every_setting_has_a_variable_and_a_place_in_the_file() {
+    let settings = setting::all();
+    assert!(settings.len() > 30);
+    let (mut keys, mut variables) = (BTreeSet::new(), BTreeSet::new());
+    for setting in &settings {
+        let variable = setting.variable().expect("a variable");
+        let expected = format!("THREADLINE_{}", setting.flag().replace('-', "_").to_uppercase());
+        assert_eq!(variable, expected);
+        assert!(keys.insert(setting.key()) && variables.insert(variable), "{}", setting.key());
+        assert!(setting.arg.get_help().is_some(), "{}", setting.key());
+    }
+}

@@ -1,0 +1,130 @@
+//! The configuration of the real program: variables, file and flags.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_threadline");
+
+/// Runs the program with these variables and no others of ours.
+fn threadline(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("THREADLINE_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(arguments).envs(variables.iter().copied()).output().expect("the program runs")
+}
+
+fn said(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn good(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let output = threadline(arguments, variables);
+    let (out, error) = said(&output);
+    assert!(output.status.success() && error.is_empty(), "{error}");
+    out
+}
+
+#[test]
+fn the_committed_reference_is_the_one_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
+    let text = threadline::config::reference();
+    if std::env::var_os("UPDATE_CONFIGURATION").is_some() {
+        fs::write(&path, &text).expect("written");
+    }
+    assert!(
+        fs::read_to_string(&path).unwrap_or_default() == text,
+        "docs/configuration.md is not what the code says. If the change is wanted:\n\
+         UPDATE_CONFIGURATION=1 cargo test --test e2e configuration"
+    );
+    assert_eq!(good(&["config", "--reference"], &[]), text);
+}
+
+#[test]
+fn the_sources_come_in_their_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("threadline.toml");
+    fs::write(&file, "lock_ttl_seconds = 1\nlog = \"debug\"\nlisten = \"127.0.0.1:1\"\n[limits]\nuser_runs = 1\n")
+        .expect("written");
+    let file = file.to_str().expect("text");
+    let variables = [
+        ("THREADLINE_CONFIG", file),
+        ("THREADLINE_LOCK_TTL_SECONDS", "2"),
+        ("THREADLINE_LISTEN", "127.0.0.1:2"),
+        ("THREADLINE_LIMIT_USER_RUNS", "2"),
+        ("THREADLINE_ALLOWED_ORIGINS", "https://a.example,https://b.example"),
+        ("THREADLINE_API_KEY", "s3cret"),
+        ("THREADLINE_REDIS", "redis://:s3cret@cache/0"),
+    ];
+    let shown = good(&["config", "--lock-ttl-seconds", "3"], &variables);
+    for line in [
+        "# from the command line\nlock_ttl_seconds = 3\n",
+        "# from the environment: THREADLINE_LISTEN\nlisten = \"127.0.0.1:2\"\n",
+        "# from the file\nlog = \"debug\"\n",
+        "# default\ndata = \"./data\"\n",
+        "# from the environment: THREADLINE_LIMIT_USER_RUNS\nuser_runs = 2\n",
+        "# from the environment: THREADLINE_ALLOWED_ORIGINS\nallowed_origins = [\"https://a.example\", \"https://b.example\"]\n",
+        "redis = \"redis://cache/0\"\n",
+        "api_key_file: set\n",
+    ] {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+    assert!(!shown.contains("s3cret"), "{shown}");
+    assert_eq!(good(&["config", "--check"], &variables), "The configuration is good.\n");
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let empty: Vec<_> =
+        ["LISTEN", "DATA", "STORE", "REDIS", "LOCK_TTL_SECONDS", "LOG", "LOG_FORMAT", "CONFIG", "API_KEY"]
+            .iter()
+            .map(|name| format!("THREADLINE_{name}"))
+            .collect();
+    let variables: Vec<_> = empty.iter().map(|name| (name.as_str(), "")).collect();
+    assert_eq!(good(&["config"], &variables), good(&["config"], &[]));
+    // For other commands as well: this one names its store by the same variable.
+    let (_, error) = said(&threadline(&["migrate"], &[("THREADLINE_STORE", "")]));
+    assert!(error.contains("--store <URL>") && error.contains("required"), "{error}");
+}
+
+#[test]
+fn what_is_wrong_ends_the_program_before_it_has_done_anything() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, data) = (directory.path().join("threadline.toml"), directory.path().join("data"));
+    fs::write(&file, "\n[limits]\nuser_runns = 1\n").expect("written");
+    let (file, data) = (file.to_str().expect("text"), data.to_str().expect("text"));
+    for arguments in [
+        &["config", "--config", file][..],
+        &["config", "--check", "--config", file],
+        &["serve", "--config", file, "--data", data],
+    ] {
+        let output = threadline(arguments, &[]);
+        let (out, error) = said(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{error}");
+        assert!(error.contains("line 3") && error.contains("did you mean [limits] user_runs"), "{error}");
+    }
+    let empty = directory.path().join("key");
+    fs::write(&empty, "").expect("written");
+    let output = threadline(&["serve", "--data", data, "--api-key-file", empty.to_str().expect("text")], &[]);
+    assert!(output.status.code() == Some(1) && said(&output).1.contains("the file is empty"));
+    let output = threadline(&["config"], &[("THREADLINE_LOCK_TTL_SECONDS", "5000")]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output).1);
+    assert!(!Path::new(data).exists());
+}
+
+#[test]
+fn help_does_not_show_what_stands_in_variables() {
+    let variables = [("THREADLINE_STORE", "postgres://u:s3cret@db/t"), ("THREADLINE_USER", "s3cret")];
+    for flag in ["-h", "--help"] {
+        for command in ["serve", "export", "migrate", "tail", "config"] {
+            let shown = good(&[command, flag], &variables);
+            assert!(shown.contains("[env: THREADLINE_") && !shown.contains("s3cret"), "{command} {flag}: {shown}");
+        }
+    }
+}
