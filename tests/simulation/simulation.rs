@@ -8,7 +8,6 @@ use std::{
 
 use threadline::{
     app::App,
-    auth::Auth,
     domain::{Limits, Timestamp},
     server::Patience,
     service::{LockTiming, Ports},

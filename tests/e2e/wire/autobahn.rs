@@ -29,7 +29,7 @@ async fn an_echo_on_our_listener() {
     let address = format!("ws://{}/echo", listener.local_addr().expect("an address"));
     let (connections, draining) = (TaskTracker::new(), CancellationToken::new());
     let router = Router::new().route("/echo", get(echo));
-    let serving = server::serve(listener, router, connections, draining.clone(), Patience::default(), MAX_CONNECTIONS);
+    let serving = server::serve(listener, router, connections, draining.clone(), MAX_CONNECTIONS, Patience::default());
     let (summary, ()) = tokio::join!(
         async {
             let summary = passes("autobahn.py", &["echo", &address], LIMIT).await;
