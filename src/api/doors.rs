@@ -4,11 +4,15 @@ use axum::{Extension, Router};
 use utoipa::openapi::{
     Content, Info, OpenApi, Ref, RefOr, Response,
     path::{Operation, PathItem},
+    security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::{ApiState, problem};
 use crate::domain::Scope;
+
+/// What the description calls keys and tokens in `Authorization`.
+const BEARER: &str = "bearer";
 
 /// Who may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,7 +66,10 @@ impl Doors {
     pub fn route(mut self, access: Access, routes: UtoipaMethodRouter<ApiState>) -> Self {
         let (schemas, mut paths, methods) = routes;
         if access != Access::Public {
-            paths.paths.values_mut().flat_map(operations).for_each(name_refusals);
+            paths.paths.values_mut().flat_map(operations).for_each(|operation| {
+                operation.security = Some(vec![SecurityRequirement::new(BEARER, [] as [&str; 0])]);
+                name_refusals(operation);
+            });
         }
         // What the handler's `Caller` goes by: without it nobody is let in.
         let routes = (schemas, paths, methods.route_layer(Extension(access)));
@@ -104,6 +111,8 @@ impl Doors {
              proto/socket.md."
                 .to_owned(),
         );
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        openapi.components.get_or_insert_default().add_security_scheme(BEARER, scheme);
         name_problems(&mut openapi);
         (router, openapi, self.entries)
     }
