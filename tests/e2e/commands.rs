@@ -4,8 +4,8 @@ use std::future::{pending, ready};
 
 use clap::Parser;
 use threadline::{
-    cli::{Cli, CliError, Command, HealthArgs, RunArgs, health, run::say},
-    client::{Client, ClientConfig},
+    cli::{Cli, CliError, Command, HealthArgs, RunArgs, health, identity, run::say},
+    client::{Client, ClientConfig, ClientError, ThreadQuery},
 };
 
 use crate::harness::{Options, Server, run};
@@ -60,4 +60,62 @@ async fn health_is_good_while_the_server_takes_requests() {
     server.stop().await;
     asked(false).await.expect_err("stopped");
     asked(true).await.expect_err("stopped");
+}
+
+async fn told(server: &Server, line: &str) -> String {
+    let url = format!("http://{}", server.addr);
+    let words = ["threadline", "--url", &url].into_iter().chain(line.split_ascii_whitespace());
+    let cli = Cli::try_parse_from(words).expect("a command line");
+    let mut out = Vec::new();
+    match &cli.command {
+        Command::Keys(args) => identity::keys(&cli.connect, args, &mut out).await,
+        Command::Token(args) => identity::token(&cli.connect, args, &mut out).await,
+        Command::Projects(args) => identity::projects(&cli.connect, args, &mut out).await,
+        Command::Users(args) => identity::users(&cli.connect, args, &mut out).await,
+        Command::Audit(args) => identity::audit(&cli.connect, args, &mut out).await,
+        other => panic!("{other:?} is not tried here"),
+    }
+    .unwrap_or_else(|error| panic!("{line}: {error}"));
+    String::from_utf8(out).expect("text").trim_end().to_owned()
+}
+
+#[tokio::test]
+async fn a_projects_own_affairs_are_seen_to_on_the_command_line() {
+    run(Options::memory(), async |server: &Server| {
+        let key = told(server, "keys create backend --scopes read,tokens --days 3").await;
+        assert!(key.starts_with("tl_") && !key.contains(char::is_whitespace), "{key}");
+        let listed = told(server, "keys list").await;
+        assert!(listed.starts_with("backend  read,tokens  ") && listed.contains("  until "), "{listed}");
+        assert!(!listed.contains(&key));
+        // What it prints is let in: here by the key and the token that were just made.
+        let token = told(server, "token ann --minutes 5 --scopes read").await;
+        for (secret, user) in [(&key, Some("ann")), (&token, None)] {
+            let mut config = ClientConfig::new(format!("http://{}", server.addr));
+            config.api_key = Some(secret.clone());
+            config.user = user.map(str::to_owned);
+            let client = Client::new(config).expect("a client");
+            assert!(client.list_threads(&ThreadQuery::default()).await.expect("let in").threads.is_empty());
+            let refused = client.delete_thread("t").await;
+            assert!(matches!(&refused, Err(ClientError::Problem(problem)) if problem.status == 403), "{refused:?}");
+        }
+        assert!(told(server, "keys revoke backend").await.starts_with("backend revoked "));
+        assert!(told(server, "keys list").await.contains("  revoked "));
+        let settings = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(settings.path(), r#"{"retention":{"deleteAfterDays":90}}"#).expect("written");
+        let set = told(server, &format!("projects set acme {}", settings.path().display())).await;
+        assert!(set.contains("\"deleteAfterDays\": 90"), "{set}");
+        assert_eq!(told(server, "projects show acme").await, set);
+        assert!(told(server, "projects list").await.contains(r#"acme  {"retention":{"deleteAfterDays":90}"#));
+        assert!(told(server, "projects renew-secret acme").await.len() > 40);
+        assert!(told(server, "--project acme keys create").await.starts_with("tl_"));
+        assert!(told(server, "users erase ann --yes").await.contains("\"userDigest\""));
+        let audit = told(server, "audit").await;
+        for action in ["key.created", "key.revoked", "user.erased"] {
+            assert!(audit.contains(action), "{audit}");
+        }
+        let acme = told(server, "--project acme audit --limit 1").await;
+        assert!(acme.contains("key.created") && acme.lines().count() == 1, "{acme}");
+        assert!(Cli::try_parse_from(["threadline", "users", "erase", "ann"]).is_err(), "--yes is needed");
+    })
+    .await;
 }

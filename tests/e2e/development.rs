@@ -4,7 +4,7 @@ use reqwest::Method;
 use threadline::app::{App, ServeConfig, StartError};
 
 use crate::{
-    harness::{Options, Server, http::send, raw::Raw, run},
+    harness::{Client, Options, Server, http::send, raw::Raw, run, text},
     table::routes,
 };
 
@@ -112,4 +112,26 @@ async fn nobody_else_is_served_without_a_key() {
     let app = App::start(config("0.0.0.0:0", Some("secret"))).await.expect("started");
     assert!(!app.is_development());
     app.run(async {}).await;
+}
+
+#[tokio::test]
+async fn keys_and_tokens_can_be_tried_in_development() {
+    run(Options::memory(), async |server: &Server| {
+        let dev = server.client();
+        let made = dev.post("/v1/tokens", serde_json::json!({ "userId": "ann" })).await;
+        // Here the development user speaks for itself only.
+        made.problem(403, "forbidden");
+        let project = Client { user: None, ..dev.clone() };
+        let made = project.post("/v1/tokens", serde_json::json!({ "userId": "dev" })).await.ok(201);
+        let with = |secret: &str| Client { key: Some(secret.to_owned()), user: None, ..dev.clone() };
+        with(text(&made, "token")).get("/v1/keys").await.problem(403, "forbidden");
+        with(text(&made, "token")).thread("t").await;
+        dev.get("/v1/threads/t").await.ok(200);
+        // What looks like a key or token is taken for one; anything else is what people put where a key is asked for.
+        for wrong in ["tl_wrong", "a.b.c"] {
+            with(wrong).get("/v1/threads").await.problem(401, "unauthorized");
+        }
+        with("some-key").get("/v1/threads/t").await.ok(200);
+    })
+    .await;
 }
