@@ -30,6 +30,8 @@ async fn main() -> ExitCode {
         Command::Health(args) => cli::report(cli::health::run(&cli.connect, &args).await),
         Command::Export(args) => cli::report(cli::moving::export(&cli.connect, &args).await),
         Command::Import(args) => cli::report(cli::moving::import(&cli.connect, &args).await),
+        Command::Backup(args) => cli::report(cli::backup::run(&args).await),
+        Command::Restored(args) => cli::report(cli::moving::restored(&args).await),
         Command::Migrate(args) => match app::migrate(&args.store).await {
             Ok(done) => {
                 println!("{done}");

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 an error (told on stderr, with what to do about it), 2 the command line is wrong.
 
+pub mod backup;
 mod following;
 pub mod health;
 pub mod moving;
@@ -21,8 +22,9 @@ use crate::{
     domain::limits::{DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, LOCK_HEARTBEAT, MAX_LEASE, MAX_LOCK_HEARTBEAT},
 };
 
+pub use backup::BackupArgs;
 pub use health::HealthArgs;
-pub use moving::{ExportArgs, ImportArgs};
+pub use moving::{ExportArgs, ImportArgs, RestoredArgs};
 pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
@@ -116,6 +118,10 @@ pub enum Command {
     Export(ExportArgs),
     /// Read threads from the files of an export
     Import(ImportArgs),
+    /// Copy a data directory while a server is at work there
+    Backup(BackupArgs),
+    /// Say that a backup was put back: cursors from before are refused from now on
+    Restored(RestoredArgs),
     /// Bring the schema of a PostgreSQL database up to date
     Migrate(MigrateArgs),
     /// Measure Threadline beside a bare program on this machine
@@ -133,7 +139,7 @@ Examples:
   threadline serve --agent trips=http://127.0.0.1:8000/
   threadline serve --store postgres://threadline:secret@db/threadline --redis redis://cache/
 
-Everything is in the data directory: stop the server and copy it, and you have a backup.
+Everything is in the data directory: `threadline backup` copies it while the server goes on.
 With --store and --redis any number of nodes share one database; put a load balancer in front of them.
 Stop the server with Ctrl-C or SIGTERM: requests under way are ended first, readers are told to reconnect.")]
 pub struct ServeArgs {

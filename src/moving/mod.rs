@@ -14,6 +14,7 @@ mod format;
 mod import;
 mod manifest;
 mod reading;
+mod restored;
 
 use std::{
     fmt, io,
@@ -24,6 +25,7 @@ use std::{
 pub use export::export;
 pub use import::import;
 pub use manifest::Selection;
+pub use restored::restored;
 
 use crate::{progress::Progress, store::StoreError};
 

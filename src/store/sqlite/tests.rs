@@ -87,6 +87,8 @@ async fn hot_statements_never_scan() {
         transfer::LOG,
         transfer::WHOLE,
         transfer::PUBLISH,
+        transfer::RENEW,
+        transfer::RENEW_FEED,
     ];
     let mut steps = Vec::new();
     for statement in statements.iter().flat_map(|text| text.split(';')) {
