@@ -26,7 +26,7 @@ fn doors() -> Doors {
 /// The router of all doors.
 pub fn router(state: ApiState) -> Router {
     let (router, _, entries) = doors().finish();
-    let metrics = state.service.metrics();
+    let metrics = state.service.metrics().clone();
     metrics.know_socket_closes(CloseCode::ALL.map(CloseCode::reason));
     metrics.http.know(entries.into_iter().map(|entry| entry.path));
     let router = router
@@ -36,7 +36,7 @@ pub fn router(state: ApiState) -> Router {
         .layer(CatchPanicLayer::custom(meta::panicked));
     let router = if state.auth.is_development() { router.layer(loopback_cors()) } else { router };
     // Outermost, so that whatever answers is counted.
-    router.layer(middleware::from_fn_with_state(state.clone(), observe::observe)).with_state(state)
+    router.layer(middleware::from_fn_with_state(metrics, observe::observe)).with_state(state)
 }
 
 /// The OpenAPI description of all doors.
