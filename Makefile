@@ -52,7 +52,7 @@ $(DENY):
 # The files for containers, checked without running any.
 containers: $(HADOLINT)
 	$(HADOLINT) Dockerfile
-	$(TOOLS)/bin/yamllint -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker-compose.yml
+	$(TOOLS)/bin/yamllint -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker-compose.yml deploy/alerts.yml
 
 $(HADOLINT):
 	python3 -m venv $(TOOLS)

@@ -83,7 +83,8 @@ node_packages() {
 root=$(cd "$(dirname "$0")/.." && pwd)
 node_packages "$root/tests/agui"
 node_packages "$root/tests/real/node"
-# What the examples need of Python.
+# What the examples need of Python, and what the tests check with.
 "$root/scripts/example-venv.sh" >/dev/null
 # What examines the server from outside.
 "$root/scripts/venv.sh" "$root/tests/e2e/wire/requirements.txt" "$root/target/wire-venv" >/dev/null
+"$root/scripts/checker-venv.sh" >/dev/null

@@ -1,6 +1,11 @@
 //! Puts the parts together. The only file that names concrete back-ends.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use tokio::net::TcpListener;
 
@@ -268,6 +273,11 @@ impl<L: Listener> App<L> {
         }
         !failed.is_cancelled()
     }
+}
+
+/// Copies a data directory to a new one, beside the server that has it open; the size of the copy.
+pub async fn backup(data: &Path, to: &Path) -> Result<u64, sqlite::BackupError> {
+    sqlite::backup(data, to).await
 }
 
 /// Brings the schema of a PostgreSQL database up to date; what was done.

@@ -40,6 +40,8 @@ use source::EventStream;
 
 /// The built-in agent, which is always there.
 pub const DEMO: &str = "demo";
+/// What [`AgentError::Busy`] is counted as.
+const RUN_LIMIT: &str = "agent-runs";
 /// Time between two words of the demo: slow enough to be seen.
 const DEMO_PACE: Duration = Duration::from_millis(25);
 
@@ -129,6 +131,7 @@ impl Agents {
     /// With the agents of the configuration, which every project has. Those made over the API are called on the public
     /// internet only. An error if the machine's TLS cannot be used.
     pub fn new(service: Service, configured: Vec<Agent>) -> Result<Self, reqwest::Error> {
+        service.metrics().know_limits([RUN_LIMIT]);
         let configured = configured.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
         let shared = Shared {
             service,
@@ -255,7 +258,7 @@ impl Agents {
         let place = self.shared.places.clone().try_acquire_owned().ok();
         // What is there already needs no place.
         if place.is_none() && service.runs.get(principal, thread, &id).await.is_err() {
-            service.metrics().limited("agent-runs");
+            service.metrics().limited(RUN_LIMIT);
             return Err(AgentError::Busy);
         }
         let before = match before {

@@ -15,7 +15,7 @@ use super::{
     ApiState, agui,
     doors::{Doors, Entry},
     extract, guard,
-    native::{self, envelope, meta},
+    native::{self, envelope, meta, socket::CloseCode},
     observe::{self, REQUEST_ID_HEADER},
 };
 use crate::domain::AllowedOrigins;
@@ -27,7 +27,9 @@ fn doors() -> Doors {
 /// The router of all doors.
 pub fn router(state: ApiState) -> Router {
     let (router, _, entries) = doors().finish();
-    state.service.metrics().http.know(entries.into_iter().map(|entry| entry.path));
+    let metrics = state.service.metrics().clone();
+    metrics.know_socket_closes(CloseCode::ALL.map(CloseCode::reason));
+    metrics.http.know(entries.into_iter().map(|entry| entry.path));
     let router = router
         .fallback(meta::not_found)
         .method_not_allowed_fallback(meta::method_not_allowed)
@@ -38,7 +40,7 @@ pub fn router(state: ApiState) -> Router {
         None => router,
     };
     // Outermost, so that whatever answers is counted.
-    router.layer(middleware::from_fn_with_state(state.clone(), observe::observe)).with_state(state)
+    router.layer(middleware::from_fn_with_state(metrics, observe::observe)).with_state(state)
 }
 
 /// The OpenAPI description of all doors.

@@ -22,9 +22,12 @@ use crate::{
 /// Names a request, in the log and to whoever sent it.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
 
+/// The route that answers 503 for a living.
+const READY: &str = "/readyz";
+
 /// Around everything else.
-pub async fn observe(State(state): State<ApiState>, request: Request, next: Next) -> Response {
-    let http = &state.service.metrics().http;
+pub async fn observe(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
+    let http = &metrics.http;
     let _in_flight = Present::new(&http.in_flight);
     let begun = Instant::now();
     let method = request.method().clone();
@@ -37,7 +40,9 @@ pub async fn observe(State(state): State<ApiState>, request: Request, next: Next
     let mut response = next.run(request).instrument(span.clone()).await;
     let (status, took) = (response.status(), begun.elapsed());
     http.answered(method.as_str(), route, status.as_u16(), took);
-    log(span, status, took, |span| describe(span, &id, &method, route));
+    // Who asks whether it is ready asks again in a second, and hears why it is not.
+    let ours = status.is_server_error() && route != Some(READY);
+    log(span, status, took, ours, |span| describe(span, &id, &method, route));
     response.headers_mut().insert(HeaderName::from_static(REQUEST_ID_HEADER), id);
     response
 }
@@ -53,9 +58,9 @@ fn describe(span: &Span, id: &HeaderValue, method: &Method, route: Option<&str>)
 }
 
 /// A fault of ours is worth a line always, everything else where debug is logged.
-fn log(span: Span, status: StatusCode, took: Duration, describe: impl FnOnce(&Span)) {
+fn log(span: Span, status: StatusCode, took: Duration, ours: bool, describe: impl FnOnce(&Span)) {
     let (status, duration_ms) = (status.as_u16(), took.as_secs_f64() * 1_000.0);
-    if status < 500 {
+    if !ours {
         return span.in_scope(|| tracing::debug!(status, duration_ms, "answered"));
     }
     let span = if span.is_disabled() {

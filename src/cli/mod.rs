@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 an error (told on stderr, with what to do about it), 2 the command line is wrong.
 
+pub mod backup;
 pub mod config;
 mod following;
 pub mod health;
@@ -24,9 +25,10 @@ use crate::{
 };
 
 pub use crate::config::{API_KEY_VARIABLE, ListenAddress, ServeArgs};
+pub use backup::BackupArgs;
 pub use config::ConfigArgs;
 pub use health::HealthArgs;
-pub use moving::{ExportArgs, ImportArgs};
+pub use moving::{ExportArgs, ImportArgs, RestoredArgs};
 pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
@@ -73,7 +75,7 @@ Examples:
   threadline serve --agent trips=http://127.0.0.1:8000/
   threadline serve --store postgres://threadline:secret@db/threadline --redis redis://cache/
 
-Everything is in the data directory: stop the server and copy it, and you have a backup.
+Everything is in the data directory: `threadline backup` copies it while the server goes on.
 With --store and --redis any number of nodes share one database; put a load balancer in front of them.
 Stop the server with Ctrl-C or SIGTERM: requests under way are ended first, readers are told to reconnect.\n
 Every setting is described in docs/configuration.md; `--help` shows the limits as well, `-h` does not.";
@@ -142,6 +144,10 @@ pub enum Command {
     Export(ExportArgs),
     /// Read threads from the files of an export
     Import(ImportArgs),
+    /// Copy a data directory while a server is at work there
+    Backup(BackupArgs),
+    /// Say that a backup was put back: cursors from before are refused from now on
+    Restored(RestoredArgs),
     /// Bring the schema of a PostgreSQL database up to date
     Migrate(MigrateArgs),
     /// Make, list and revoke API keys

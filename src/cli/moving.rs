@@ -1,4 +1,5 @@
-//! `threadline export` and `threadline import`: threads from one store to another.
+//! `threadline export` and `threadline import`: threads from one store to another. `threadline restored`: a store that is
+//! older than its clients.
 
 use std::{
     io::{self, Write},
@@ -89,6 +90,24 @@ pub struct ImportArgs {
     pub threads: Vec<ThreadId>,
 }
 
+/// Where a backup was put back.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+After a backup was put back, before anything is started on it: clients hold cursors into events that are lost, and would be
+given other events under the same numbers. From now on such a cursor is answered 410 log-replaced, clients read from the
+beginning, and every list of threads is told of all of its threads once more. Nothing else is changed.
+Not after `threadline import`, and not after a copy that no server was started on since it was made: there all cursors
+are good. All nodes must be stopped.
+
+Examples:
+  threadline restored --data /var/lib/threadline
+  THREADLINE_STORE=postgres://… threadline restored")]
+pub struct RestoredArgs {
+    /// Which store.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
 fn thread_id(text: &str) -> Result<ThreadId, String> {
     ThreadId::new(text).map_err(|error| error.to_string())
 }
@@ -130,6 +149,19 @@ pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliE
         0 => Ok(()),
         refused => Err(CliError::Moving(format!("{refused} refused, as told above; everything else is there"))),
     }
+}
+
+/// Makes all cursors into a store worthless.
+pub async fn restored(args: &RestoredArgs) -> Result<(), CliError> {
+    let opened = CommandStore::open(&args.place.choice(), false).await.map_err(told)?;
+    let progress = Progress::default();
+    let threads = moving::restored(opened.store().as_ref(), &progress).await;
+    progress.clear();
+    opened.close().await;
+    let threads = threads.map_err(|error| CliError::Moving(format!("{error}\nGive the same command again.")))?;
+    let counted = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+    writeln!(io::stdout(), "{counted}: cursors from before are refused from now on")?;
+    Ok(())
 }
 
 fn told(error: impl std::fmt::Display) -> CliError {

@@ -173,6 +173,11 @@ pub const PG_SEAL_ROWS: usize = 2_048;
 pub const PG_RACES: usize = 16;
 /// Raw bytes of log rows read by one sealing step.
 pub const SEAL_BYTES: usize = 4 * 1_024 * 1_024;
+/// Positions that a feed is moved up by once a backup was put back: more than it can ever have given, and few enough that
+/// thousands of backups may be put back before a position is no whole number of JSON any more.
+pub const FEED_RENEWAL: u64 = 1 << 40;
+/// Threads whose logs get another epoch in one transaction.
+pub const RENEWAL_CHUNK: usize = 4_096;
 /// Threads that get their feed positions in one transaction.
 pub const FEED_CHUNK: usize = 512;
 

@@ -31,14 +31,14 @@ struct Inner {
     counts: Box<[AtomicU64]>,
     /// In whole units, which observations are rounded down to.
     sum: AtomicU64,
-    /// What one unit is worth in the text.
-    unit: f64,
+    /// How many units make one in the text.
+    units: f64,
 }
 
 impl Histogram {
     /// Of times, exposed in seconds.
     pub fn of_times() -> Self {
-        Self::new(SECONDS, 1e-9)
+        Self::new(SECONDS, 1e9)
     }
 
     /// Of numbers of things.
@@ -46,9 +46,9 @@ impl Histogram {
         Self::new(SIZES, 1.0)
     }
 
-    fn new(bounds: &'static [f64], unit: f64) -> Self {
+    fn new(bounds: &'static [f64], units: f64) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(Inner { bounds, counts, sum: AtomicU64::new(0), unit }))
+        Self(Arc::new(Inner { bounds, counts, sum: AtomicU64::new(0), units }))
     }
 
     /// Counts a time, in a histogram of times.
@@ -85,7 +85,7 @@ impl EncodeMetric for Histogram {
         let buckets: Vec<_> = bounds.zip(self.0.counts.iter().map(|count| count.load(Ordering::Relaxed))).collect();
         // Of what was read here, so that it is the last bucket whatever is counted meanwhile.
         let count = buckets.iter().map(|(_, count)| count).sum();
-        let sum = self.0.sum.load(Ordering::Relaxed) as f64 * self.0.unit;
+        let sum = self.0.sum.load(Ordering::Relaxed) as f64 / self.0.units;
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
 

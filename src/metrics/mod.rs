@@ -287,7 +287,7 @@ impl Metrics {
             bus_resyncs: all.counter("bus_resyncs", "Times that hints of other nodes may have been missed"),
             store_reads: StoreReads::new(&mut all),
             http,
-            sockets: all.gauge("sockets", "Open sockets"),
+            sockets: all.gauge("sockets", "Sockets that clients have open"),
             socket_closes,
             agent_runs: all.gauge("agent_runs", "Runs that agents are doing for this node"),
             limited,
@@ -303,9 +303,23 @@ impl Metrics {
         Self(Arc::new(counts))
     }
 
+    /// There are these limits: each is counted from 0 on, so that the first refusal is seen as one.
+    pub fn know_limits(&self, limits: impl IntoIterator<Item = &'static str>) {
+        for limit in limits {
+            drop(self.0.limited.get_or_create(&[("limit", limit)]));
+        }
+    }
+
     /// A request was refused with 429 by this limit.
     pub fn limited(&self, limit: &'static str) {
         self.0.limited.get_or_create(&[("limit", limit)]).inc();
+    }
+
+    /// The server may close sockets for these reasons; the same.
+    pub fn know_socket_closes(&self, reasons: impl IntoIterator<Item = &'static str>) {
+        for reason in reasons {
+            drop(self.0.socket_closes.get_or_create(&[("reason", reason)]));
+        }
     }
 
     /// The server closed a socket for this reason.

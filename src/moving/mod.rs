@@ -15,6 +15,7 @@ mod import;
 mod manifest;
 mod projects;
 mod reading;
+mod restored;
 
 use std::{
     fmt, io,
@@ -25,6 +26,7 @@ use std::{
 pub use export::export;
 pub use import::import;
 pub use manifest::Selection;
+pub use restored::restored;
 
 use crate::{progress::Progress, store::StoreError};
 

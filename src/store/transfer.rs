@@ -123,6 +123,14 @@ pub trait TransferStore: Store {
     /// Takes over a feed as [`FeedImage::taking`] says; false if there was nothing to do. Entries of threads that
     /// are not the user's here say that these were deleted. Published threads without an entry are fed anew.
     async fn put_feed(&self, project: &ProjectId, user: &UserId, moved: &FeedImage) -> StoreResult<bool>;
+
+    /// Gives the logs of up to `limit` threads behind `after` another epoch, in the order of their keys: no cursor that
+    /// was handed out before is good any more. Answers their keys. No node may be at work: nodes remember epochs.
+    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>>;
+
+    /// Moves a whole feed up by [`crate::domain::limits::FEED_RENEWAL`]: whoever comes with a cursor that was handed
+    /// out before hears of every thread once more.
+    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()>;
 }
 
 impl FeedImage {

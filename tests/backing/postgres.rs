@@ -261,7 +261,8 @@ fn unprivileged(in_namespace: bool) -> String {
 }
 
 /// Where initdb, postgres and psql are: of the newest version installed.
-fn binaries() -> PathBuf {
+/// Where Postgres' own programs are.
+pub fn binaries() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let versions = versions.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let found = versions.max().map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin")));

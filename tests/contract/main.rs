@@ -128,7 +128,8 @@ contract! {
         a_log_that_is_not_whole_is_not_published
         everything_is_listed_in_order
         a_feed_moves_with_its_positions
-        what_changed_before_its_feed_came_is_fed;
+        what_changed_before_its_feed_came_is_fed
+        what_was_handed_out_before_a_backup_was_put_back_means_nothing;
     concurrent:
         a_start_races_the_last_appends
         closes_race_appends

@@ -3,9 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline::{
-    domain::{FeedChange, NameSource, ProjectId, RunStatus, Thread, ThreadKey, ThreadPatch, limits::STAGING_PATIENCE},
+    domain::{
+        FeedChange, NameSource, ProjectId, RunStatus, Thread, ThreadKey, ThreadPatch,
+        limits::{FEED_RENEWAL, STAGING_PATIENCE},
+    },
     store::{
-        FeedImage, MovedThread, Published, ReadFrom, StagedPart, Staging, StartRun, memory::MemoryStore,
+        FeedImage, Head, MovedThread, Published, ReadFrom, StagedPart, Staging, StartRun, memory::MemoryStore,
         transfer::Packer,
     },
 };
@@ -332,4 +335,42 @@ pub async fn what_changed_before_its_feed_came_is_fed(env: Env) {
     let head = env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
     assert_eq!(feed(&env).await, [(head, "t".to_owned(), true)]);
     assert!(head > image(&source).await.head);
+}
+
+pub async fn what_was_handed_out_before_a_backup_was_put_back_means_nothing(env: Env) {
+    let keys = [env.create("a").await.key, env.create("b").await.key, env.create("c").await.key];
+    let fence = env.start(keys[0], "r").await.fence;
+    env.put(keys[0], fence, 0..5).await;
+    env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    env.store.delete_thread(keys[2]).await.expect("deletes");
+    let head = env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    let (before, heads) = (feed(&env).await, [env.head(keys[0]).await, env.head(keys[1]).await]);
+    let mut renewed = Vec::new();
+    loop {
+        let some = env.store.renew_epochs(renewed.last().copied(), 1).await.expect("renews");
+        if some.is_empty() {
+            break;
+        }
+        renewed.extend(some);
+    }
+    assert_eq!(renewed.iter().filter(|key| keys[..2].contains(key)).count(), 2);
+    for old in heads {
+        let new = env.head(old.key).await;
+        assert_ne!(new.epoch, old.epoch);
+        assert!(new.epoch.to_i64() > 0);
+        // Nothing else: its run goes on.
+        assert_eq!(Head { epoch: old.epoch, ..new }, old);
+    }
+    assert_ne!(env.head(keys[0]).await.epoch, env.head(keys[1]).await.epoch);
+    env.store.renew_feed(&project(), &user("u")).await.expect("renews");
+    env.store.renew_feed(&project(), &user("nobody")).await.expect("nothing to do");
+    let moved: Vec<_> = before.iter().map(|(pos, name, alive)| (pos + FEED_RENEWAL, name.clone(), *alive)).collect();
+    assert_eq!(feed(&env).await, moved);
+    assert_eq!(image(&env).await.head, head + FEED_RENEWAL);
+    // Whoever comes from before hears of everything; what comes then is behind it.
+    let page = env.store.feed(&project(), &user("u"), head + 1_000_000, 100).await.expect("a page");
+    assert_eq!(page.entries.len(), before.len());
+    env.create("d").await;
+    assert_eq!(env.store.pump_feed(&project(), &user("u")).await.expect("pumps"), head + FEED_RENEWAL + 1);
+    env.append(append(keys[0], fence, None, events(5..6))).await.expect("appended");
 }

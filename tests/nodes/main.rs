@@ -3,6 +3,7 @@
 mod across;
 #[path = "../backing/mod.rs"]
 mod backing;
+mod backups;
 mod balancer;
 mod cluster;
 mod deaths;

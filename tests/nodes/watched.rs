@@ -87,16 +87,24 @@ async fn without_its_store_a_node_is_alive_but_not_ready_and_logs_what_it_refuse
     assert!(status == 400 || status == 503, "{text}");
     let (status, text) = get(node, "/v1/threads/t").await;
     assert_eq!(status, 503, "{text}");
-    let said = node.said();
-    let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line.trim()).ok());
-    let line = lines
-        .into_iter()
-        .find(|line| line["span"]["id"] == "asked-for/v1/threads/t" && line["fields"]["status"] == 503);
-    let line = line.unwrap_or_else(|| panic!("the refusal is not logged:\n{said}"));
+    let refusal = |said: &str| {
+        let mut lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line.trim()).ok());
+        lines.find(|line| line["span"]["id"] == "asked-for/v1/threads/t" && line["fields"]["status"] == 503)
+    };
+    // What it has written is read a moment later.
+    let logged = async {
+        loop {
+            if let Some(line) = refusal(&node.said()) {
+                return line;
+            }
+            time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let line = in_time(PATIENCE, "the refusal is logged", logged).await;
     assert_eq!((&line["level"], &line["fields"]["message"]), (&"INFO".into(), &"answered".into()), "{line}");
     assert_eq!((&line["span"]["method"], &line["span"]["route"]), (&"GET".into(), &"/v1/threads/{threadId}".into()));
     assert!(line["fields"]["duration_ms"].as_f64().is_some_and(|took| took > 0.0), "{line}");
-    assert!(!said.contains("not=logged"), "{said}");
+    assert!(!node.said().contains("not=logged"), "{}", node.said());
     postgres.restart();
     ready(node, 200, "\"status\":\"ready\"").await;
     a.thread("t").await.expect("there");
@@ -112,8 +120,14 @@ async fn where_debug_is_logged_every_request_is_and_nothing_of_its_query() {
     node.signal(Signal::SIGTERM);
     let mut node = node;
     assert!(node.wait(PATIENCE).is_some_and(|status| status.success()));
+    let logged = async {
+        while !node.said().contains("answered") {
+            time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    in_time(PATIENCE, "the request is logged", logged).await;
     let said = node.said();
-    let line = said.lines().find(|line| line.contains("answered")).unwrap_or_else(|| panic!("not logged:\n{said}"));
+    let line = said.lines().find(|line| line.contains("answered")).expect("logged");
     for word in ["DEBUG", "method=\"GET\"", "route=\"/v1/threads/{threadId}/events\"", "status=404", "duration_ms="] {
         assert!(line.contains(word), "{word} in {line}");
     }

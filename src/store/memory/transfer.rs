@@ -6,7 +6,10 @@ use async_trait::async_trait;
 
 use super::{Feed, MemoryStore, Row};
 use crate::{
-    domain::{AgentId, ApiKey, Clock, Digest, ProjectId, ThreadKey, Timestamp, UserId, limits::STAGING_PATIENCE},
+    domain::{
+        AgentId, ApiKey, Clock, Digest, Epoch, ProjectId, ThreadKey, Timestamp, UserId,
+        limits::{FEED_RENEWAL, STAGING_PATIENCE},
+    },
     store::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, TransferStore},
 };
 
@@ -139,5 +142,28 @@ impl TransferStore for MemoryStore {
             }
         }
         Ok(true)
+    }
+
+    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        let state = &mut *self.state();
+        let mut keys: Vec<_> = state.threads.keys().copied().filter(|key| Some(*key) > after).collect();
+        keys.sort_unstable();
+        keys.truncate(limit);
+        for key in &keys {
+            if let Some(row) = state.threads.get_mut(key) {
+                row.thread.epoch = Epoch::generate();
+            }
+        }
+        Ok(keys)
+    }
+
+    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        if let Some(feed) = self.state().feeds.get_mut(&(project.clone(), user.clone())) {
+            feed.head += FEED_RENEWAL;
+            feed.newest.values_mut().for_each(|pos| *pos += FEED_RENEWAL);
+            let entries = std::mem::take(&mut feed.entries).into_iter();
+            feed.entries = entries.map(|(pos, entry)| (pos + FEED_RENEWAL, entry)).collect();
+        }
+        Ok(())
     }
 }

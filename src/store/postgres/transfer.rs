@@ -14,7 +14,7 @@ use super::{
 use crate::{
     domain::{
         AgentId, ApiKey, Digest, ProjectId, Run, RunStatus, ThreadKey, UserId,
-        limits::{FEED_CHUNK, PG_RACES, STAGING_PATIENCE},
+        limits::{FEED_CHUNK, FEED_RENEWAL, PG_RACES, STAGING_PATIENCE},
     },
     store::{
         FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore, TransferStore,
@@ -75,6 +75,13 @@ pub(super) const STAGE_MORE: &str = concat!(
      ), ",
     part!()
 );
+/// An epoch is a positive number of 62 bits.
+const RENEW: &str = "\
+    UPDATE heads SET epoch = ('x' || substr(md5(gen_random_uuid()::text), 1, 16))::bit(64)::bigint & 4611686018427387903
+    WHERE key IN (SELECT key FROM heads WHERE key > $1 ORDER BY key LIMIT $2) RETURNING key";
+const RENEW_FEED: &str = "\
+    WITH head AS (UPDATE feed_heads SET head = head + $3 WHERE project = $1 AND user_id = $2)
+    UPDATE feed_entries SET pos = pos + $3 WHERE project = $1 AND user_id = $2";
 /// What the log of a staged thread ends with; no row if it is not staged (any more).
 pub(super) const STAGED: &str = "\
     SELECT coalesce((SELECT last_seq FROM log WHERE key = $1 ORDER BY first_seq DESC LIMIT 1), 0)
@@ -313,5 +320,16 @@ impl TransferStore for PgStore {
             changed = true;
         }
         Err(StoreError::Unavailable("the feed is changing too fast; try again".to_owned()))
+    }
+
+    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        let renew = query(RENEW).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
+        pages::keys(&self.write(renew).await?)
+    }
+
+    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        let renew = query(RENEW_FEED).bind(project.to_string()).bind(user.to_string());
+        // Once and not twice: should the answer be lost, twice does no harm either.
+        self.write(renew.bind(rows::to_i64(FEED_RENEWAL))).await.map(drop)
     }
 }

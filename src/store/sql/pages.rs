@@ -126,6 +126,13 @@ pub(super) fn each<'r, R: Cells, T>(
 }
 
 /// Those who have a feed: project and user.
+/// Keys of threads, in their order.
+pub(in crate::store) fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ThreadKey>> {
+    let mut keys = each(rows, |columns| Ok(ThreadKey(columns.int()?)))?;
+    keys.sort_unstable();
+    Ok(keys)
+}
+
 pub(in crate::store) fn feeds<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ProjectId, UserId)>> {
     each(rows, |columns| Ok((columns.id(ProjectId::new)?, columns.id(UserId::new)?)))
 }

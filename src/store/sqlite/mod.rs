@@ -17,6 +17,7 @@ use sqlx::{
 };
 
 pub(crate) use self::append::{GROUP, WRITE_COMMIT};
+pub use self::backup::{BackupError, backup};
 use self::{checkpoint::Checkpoints, writer::Writer};
 use super::{StoreResult, sql::corrupt};
 use crate::domain::{
@@ -26,6 +27,7 @@ use crate::domain::{
 
 mod agents;
 mod append;
+mod backup;
 mod checkpoint;
 mod erasure;
 mod feed;

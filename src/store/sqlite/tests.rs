@@ -99,6 +99,8 @@ async fn hot_statements_never_scan() {
         erasure::REST,
         erasure::FORGET_SOME,
         erasure::FORGET,
+        transfer::RENEW,
+        transfer::RENEW_FEED,
     ];
     let mut steps = Vec::new();
     for statement in statements.iter().flat_map(|text| text.split(';')) {

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     domain::{
-        AgentId, ApiKey, Digest, ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId, limits::STAGING_PATIENCE,
+        AgentId, ApiKey, Digest, ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId,
+        limits::{FEED_RENEWAL, STAGING_PATIENCE},
     },
     store::{
         FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
@@ -64,6 +65,13 @@ pub(super) const PUBLISH: &str = "\
     UPDATE threads SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version WHERE key = ?1;
     INSERT INTO heads (key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+/// An epoch is a positive number of 62 bits.
+pub(super) const RENEW: &str = "\
+    UPDATE heads SET epoch = random() & 0x3fffffffffffffff
+    WHERE key IN (SELECT key FROM heads WHERE key > ?1 ORDER BY key LIMIT ?2) RETURNING key";
+pub(super) const RENEW_FEED: &str = "\
+    UPDATE feed_entries SET pos = pos + ?3 WHERE project = ?1 AND user = ?2;
+    UPDATE feed_heads SET head = head + ?3 WHERE project = ?1 AND user = ?2";
 
 const FEED: &str = "\
     DELETE FROM feed_entries WHERE project = ?1 AND user = ?2;
@@ -274,5 +282,28 @@ impl TransferStore for SqliteStore {
     async fn put_feed(&self, project: &ProjectId, user: &UserId, moved: &FeedImage) -> StoreResult<bool> {
         let (project, user, moved) = (project.clone(), user.clone(), moved.clone());
         self.transact(move |connection| Box::pin(put_feed(connection, project, user, moved))).await
+    }
+
+    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        let after = after.map_or(i64::MIN, |key| key.0);
+        let rows = self
+            .transact(move |connection| {
+                Box::pin(
+                    async move { fetch::rows(connection, query(RENEW).bind(after).bind(rows::limit(limit))).await },
+                )
+            })
+            .await?;
+        Ok(pages::keys(&rows)?)
+    }
+
+    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        let (project, user) = (project.to_string(), user.to_string());
+        self.transact(move |connection| {
+            Box::pin(async move {
+                let renew = query(RENEW_FEED).bind(project).bind(user).bind(FEED_RENEWAL as i64);
+                fetch::run(connection, renew).await
+            })
+        })
+        .await
     }
 }

@@ -1,0 +1,210 @@
+//! Backups made while a run is under way, put back with `deploy/restore.sh`: what is there, and what clients are told.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use threadline::client::{Client, EventQuery, FeedEntry, FeedQuery, RunStatus};
+
+use crate::{
+    backing::postgres::{Postgres, binaries},
+    cluster::*,
+    server::{Server, command},
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_threadline");
+
+/// Runs it to its end; what it said, and whether it ended well.
+fn run(command: &mut Command) -> (bool, String) {
+    let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), said)
+}
+
+fn done(command: &mut Command) -> String {
+    let (well, said) = run(command);
+    assert!(well, "{command:?}:\n{said}");
+    said
+}
+
+fn restore(words: &[&str]) -> Command {
+    let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/restore.sh"));
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.args(words).env("PROGRAM", PROGRAM).env("PATH", format!("{}:{path}", binaries().display()));
+    command
+}
+
+/// What a client holds before everything is lost.
+struct Before {
+    epoch: String,
+    log: Vec<String>,
+    feed: u64,
+    /// Events that were acknowledged before the backup began, and once it was there.
+    acknowledged: (usize, usize),
+}
+
+/// A run that appends all the while, with a backup in its middle. Then the server is not asked any more.
+async fn backed_up(client: &Client, backup: impl FnOnce() + Send + 'static) -> Before {
+    make_thread(client, "t").await;
+    make_thread(client, "other").await;
+    let (stop, there) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let mut producer = client.run("t", options("r")).await.expect("starts");
+    producer.append(numbered(1..=20)).await.expect("appends");
+    let appending = tokio::spawn({
+        let (stop, there) = (stop.clone(), there.clone());
+        async move {
+            let (mut appended, mut then) = (20, None);
+            while !stop.load(SeqCst) {
+                producer.append(numbered(appended + 1..=appended + 5)).await.expect("appends");
+                appended += 5;
+                if there.load(SeqCst) && then.is_none() {
+                    then = Some(appended as usize);
+                }
+            }
+            then.expect("it went on after the backup")
+        }
+    });
+    let acknowledged = log(client, "t").await.len();
+    tokio::task::spawn_blocking(backup).await.expect("the backup is made");
+    there.store(true, SeqCst);
+    make_thread(client, "made since").await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    stop.store(true, SeqCst);
+    let then = appending.await.expect("no panic");
+    let query = EventQuery { after: Some(0), limit: Some(1), ..EventQuery::default() };
+    let epoch = client.events("t", &query).await.expect("a page").epoch;
+    let feed = in_time(PATIENCE, "the feed", async {
+        loop {
+            let page = client.feed(&FeedQuery::default()).await.expect("a page");
+            if page.entries.len() == 3 {
+                return page.cursor;
+            }
+        }
+    })
+    .await;
+    Before { epoch, log: log(client, "t").await, feed, acknowledged: (acknowledged, then) }
+}
+
+async fn read(client: &Client, after: usize, epoch: &str) -> Result<usize, String> {
+    let query = EventQuery { after: Some(after as u64), epoch: Some(epoch.into()), ..EventQuery::default() };
+    let page = client.events("t", &query).await;
+    page.map(|page| page.events.len()).map_err(|error| error.to_string())
+}
+
+/// A server on what was put back.
+async fn check(client: &Client, before: &Before) {
+    // The run that was under way is ended, since nobody carries it on; behind what the backup has of it.
+    let run = in_time(ENDED, "the run is ended", ended(client, "t", "r")).await;
+    assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Error, Some("lease-expired")));
+    let log = log(client, "t").await;
+    let (kept, end) = log.split_at(log.len() - 1);
+    assert_eq!(kind(&end[0]), "RUN_ERROR");
+    assert_eq!(kept, &before.log[..kept.len()], "the same bytes, up to the moment of the backup");
+    let (least, most) = before.acknowledged;
+    assert!((least..=most).contains(&kept.len()), "{} of {least} to {most}", kept.len());
+    assert!(kept.len() < before.log.len(), "something was lost, or this proves nothing");
+    // Whoever comes with the old cursor is told, wherever it stands.
+    for after in [0, kept.len() - 1, before.log.len(), before.log.len() + 100] {
+        let refused = read(client, after, &before.epoch).await.expect_err("refused");
+        assert!(refused.contains("log-replaced") || refused.contains("replaced"), "{after}: {refused}");
+    }
+    // A list hears of all its threads once more, though its cursor is ahead of what the backup knew.
+    let page = client.feed(&FeedQuery { after: before.feed, ..FeedQuery::default() }).await.expect("a page");
+    let mut names: Vec<_> = page
+        .entries
+        .iter()
+        .map(|entry| match entry {
+            FeedEntry::Upsert { thread_id, .. } | FeedEntry::Delete { thread_id, .. } => thread_id.as_str(),
+        })
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["other", "t"]);
+    // And it is a server like any other.
+    let mut next = client.run("t", options("next")).await.expect("starts");
+    next.append(numbered(1..=5)).await.expect("appends");
+    next.finish().await.expect("finishes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_directory_is_backed_up_beside_its_server_and_put_back() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| place.path().join(name);
+    let text = |path: PathBuf| path.to_str().expect("text").to_owned();
+    let (data, copy) = (path("data"), path("backup"));
+    let mut server = Server::start(quick(&data));
+    let client = self::client(&server.url);
+    let backup = {
+        let (data, copy) = (data.clone(), copy.clone());
+        move || {
+            let said = done(Command::new(PROGRAM).args(["backup", "--data"]).arg(&data).arg(&copy));
+            assert!(said.contains("backed up"), "{said}");
+        }
+    };
+    let before = backed_up(&client, backup).await;
+    let words = ["sqlite", &text(copy.clone()), &text(data.clone())];
+    let (well, said) = run(&mut restore(&words));
+    assert!(!well && said.contains("is in use: stop the server first"), "{said}");
+    let (well, said) = run(Command::new(PROGRAM).args(["backup", "--data"]).arg(&data).arg(&copy));
+    assert!(!well && said.contains("is there already"), "{said}");
+    server.kill();
+
+    // Why a copy is not simply started: once its log has grown beyond an old cursor, other events are served there.
+    let careless = path("careless");
+    std::fs::create_dir(&careless).expect("made");
+    std::fs::copy(copy.join("threadline.db"), careless.join("threadline.db")).expect("copied");
+    let server = Server::start(quick(&careless));
+    let client = self::client(&server.url);
+    in_time(ENDED, "the run is ended", ended(&client, "t", "r")).await;
+    let cursor = before.log.len();
+    let refused = read(&client, cursor, &before.epoch).await.expect_err("beyond the tail");
+    assert!(refused.contains("cursor"), "{refused}");
+    let mut other = client.run("t", options("other")).await.expect("starts");
+    other.append(numbered(1..=cursor as u64)).await.expect("appends");
+    assert!(read(&client, cursor, &before.epoch).await.is_ok(), "if this is refused, OPERATIONS.md is to be changed");
+    drop(server);
+
+    let said = done(&mut restore(&words));
+    assert!(said.contains("data.before-") && said.contains("2 threads: cursors from before are refused"), "{said}");
+    let server = Server::start(quick(&data));
+    check(&self::client(&server.url), &before).await;
+    let kept = std::fs::read_dir(place.path()).expect("a directory").filter_map(Result::ok);
+    assert!(kept.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("data.before-")));
+}
+
+/// Runs end soon here when nobody carries them on.
+fn quick(data: &Path) -> Command {
+    let mut command = command(data, &[]);
+    command.args(["--lock-ttl-seconds", "2"]);
+    command
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_is_dumped_beside_its_nodes_and_put_back() {
+    let place = tempfile::tempdir().expect("a directory");
+    let dump = place.path().join("threadline.dump").to_str().expect("text").to_owned();
+    let mut cluster = Cluster::start(1);
+    let client = cluster.client(0);
+    let backup = {
+        let (dump, url) = (dump.clone(), cluster.database.clone());
+        move || {
+            let mut command = Command::new(binaries().join("pg_dump"));
+            done(command.args(["--format=custom", "--no-owner", "--file", &dump, &url]));
+        }
+    };
+    let before = backed_up(&client, backup).await;
+    cluster.nodes[0].kill();
+    let database = Postgres::shared().fresh_database();
+    let said = done(restore(&["postgres", &dump]).env("THREADLINE_STORE", &database));
+    assert!(said.contains("up to date") && said.contains("cursors from before are refused"), "{said}");
+    // A second time there is something there, and nothing is changed.
+    assert!(!run(restore(&["postgres", &dump]).env("THREADLINE_STORE", &database)).0);
+    cluster.database = database;
+    let node = cluster.node();
+    check(&self::client(&node.url), &before).await;
+}
