@@ -6,7 +6,7 @@ TOOLS := target/tools
 DENY  := $(TOOLS)/bin/cargo-deny
 HADOLINT := $(TOOLS)/bin/hadolint
 
-.PHONY: run test quick test-full lint fmt doc deny openapi setup cluster containers bench bench-production clean
+.PHONY: run test quick test-full lint fmt doc deny openapi reference setup cluster containers bench bench-production clean
 
 run: setup
 	$(CARGO) run --release --quiet -- serve
@@ -61,6 +61,10 @@ $(HADOLINT):
 # Writes proto/openapi.json anew from the code.
 openapi:
 	$(CARGO) run --quiet -- openapi > proto/openapi.json
+
+# Writes docs/configuration.md anew from the code.
+reference:
+	$(CARGO) run --quiet -- config --reference > docs/configuration.md
 
 # Three nodes, Postgres, Redis and a load balancer on this machine, until Ctrl-C.
 cluster: setup-test

@@ -1,10 +1,13 @@
 //! Request bodies: bounded in size, in the time that they may take, and in the memory that all of them together hold.
 
-use std::{ops::Deref, sync::Arc};
+use std::{
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
 
 use axum::body::{Body, BodyDataStream, HttpBody};
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt, stream};
 use http_body_util::BodyExt;
 use tokio::{
     sync::Semaphore,
@@ -44,6 +47,10 @@ pub struct Whole {
     _room: Room,
 }
 
+/// No more comes.
+#[derive(Debug)]
+pub struct BrokenOff;
+
 /// The share of a body in the room that all have; given back when it is dropped.
 #[derive(Debug)]
 struct Room {
@@ -51,9 +58,15 @@ struct Room {
     taken: usize,
 }
 
+impl Room {
+    fn give_back(&mut self) {
+        self.all.add_permits(std::mem::take(&mut self.taken));
+    }
+}
+
 impl Drop for Room {
     fn drop(&mut self) {
-        self.all.add_permits(self.taken);
+        self.give_back();
     }
 }
 
@@ -111,6 +124,31 @@ impl Bodies {
         Ok(whole)
     }
 
+    /// The chunks of a body that is dealt with line by line: of such a one only the line that is not complete is held. If
+    /// there is no room for it the chunks break off, and `refused` says why.
+    pub fn lines<'b>(
+        &'b self,
+        data: &'b mut BodyDataStream,
+        refused: &'b OnceLock<Problem>,
+    ) -> impl Stream<Item = Result<Bytes, BrokenOff>> + 'b {
+        let room = Room { all: self.room.clone(), taken: 0 };
+        stream::unfold((data, room, 0), async move |(data, mut room, mut held)| {
+            let Ok(chunk) = data.next().await? else { return Some((Err(BrokenOff), (data, room, held))) };
+            held += chunk.len();
+            if let Some(end) = memchr::memrchr(b'\n', &chunk) {
+                room.give_back();
+                held = chunk.len() - end - 1;
+            }
+            let made = self.make_room(&mut room, held, Instant::now() + self.patience).await;
+            let chunk = made.map(|()| chunk).map_err(|problem| {
+                // Nobody else sets it.
+                let _ = refused.set(problem);
+                BrokenOff
+            });
+            Some((chunk, (data, room, held)))
+        })
+    }
+
     /// Takes room for a body that has come to this size.
     async fn make_room(&self, room: &mut Room, size: usize, deadline: Instant) -> Result<(), Problem> {
         let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(room.taken);
@@ -144,8 +182,6 @@ mod tests {
         io,
         sync::atomic::{AtomicUsize, Ordering::SeqCst},
     };
-
-    use futures_util::stream;
 
     use super::*;
 
@@ -192,6 +228,24 @@ mod tests {
         }
         assert!(ends.contains(&ProblemType::Busy) && ends.contains(&ProblemType::BodyTimeout), "{ends:?}");
         assert_eq!(bodies.room.available_permits(), 1_024 * KIB, "all of it came back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_lines_only_what_is_not_complete_is_held() {
+        let bodies = bodies(64 * KIB);
+        let free = |bodies: &Bodies| bodies.room.available_permits() / KIB;
+        let piece = |ends: &'static str| [vec![b' '; 32 * KIB], ends.into()].concat();
+        let pieces = [piece(""), piece(""), piece("\n"), piece(""), piece(""), piece("")];
+        let mut data = Body::from_stream(stream::iter(pieces.map(Ok::<_, io::Error>))).into_data_stream();
+        let refused = OnceLock::new();
+        let mut lines = std::pin::pin!(bodies.lines(&mut data, &refused));
+        let mut left = Vec::new();
+        while let Some(Ok(_)) = lines.next().await {
+            left.push(free(&bodies));
+        }
+        // 32, then 64 of which 16 are free; the line ends; again, and the third piece finds no room.
+        assert_eq!(left, [48, 16, 64, 48, 16]);
+        assert_eq!(refused.get().map(|problem| problem.kind), Some(ProblemType::Busy));
     }
 
     #[tokio::test(start_paused = true)]

@@ -31,9 +31,9 @@ pub struct ServeArgs {
     /// of the machine can see flags
     #[arg(long, env = "THREADLINE_API_KEY_FILE", value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
-    /// Origin of web pages that may call from a browser, like https://app.example.com, or * for all; may be given several
-    /// times, and in the variable separated by commas. Pages that this server's own host serves always may; in development
-    /// mode pages of this machine, and no others
+    /// Origin of web pages that may call from a browser, as scheme://host or scheme://host:port, or * for all; may be given
+    /// several times, and in the variable separated by commas. Pages that this server's own host serves always may; in
+    /// development mode pages of this machine, and no others
     #[arg(
         long = "allowed-origins",
         env = "THREADLINE_ALLOWED_ORIGINS",

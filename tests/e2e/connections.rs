@@ -91,6 +91,57 @@ async fn a_body_that_stops_coming_ends_the_request() {
 }
 
 #[tokio::test]
+async fn a_body_that_trickles_ends_the_request() {
+    let options = hasty().with_limits(|limits| limits.body = Duration::from_millis(400));
+    run(options, async |server: &Server| {
+        let begun = Instant::now();
+        let mut raw = Raw::connect(server.addr).await;
+        raw.write(format!("POST /v1/threads HTTP/1.1\r\n{HOST}Content-Length: 1000\r\n\r\n")).await;
+        let (mut reader, mut writer) = raw.0.split();
+        let trickle = async {
+            let mut step = tokio::time::interval(Duration::from_millis(20));
+            loop {
+                step.tick().await;
+                // Never silent for as long as it may be; what is written after the end is of no interest.
+                let _ = writer.write_all(b" ").await;
+            }
+        };
+        let mut answer = [0; 12];
+        let answered = async {
+            tokio::select! {
+                end = reader.read_exact(&mut answer) => end.map(drop),
+                () = trickle => Ok(()),
+            }
+        };
+        soon(answered).await.expect("an answer");
+        assert_eq!(&answer, b"HTTP/1.1 408");
+        assert!(begun.elapsed() >= Duration::from_millis(400));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn beyond_the_limit_of_connections_others_wait_and_are_served_in_their_turn() {
+    run(Options::memory().with_limits(|limits| limits.connections = 2), async |server: &Server| {
+        let ask = format!("GET /healthz HTTP/1.1\r\n{HOST}\r\n");
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            let mut raw = Raw::connect(server.addr).await;
+            raw.write(&ask).await;
+            raw.answer().await.ok(200);
+            open.push(raw);
+        }
+        let mut third = Raw::connect(server.addr).await;
+        third.write(&ask).await;
+        let early = tokio::time::timeout(Duration::from_millis(200), third.answer()).await;
+        assert!(early.is_err(), "{early:?}");
+        drop(open.pop());
+        third.answer().await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_in_the_middle_leaves_nothing_half_done() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();

@@ -216,12 +216,12 @@ async fn in_development_none_holds_unless_it_is_set() {
 }
 
 #[tokio::test]
-async fn a_socket_that_sends_too_much_is_read_more_slowly_and_served_as_before() {
+async fn a_socket_that_sends_too_much_is_read_no_further_and_served_as_before() {
     let options = Options::memory().with_patience(|patience| patience.heartbeat = Duration::from_millis(100));
     let options = options.with_limits(|limits| {
-        limits.development.append_bytes_per_second = 20_000;
-        // Shorter than the pause, which is not silence of the client.
-        limits.socket_idle = Duration::from_millis(700);
+        // A minute for what comes below.
+        limits.development.append_bytes_per_second = 1_000;
+        limits.socket_idle = Duration::from_secs(2);
     });
     run(options, async |server: &Server| {
         let ann = server.user("ann");
@@ -230,18 +230,17 @@ async fn a_socket_that_sends_too_much_is_read_more_slowly_and_served_as_before()
         let mut socket = server.socket("ann").await;
         socket.send(json!({ "subscribeFeed": {} })).await;
         socket.until("feedCaughtUp").await;
-        let begun = Instant::now();
         let events = json!([{ "type": "A", "pad": "x".repeat(60_000) }]);
         socket.send(json!({ "append": { "threadId": "t", "runId": "r", "producerSeq": 1, "events": events } })).await;
         socket.send(json!({ "ping": {} })).await;
-        // What the server has to say is said meanwhile: answers, news, heartbeats.
+        // What the server has to say is said meanwhile: answers, news, heartbeats. The pong is not there yet.
         socket.frame("appended").await;
         ann.thread("u").await;
         socket.frame("feed").await;
-        socket.until("heartbeat").await;
-        assert!(begun.elapsed() < Duration::from_secs(2), "too slow to tell: {:?}", begun.elapsed());
-        socket.frame("pong").await;
-        assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+        // For longer than a client may be silent: this one is not, it is not listened to.
+        for _ in 0..25 {
+            socket.frame("heartbeat").await;
+        }
         assert_eq!(server.limited(), [(Limit::UserAppendBytes, 1)]);
         // Another one is read as before.
         let mut other = server.socket("bob").await;
@@ -294,7 +293,7 @@ async fn a_streamed_run_is_read_more_slowly_and_not_broken_off() {
 #[tokio::test]
 async fn half_sent_bodies_wait_for_room_and_small_requests_do_not() {
     const MIB: usize = 1_024 * 1_024;
-    let options = Options::memory().with_patience(|patience| patience.room = Duration::from_millis(300));
+    let options = Options::memory().with_patience(|patience| patience.room = Duration::from_secs(2));
     let options = options.with_limits(|limits| limits.body_memory = 2 * MIB);
     run(options, async |server: &Server| {
         let dev = server.client();

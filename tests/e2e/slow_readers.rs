@@ -32,7 +32,11 @@ fn seqs(frames: &[Value]) -> Vec<u64> {
 #[tokio::test]
 async fn a_reader_who_is_stuck_is_closed_with_4008_and_has_lost_nothing() {
     const EVENTS: u64 = 400;
-    let options = Options::memory().with_patience(|patience| patience.close = Duration::from_secs(20));
+    let options = Options::memory().with_patience(|patience| {
+        // For as long as the test may take to come to the end.
+        patience.close = Duration::from_secs(120);
+        patience.write = Duration::from_secs(120);
+    });
     let options = options.with_limits(|limits| {
         limits.write = Duration::from_millis(200);
         limits.slowest_read = usize::MAX;
@@ -72,8 +76,8 @@ async fn a_reader_who_is_stuck_is_closed_with_4008_and_has_lost_nothing() {
 
 #[tokio::test]
 async fn who_does_not_even_answer_pings_is_closed_with_4009() {
-    let options = Options::memory().with_patience(|patience| patience.heartbeat = Duration::from_millis(50));
-    let options = options.with_limits(|limits| limits.socket_idle = Duration::from_millis(400));
+    let options = Options::memory().with_patience(|patience| patience.heartbeat = Duration::from_millis(100));
+    let options = options.with_limits(|limits| limits.socket_idle = Duration::from_secs(2));
     run(options, async |server: &Server| {
         // A client library would answer: raw bytes.
         let begun = Instant::now();
@@ -89,10 +93,10 @@ async fn who_does_not_even_answer_pings_is_closed_with_4009() {
         let text = String::from_utf8_lossy(&heard);
         assert!(heard.windows(close.len()).any(|bytes| bytes == close), "{text}");
         assert!(text.contains("\"reconnect\":true"), "{text}");
-        assert!(begun.elapsed() >= Duration::from_millis(400), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
         // Who answers, and says nothing else, stays.
         let mut socket = server.socket("dev").await;
-        for _ in 0..20 {
+        for _ in 0..25 {
             socket.frame("heartbeat").await;
         }
     })

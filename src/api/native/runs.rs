@@ -1,6 +1,6 @@
 //! Runs over REST.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use axum::{
     Json as Answer,
@@ -8,7 +8,6 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -152,8 +151,9 @@ pub async fn start(
     let lease = params.lease_seconds.map(Duration::from_secs);
     let new = NewRun { id: params.run_id, agent: params.agent_id, lease };
     let mut data = request.into_body().into_data_stream();
+    let refused = OnceLock::new();
     // Ours to go on reading after the run took what it needs.
-    let chunks = stream::poll_fn(|context| data.poll_next_unpin(context));
+    let chunks = state.bodies.lines(&mut data, &refused);
     let mut credential = state.auth.watch(&principal);
     let result = tokio::select! {
         result = runs.stream(&principal, &thread, new, params.producer_seq.unwrap_or(1), chunks) => result,
@@ -174,7 +174,7 @@ pub async fn start(
         }
         Err(error) => {
             body::discard(data);
-            Err(error.into())
+            Err(refused.into_inner().unwrap_or_else(|| error.into()))
         }
     }
 }

@@ -74,6 +74,7 @@ async fn hot_statements_never_scan() {
         feed::DIRTY_FEEDS,
         feed::WAS_DELETED,
         runs::DUE,
+        runs::ACTIVE_RUNS,
         threads::TOMBSTONES,
         snapshots::NEWEST,
         snapshots::UNPROJECTED,
