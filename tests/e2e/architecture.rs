@@ -30,6 +30,8 @@ const MAY: &[(&str, &[&str])] = &[
     ("config", &["agents", "domain"]),
     ("app", &["agents", "api", "auth", "bus", "domain", "egress", "lock", "redis_link", "server", "service", "store"]),
     ("telemetry", &[]),
+    // Ways into parsers, in builds for fuzzers only; they stand beside their parsers.
+    ("fuzzing", &["agents", "api", "bus", "client", "domain", "moving", "projection"]),
     ("client", &["domain"]),
     // Measures the program from the inside, beside bare ones.
     ("bench", &["app", "domain", "progress", "redis_link", "service", "store"]),

@@ -56,6 +56,13 @@ enum Until {
     Tail,
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+impl ReadParams {
+    pub(crate) fn wait(&self) -> Option<f64> {
+        self.wait
+    }
+}
+
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {

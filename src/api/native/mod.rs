@@ -3,12 +3,12 @@
 mod agents;
 pub mod envelope;
 pub mod events;
-mod feed;
+pub(super) mod feed;
 pub mod meta;
-mod projections;
+pub(super) mod projections;
 pub mod runs;
 pub mod socket;
-mod threads;
+pub(super) mod threads;
 pub mod view;
 
 use utoipa_axum::routes;
