@@ -10,6 +10,8 @@ if ! "$tools/bin/cargo-fuzz" --version 2>/dev/null | grep -qF "$version"; then
 fi
 # Without a sanitizer, which would need a nightly compiler: there is no unsafe code of ours for one to watch. Panics,
 # overflows, broken assertions, hangs and hunger for memory are found all the same.
+# The versions of the product; cargo adds what the fuzzer needs beside them.
+cp Cargo.lock fuzz/Cargo.lock
 # RUSTFLAGS takes the place of what .cargo/config.toml says, which must be repeated.
 RUSTFLAGS="--cfg tokio_unstable" "$tools/bin/cargo-fuzz" fuzz build --sanitizer none any
 fuzzer=$(ls -t fuzz/target/*/release/any | head -n1)
