@@ -207,6 +207,12 @@ impl<L: Listener> App<L> {
         self
     }
 
+    /// Another number of agents' runs at once.
+    pub fn with_agent_runs(mut self, places: usize) -> Self {
+        self.state.agents = self.state.agents.clone().with_places(places);
+        self
+    }
+
     /// Other time-outs than the usual ones.
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.state.heartbeat = patience.heartbeat;

@@ -1,7 +1,7 @@
 //! The one place where routes and frames are registered, so that a test can list them all.
 
 use axum::Router;
-use utoipa::openapi::{Info, OpenApi, RefOr};
+use utoipa::openapi::{ContentBuilder, Info, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::{ApiState, problem};
@@ -82,7 +82,35 @@ impl Doors {
                 .to_owned(),
         );
         name_problems(&mut openapi);
+        complete(&mut openapi);
         (router, openapi, self.entries)
+    }
+}
+
+/// What belongs to every route of a kind is said here, once.
+fn complete(openapi: &mut OpenApi) {
+    let bad_path = ResponseBuilder::new().description("Not understood").content(
+        problem::MEDIA_TYPE,
+        ContentBuilder::new().schema(Some(Ref::from_schema_name("ProblemDocument"))).build(),
+    );
+    let bad_path = RefOr::T(bad_path.build());
+    for (path, item) in &mut openapi.paths.paths {
+        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            let responses = &mut operation.responses.responses;
+            if path.contains('{') {
+                // What stands in a path may be no id.
+                responses.entry("400".to_owned()).or_insert_with(|| bad_path.clone());
+            }
+            for response in responses.values_mut() {
+                // The schema would be taken for that of one event, and an event is no text.
+                if let RefOr::T(response) = response
+                    && let Some(RefOr::T(stream)) = response.content.get_mut("text/event-stream")
+                {
+                    stream.schema = None;
+                }
+            }
+        }
     }
 }
 

@@ -47,6 +47,7 @@ pub struct ReadParams {
     /// Long-poll: wait up to this many seconds (at most 60) for the first event.
     wait: Option<f64>,
     /// `tail`: SSE ends when it has caught up.
+    #[param(inline)]
     until: Option<Until>,
 }
 

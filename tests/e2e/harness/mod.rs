@@ -14,7 +14,11 @@ use threadline::{
     app::App,
     auth::Auth,
     bus,
-    domain::{Clock, RunId, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
+    domain::{
+        Clock, RunId, Timestamp,
+        agent::Agent,
+        limits::{HEADER_TIMEOUT, MAX_AGENT_RUNS},
+    },
     egress::{Lookup, Network, Outbound, Reach},
     lock::redis::RedisLock,
     redis_link::{Link, client},
@@ -53,6 +57,8 @@ pub struct Options {
     pub agent_networks: Vec<Network>,
     /// How their names become addresses, if not as usual.
     pub lookup: Option<Lookup>,
+    /// How many runs of agents there may be at once.
+    pub agent_runs: usize,
     /// Whether the store is looked at through a [`Glass`].
     pub glass: bool,
 }
@@ -69,6 +75,7 @@ impl Options {
             agents: Vec::new(),
             agent_networks: Vec::new(),
             lookup: None,
+            agent_runs: MAX_AGENT_RUNS,
             glass: false,
         }
     }
@@ -92,6 +99,10 @@ impl Options {
 
     pub fn with_agent_networks(self, agent_networks: Vec<Network>) -> Self {
         Self { agent_networks, ..self }
+    }
+
+    pub fn with_agent_runs(self, agent_runs: usize) -> Self {
+        Self { agent_runs, ..self }
     }
 
     pub fn with_lookup(self, lookup: Lookup) -> Self {
@@ -161,7 +172,7 @@ impl Server {
     }
 
     pub async fn over(store: DynStore, options: Options) -> Self {
-        let Options { clock, key, patience, agents, agent_networks, lookup, .. } = options;
+        let Options { clock, key, patience, agents, agent_networks, lookup, agent_runs, .. } = options;
         let glass = options.glass.then(|| Arc::new(Glass::new(store.clone())));
         let store = glass.clone().map_or(store, |glass| glass as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -181,7 +192,7 @@ impl Server {
             }
             None => app,
         };
-        let app = app.with_patience(patience);
+        let app = app.with_agent_runs(agent_runs).with_patience(patience);
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();
         let (stop, stopped) = oneshot::channel();
