@@ -179,7 +179,7 @@ impl App {
             ),
             _ => {}
         }
-        let mut app = Self::over(listener, ports, auth, config.agents)?.with_agent_networks(config.agent_networks)?;
+        let mut app = Self::over(listener, ports, auth, config.agents)?.with_agent_networks(config.agent_networks);
         app.store = Some(opened);
         Ok(app)
     }
@@ -190,15 +190,15 @@ impl<L: Listener> App<L> {
     pub fn over(listener: L, ports: Ports, auth: Auth, agents: Vec<Agent>) -> Result<Self, StartError> {
         let service = Service::start(ports);
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
-        Self { listener, store: None, state, patience: Patience::default() }.with_agent_networks(Vec::new())
+        Ok(Self { listener, store: None, state, patience: Patience::default() }.with_agent_networks(Vec::new()))
     }
 
     /// Agents that are made over the API may be in these networks, and on this machine if everybody on it is let in.
-    pub fn with_agent_networks(self, mut networks: Vec<Network>) -> Result<Self, StartError> {
+    pub fn with_agent_networks(self, mut networks: Vec<Network>) -> Self {
         if self.is_development() {
             networks.push(Network::Loopback);
         }
-        Ok(self.with_outbound(Outbound::new(Reach::Public(networks))?))
+        self.with_outbound(Outbound::new(Reach::Public(networks)))
     }
 
     /// The client that such agents are called with.

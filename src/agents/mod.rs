@@ -131,14 +131,11 @@ impl Agents {
     /// internet only. An error if the machine's TLS cannot be used.
     pub fn new(service: Service, configured: Vec<Agent>) -> Result<Self, reqwest::Error> {
         let configured = configured.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
-        let shared = Shared {
-            service,
-            configured,
-            open: Outbound::new(Reach::Anywhere)?,
-            tasks: TaskTracker::new(),
-            leaving: CancellationToken::new(),
-        };
-        let guarded = Outbound::new(Reach::Public(Vec::new()))?;
+        let open = Outbound::new(Reach::Anywhere);
+        // Better now than with the first run.
+        open.prepare()?;
+        let shared = Shared { service, configured, open, tasks: TaskTracker::new(), leaving: CancellationToken::new() };
+        let guarded = Outbound::new(Reach::Public(Vec::new()));
         let places = Arc::new(Semaphore::new(MAX_AGENT_RUNS));
         Ok(Self { shared: Arc::new(shared), guarded, places, patience: AGENT_PATIENCE })
     }
@@ -229,7 +226,7 @@ impl Agents {
         };
         self.guarded.check_url(url).map_err(|refused| {
             AgentError::InvalidAgent(match refused {
-                Refused::NotAnAddress(_) => refused.to_string(),
+                Refused::NotAnAddress(_) | Refused::NoTls(_) => refused.to_string(),
                 Refused::Network { .. } => format!("{refused}: the operator can allow it, --allow-agent-networks"),
             })
         })

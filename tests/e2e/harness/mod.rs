@@ -185,11 +185,9 @@ impl Server {
             ports.bus = bus::redis::join(redis, &name);
         }
         let app = App::over(listener, ports, Auth::new(key), agents);
-        let app = app.expect("an app").with_agent_networks(agent_networks.clone()).expect("TLS");
+        let app = app.expect("an app").with_agent_networks(agent_networks.clone());
         let app = match lookup {
-            Some(lookup) => {
-                app.with_outbound(Outbound::with_lookup(Reach::Public(agent_networks), lookup).expect("TLS"))
-            }
+            Some(lookup) => app.with_outbound(Outbound::with_lookup(Reach::Public(agent_networks), lookup)),
             None => app,
         };
         let app = app.with_agent_runs(agent_runs).with_patience(patience);
