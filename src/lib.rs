@@ -29,6 +29,8 @@ pub mod client;
 pub mod config;
 pub mod domain;
 pub mod egress;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod lingering;
 pub mod lock;
 pub mod metrics;

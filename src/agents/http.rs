@@ -33,7 +33,7 @@ pub(super) fn post(outbound: &Outbound, url: &str) -> Result<RequestBuilder, Age
 
 fn failure(refused: &Refused) -> AgentFailure {
     match refused {
-        Refused::NotAnAddress(_) => AgentFailure::Unreachable,
+        Refused::NotAnAddress(_) | Refused::NoTls(_) => AgentFailure::Unreachable,
         Refused::Network { .. } => AgentFailure::Forbidden,
     }
 }

@@ -5,6 +5,8 @@ pub mod definition;
 pub mod demo;
 mod drive;
 mod events;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub mod http;
 pub mod input;
 pub mod openai;
@@ -67,7 +69,7 @@ pub enum AgentError {
     #[error("the agent {0} is part of the server's configuration")]
     Configured(AgentId),
     /// Too many runs at once.
-    #[error("this server has {MAX_AGENT_RUNS} runs of agents under way")]
+    #[error("this server has as many runs of agents under way as it takes")]
     Busy,
     /// The use case behind it failed.
     #[error(transparent)]
@@ -113,6 +115,7 @@ pub struct Agents {
     shared: Arc<Shared>,
     /// Calls the agents that were made over the API.
     guarded: Outbound,
+    places: Arc<Semaphore>,
     /// How long an agent's events may wait for the store.
     patience: Duration,
 }
@@ -122,7 +125,6 @@ struct Shared {
     configured: BTreeMap<AgentId, Agent>,
     /// Calls the agents of the configuration.
     open: Outbound,
-    places: Arc<Semaphore>,
     tasks: TaskTracker,
     leaving: CancellationToken,
 }
@@ -133,21 +135,23 @@ impl Agents {
     pub fn new(service: Service, configured: Vec<Agent>) -> Result<Self, reqwest::Error> {
         service.metrics().know_limits([RUN_LIMIT]);
         let configured = configured.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
-        let shared = Shared {
-            service,
-            configured,
-            open: Outbound::new(Reach::Anywhere)?,
-            places: Arc::new(Semaphore::new(MAX_AGENT_RUNS)),
-            tasks: TaskTracker::new(),
-            leaving: CancellationToken::new(),
-        };
-        let guarded = Outbound::new(Reach::Public(Vec::new()))?;
-        Ok(Self { shared: Arc::new(shared), guarded, patience: AGENT_PATIENCE })
+        let open = Outbound::new(Reach::Anywhere);
+        // Better now than with the first run.
+        open.prepare()?;
+        let shared = Shared { service, configured, open, tasks: TaskTracker::new(), leaving: CancellationToken::new() };
+        let guarded = Outbound::new(Reach::Public(Vec::new()));
+        let places = Arc::new(Semaphore::new(MAX_AGENT_RUNS));
+        Ok(Self { shared: Arc::new(shared), guarded, places, patience: AGENT_PATIENCE })
     }
 
     /// Other places where agents that were made over the API may be.
     pub fn with_outbound(self, guarded: Outbound) -> Self {
         Self { guarded, ..self }
+    }
+
+    /// Another number than [`MAX_AGENT_RUNS`] of runs at once.
+    pub fn with_places(self, places: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(places)), ..self }
     }
 
     /// Another time than [`AGENT_PATIENCE`] that an agent's events may wait for the store.
@@ -226,7 +230,7 @@ impl Agents {
         };
         self.guarded.check_url(url).map_err(|refused| {
             AgentError::InvalidAgent(match refused {
-                Refused::NotAnAddress(_) => refused.to_string(),
+                Refused::NotAnAddress(_) | Refused::NoTls(_) => refused.to_string(),
                 Refused::Network { .. } => format!("{refused}: the operator can allow it, --allow-agent-networks"),
             })
         })
@@ -255,7 +259,7 @@ impl Agents {
         let nothing = Conversation::default();
         let conversation = before.as_ref().map_or(&nothing, |before| &before.conversation);
         let prepared = input::prepare(thread, &id, request.input, conversation)?;
-        let place = self.shared.places.clone().try_acquire_owned().ok();
+        let place = self.places.clone().try_acquire_owned().ok();
         // What is there already needs no place.
         if place.is_none() && service.runs.get(principal, thread, &id).await.is_err() {
             service.metrics().limited(RUN_LIMIT);

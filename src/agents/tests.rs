@@ -15,7 +15,7 @@ use crate::{
 
 /// A client that may go to this machine.
 pub(super) fn outbound() -> Outbound {
-    Outbound::new(Reach::Anywhere).expect("TLS")
+    Outbound::new(Reach::Anywhere)
 }
 
 /// What the endpoint does when it has read a request.

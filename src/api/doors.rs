@@ -114,6 +114,7 @@ impl Doors {
         let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
         openapi.components.get_or_insert_default().add_security_scheme(BEARER, scheme);
         name_problems(&mut openapi);
+        complete(&mut openapi);
         (router, openapi, self.entries)
     }
 }
@@ -133,12 +134,37 @@ fn name_refusals(operation: &mut Operation) {
         possible.extend([("408", "The body stopped coming"), ("503", "No room for the body, or no store")]);
     }
     for (status, description) in possible {
-        operation.responses.responses.entry(status.to_owned()).or_insert_with(|| {
-            let mut response = Response::new(description);
-            let content = Content::new(Some(Ref::from_schema_name("ProblemDocument")));
-            response.content.insert("application/json".to_owned(), content.into());
-            RefOr::T(response)
-        });
+        refuse(operation, status, description, "application/json");
+    }
+}
+
+/// Names a refusal, unless the route has said more about it.
+fn refuse(operation: &mut Operation, status: &str, description: &str, media_type: &str) {
+    operation.responses.responses.entry(status.to_owned()).or_insert_with(|| {
+        let mut response = Response::new(description);
+        let content = Content::new(Some(Ref::from_schema_name("ProblemDocument")));
+        response.content.insert(media_type.to_owned(), content.into());
+        RefOr::T(response)
+    });
+}
+
+/// What belongs to every route of a kind is said here, once.
+fn complete(openapi: &mut OpenApi) {
+    for (path, item) in &mut openapi.paths.paths {
+        for operation in operations(item) {
+            if path.contains('{') {
+                // What stands in a path may be no id.
+                refuse(operation, "400", "Not understood", problem::MEDIA_TYPE);
+            }
+            for response in operation.responses.responses.values_mut() {
+                // The schema would be taken for that of one event, and an event is no text.
+                if let RefOr::T(response) = response
+                    && let Some(RefOr::T(stream)) = response.content.get_mut("text/event-stream")
+                {
+                    stream.schema = None;
+                }
+            }
+        }
     }
 }
 

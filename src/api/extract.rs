@@ -2,7 +2,7 @@
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
-    http::{HeaderMap, HeaderValue, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Uri, header, request::Parts},
 };
 use serde::de::DeserializeOwned;
 
@@ -116,10 +116,15 @@ impl<T: DeserializeOwned> FromRequestParts<ApiState> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &ApiState) -> Result<Self, Problem> {
-        match Query::<T>::try_from_uri(&parts.uri) {
-            Ok(Query(params)) => Ok(Self(params)),
-            Err(error) => Err(Problem::invalid(format!("the query string: {}", error.body_text()))),
-        }
+        query(&parts.uri).map(Self)
+    }
+}
+
+/// Reads a query string.
+pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    match Query::<T>::try_from_uri(uri) {
+        Ok(Query(params)) => Ok(params),
+        Err(error) => Err(Problem::invalid(format!("the query string: {}", error.body_text()))),
     }
 }
 

@@ -5,6 +5,8 @@ pub mod body;
 pub mod doors;
 pub mod extract;
 pub mod front;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub mod guard;
 pub mod native;
 pub mod observe;

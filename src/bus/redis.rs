@@ -277,3 +277,11 @@ fn read(channel: &str, payload: &str) -> Option<Hint> {
     // What a newer release may add at the end is not needed to wake.
     Some(hint)
 }
+
+/// Any channel (the first line) and any payload: for fuzzers.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn fuzz(data: &[u8]) {
+    if let Some((channel, payload)) = std::str::from_utf8(data).ok().and_then(|text| text.split_once('\n')) {
+        let _ = read(channel, payload);
+    }
+}

@@ -122,7 +122,8 @@ fn value_end(text: &[u8], start: usize) -> usize {
     }
 }
 
-/// The value of a member of one object, as it stands in the text. `object` must be valid JSON.
+/// The value of a member of one object, as it stands in the text. `object` must be valid JSON; of what is not, anything
+/// may be found, or nothing.
 /// Where a name occurs twice the last one counts, as `JSON.parse` has it.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let text = object.as_bytes();
@@ -138,7 +139,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
         let start = skip_blank(text, skip_blank(text, key_end) + 1);
         let end = value_end(text, start);
         if is_string(key, name) {
-            found = Some(&object[start..end]);
+            found = object.get(start..end);
         }
         at = skip_blank(text, end);
         if text.get(at) != Some(&b',') {
@@ -198,7 +199,7 @@ pub fn look<'a>(text: &'a str, name: &str, limit: usize) -> Look<'a> {
             }
             end @ (b',' | b'}' | b']') => {
                 if depth == 1 {
-                    found = value.take().map(|start| text[start..at].trim_ascii()).or(found);
+                    found = value.take().and_then(|start| text.get(start..at)).map(str::trim_ascii).or(found);
                     key_is_next = is_object;
                 }
                 if end != b',' {
@@ -294,6 +295,16 @@ mod tests {
         assert_eq!(member(text, "none"), None);
         assert_eq!(member("{}", "a"), None);
         assert_eq!(member("[1]", "a"), None);
+    }
+
+    #[test]
+    fn what_is_no_json_is_looked_into_without_harm() {
+        for text in
+            ["{\"type\"", "{\"type\"}", "{\"type\"é", "{\"type\":", "{\"type", "{\"type\":\"\\é", "{\"type\"]é}"]
+        {
+            member(text, "type");
+            look(text, "type", 9);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod networks;
 use std::{
     fmt, io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use futures_util::future::BoxFuture;
@@ -41,6 +41,9 @@ pub enum Refused {
     /// It cannot be read as the address of an HTTP endpoint.
     #[error("it is not an address: {0}")]
     NotAnAddress(String),
+    /// No connection could ever be made from this machine.
+    #[error("TLS cannot be set up: {0}")]
+    NoTls(String),
     /// All that its name stands for, or itself, is not public and not allowed.
     #[error("{host} is not on the public internet ({what})")]
     Network {
@@ -100,10 +103,19 @@ fn is_localhost(host: &str) -> bool {
 }
 
 /// An HTTP client that goes only where it may. Cheap to clone.
+///
+/// - No redirects: one would carry the request, and perhaps a key, to somebody else.
+/// - No proxies: what stands in the environment for other programs (`HTTPS_PROXY`, …) does not get to see it either, and
+///   would connect on its own account, to where this client must not.
+/// - A connection for each request: one that is kept may be closed by the other side just when the next request is sent,
+///   and not every request can be sent twice.
+/// - No limit to the whole time; whoever asks knows what is too long.
 #[derive(Clone)]
 pub struct Outbound {
-    client: Client,
     reach: Reach,
+    lookup: Lookup,
+    /// Made when it is needed: reading the machine's certificates takes a while.
+    client: Arc<OnceLock<Client>>,
 }
 
 impl fmt::Debug for Outbound {
@@ -113,20 +125,25 @@ impl fmt::Debug for Outbound {
 }
 
 impl Outbound {
-    /// A client of this reach, with the machine's own way to look names up. An error if its TLS cannot be set up.
-    ///
-    /// - No redirects: one would carry the request, and perhaps a key, to somebody else.
-    /// - No proxies: what stands in the environment for other programs (`HTTPS_PROXY`, …) does not get to see it either,
-    ///   and would connect on its own account, to where this client must not.
-    /// - A connection for each request: one that is kept may be closed by the other side just when the next request is
-    ///   sent, and not every request can be sent twice.
-    /// - No limit to the whole time; whoever asks knows what is too long.
-    pub fn new(reach: Reach) -> Result<Self, reqwest::Error> {
+    /// A client of this reach, with the machine's own way to look names up.
+    pub fn new(reach: Reach) -> Self {
         Self::with_lookup(reach, Arc::new(|name| Box::pin(system(name))))
     }
 
     /// The same with another way to look names up, if they are to be public.
-    pub fn with_lookup(reach: Reach, lookup: Lookup) -> Result<Self, reqwest::Error> {
+    pub fn with_lookup(reach: Reach, lookup: Lookup) -> Self {
+        Self { reach, lookup, client: Arc::default() }
+    }
+
+    /// Makes it ready for use; an error if the machine's TLS cannot be set up.
+    pub fn prepare(&self) -> Result<(), reqwest::Error> {
+        self.client().map(drop)
+    }
+
+    fn client(&self) -> Result<&Client, reqwest::Error> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
         let client = Client::builder()
             .redirect(redirect::Policy::none())
             .no_proxy()
@@ -135,11 +152,14 @@ impl Outbound {
             .connect_timeout(AGENT_CONNECT_TIMEOUT)
             .tcp_nodelay(true)
             .user_agent(concat!("threadline/", env!("CARGO_PKG_VERSION")));
-        let client = match &reach {
+        let client = match &self.reach {
             Reach::Anywhere => client,
-            Reach::Public(_) => client.dns_resolver(Resolver { reach: reach.clone(), lookup }),
+            Reach::Public(_) => {
+                client.dns_resolver(Resolver { reach: self.reach.clone(), lookup: self.lookup.clone() })
+            }
         };
-        Ok(Self { client: client.build()?, reach })
+        let client = client.build()?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     /// What is wrong with a URL as far as it shows without asking for a name: for when it is written down. A name is
@@ -151,7 +171,9 @@ impl Outbound {
     /// A request to this address. One that stands for itself is judged here, since nobody looks it up; what a name
     /// stands for is judged when it is looked up, and exactly that is connected to: [`Refused::cause_of`] tells.
     pub fn request(&self, method: Method, url: &str) -> Result<RequestBuilder, Refused> {
-        Ok(self.client.request(method, self.reach.read(url)?))
+        let url = self.reach.read(url)?;
+        let client = self.client().map_err(|error| Refused::NoTls(error.to_string()))?;
+        Ok(client.request(method, url))
     }
 }
 

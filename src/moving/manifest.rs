@@ -218,7 +218,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
                     if entry.file != file_of(&entry.project_id, &entry.thread_id) {
                         return Err(damaged(number, &"the file has not the name that it must have"));
                     }
-                    events += entry.tail;
+                    events = events.saturating_add(entry.tail);
                     manifest.threads.push(entry);
                 }
                 Line::Agents(file) => manifest.agents = Some(file),

@@ -11,6 +11,8 @@ mod compare;
 mod directory;
 mod export;
 mod format;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod import;
 mod manifest;
 mod projects;

@@ -157,7 +157,7 @@ impl<'n> ThreadFile<'n> {
             if spans.insert(run.id.clone(), (run.first_seq, run.last_seq())).is_some() {
                 return Err(lines.damage("a run of this id stands above"));
             }
-            events += run.producer_seq;
+            events = events.saturating_add(run.producer_seq);
             runs.push(run);
         }
         if events != thread.tail {

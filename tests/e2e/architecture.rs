@@ -50,6 +50,8 @@ const MAY: &[(&str, &[&str])] = &[
         ],
     ),
     ("telemetry", &[]),
+    // Ways into parsers, in builds for fuzzers only; they stand beside their parsers.
+    ("fuzzing", &["agents", "api", "bus", "client", "domain", "moving", "projection"]),
     ("client", &["domain"]),
     // Measures the program from the inside, beside bare ones.
     ("bench", &["app", "config", "domain", "progress", "redis_link", "service", "store"]),
@@ -385,4 +387,35 @@ fn nothing_panics_for_want_of_an_answer() {
         }
     }
     assert_none("may panic outside tests", &wrong);
+}
+
+/// All sources in these directories of the repository, and what they say.
+fn all_sources(directories: &[&str]) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut left: Vec<_> = directories.iter().map(|directory| root.join(directory)).collect();
+    let mut found = Vec::new();
+    while let Some(path) = left.pop() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && !["target", "node_modules", ".venv"].contains(&name.as_str()) {
+            left.extend(fs::read_dir(&path).expect("a directory").map(|entry| entry.expect("an entry").path()));
+        } else if name.ends_with(".rs") {
+            let text = fs::read_to_string(&path).expect("a source");
+            found.push((path, text));
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_of_ours_is_unsafe() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        let text = fs::read_to_string(root.join(manifest)).expect("a manifest");
+        assert!(text.contains("unsafe_code = \"forbid\""), "{manifest} does not forbid it");
+    }
+    let word = |c: char| !c.is_alphanumeric() && c != '_';
+    let sources = all_sources(&["src", "tests", "fuzz", "examples"]);
+    assert!(sources.len() > 300, "only {} sources", sources.len());
+    let wrong = sources.iter().filter(|(_, text)| strip(text).split(word).any(|found| found == "unsafe"));
+    assert_none("unsafe", &wrong.map(|(path, _)| path.display().to_string()).collect::<Vec<_>>());
 }

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use reqwest::Method;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::{net::TcpStream, sync::mpsc};
 
-use crate::harness::{Backend, Options, Server, eventually, number, sse::Events};
+use crate::harness::{Backend, Options, Server, eventually, number, raw::Raw, sse::Events};
 
 #[tokio::test]
 async fn everybody_is_told_and_a_streamed_run_goes_on_after_the_restart() {
@@ -118,4 +118,24 @@ async fn what_was_acknowledged_is_there_after_a_restart() {
     dev.post("/v1/threads/t/runs", json!({ "runId": "s" })).await.problem(409, "run-active");
     dev.append("t", "r", 2, json!([{ "type": "C" }])).await.ok(200);
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_was_half_sent_is_told() {
+    const HOST: &str = "Host: localhost\r\n";
+    const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                           Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+    for (line, more) in [("GET /healthz", ""), ("GET /v1/socket", UPGRADE)] {
+        let mut server = Server::start(Options::memory()).await;
+        let mut raw = Raw::connect(server.addr).await;
+        raw.write(format!("{line} HTTP/1.1\r\n{HOST}{more}")).await;
+        // This one comes later: who has answered it has read the half of the other.
+        server.client().get("/healthz").await.ok(200);
+        server.drain();
+        let closed = async || TcpStream::connect(server.addr).await.is_err().then_some(());
+        eventually("nobody new is let in", closed).await;
+        raw.write("\r\n").await;
+        assert_eq!(raw.answer().await.problem(503, "draining")["retryable"], true, "{line}");
+        server.stop().await;
+    }
 }

@@ -269,6 +269,9 @@ async fn a_conversation_that_no_model_could_read_is_refused_and_its_events_are_n
             dev.append("t", "r", number, json!([{ "type": "RUN_STARTED", "input": input }])).await.ok(200);
         }
         dev.get("/v1/threads/t/state").await.problem(422, "conversation-too-large");
+        dev.get("/v1/threads/t/messages").await.problem(422, "conversation-too-large");
+        let asked = json!({ "threadId": "t", "messages": [] });
+        dev.post("/agui/demo", asked).await.problem(422, "conversation-too-large");
         let earlier = dev.get("/v1/threads/t/messages?at=2&limit=5").await.ok(200);
         // An answer holds no more than a page, but one message at least.
         assert_eq!(earlier["messages"].as_array().map(Vec::len), Some(1));

@@ -78,6 +78,23 @@ pub fn run(
     stream::try_unfold(state, next).boxed()
 }
 
+/// The events that these chunks of an answer amount to, up to the first that is nonsense: for fuzzers.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn events_of(input: &RunInput, chunks: &[&[u8]]) -> Vec<bytes::Bytes> {
+    let mut answer = Answer::new(input, "m", Vec::new(), vec![Secret::new("secret")]);
+    let ended = chunks.iter().any(|chunk| !matches!(answer.read(chunk), Ok(false)));
+    if !ended {
+        let _ = answer.end(None);
+    }
+    std::iter::from_fn(|| answer.next()).collect()
+}
+
+/// What the endpoint is sent, for fuzzers.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn body_of(input: &RunInput) -> String {
+    request::body("m", None, input).0
+}
+
 fn address(base_url: &str) -> Option<Url> {
     let mut url = Url::parse(base_url).ok()?;
     url.path_segments_mut().ok()?.pop_if_empty().extend(["chat", "completions"]);

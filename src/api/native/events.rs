@@ -49,6 +49,7 @@ pub struct ReadParams {
     /// Long-poll: wait up to this many seconds (at most 60) for the first event.
     wait: Option<f64>,
     /// `tail`: SSE ends when it has caught up.
+    #[param(inline)]
     until: Option<Until>,
 }
 
@@ -56,6 +57,13 @@ pub struct ReadParams {
 #[serde(rename_all = "lowercase")]
 enum Until {
     Tail,
+}
+
+#[cfg(any(test, feature = "fuzzing"))]
+impl ReadParams {
+    pub(crate) fn wait(&self) -> Option<f64> {
+        self.wait
+    }
 }
 
 /// The form of an answer.

@@ -3,13 +3,13 @@
 mod agents;
 pub mod envelope;
 pub mod events;
-mod feed;
+pub(super) mod feed;
 mod identity;
 pub mod meta;
-mod projections;
+pub(super) mod projections;
 pub mod runs;
 pub mod socket;
-mod threads;
+pub(super) mod threads;
 pub mod view;
 
 use utoipa_axum::routes;

@@ -142,11 +142,11 @@ pub async fn list(
     }))
 }
 
-fn write_position(position: &ListPosition) -> String {
+pub(crate) fn write_position(position: &ListPosition) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(format!("{}:{}", position.at.0, position.id))
 }
 
-fn read_position(cursor: &str) -> Result<ListPosition, Problem> {
+pub(crate) fn read_position(cursor: &str) -> Result<ListPosition, Problem> {
     let position = || {
         let text = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
         let (at, id) = text.split_once(':')?;

@@ -190,3 +190,22 @@ fn deep_values_survive_storage() {
     assert_eq!(stored.encode(), conversation.encode());
     assert!(String::from_utf8(stored.messages_json()).expect("UTF-8").contains(&object));
 }
+
+#[test]
+fn numbers_are_the_same_after_a_snapshot() {
+    // What is shown is read again to the same number, with the digits that JavaScript has.
+    for (sent, shown) in [
+        ("1111111511011111111111", "1.1111115110111111e+21"),
+        ("5e-324", "5e-324"),
+        ("2.2250738585072011e-308", "2.225073858507201e-308"),
+        ("0.1", "0.1"),
+        ("9007199254740993.0", "9007199254740992.0"),
+    ] {
+        let mut conversation = Conversation::default();
+        conversation.observe(format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":[{sent}]}}").as_bytes());
+        let state = String::from_utf8(conversation.state_json()).expect("text");
+        assert_eq!(state, format!("[{shown}]"), "{sent}");
+        let again = Conversation::decode(&conversation.encode()).expect("a conversation");
+        assert_eq!(again.state_json(), state.as_bytes(), "{sent}");
+    }
+}

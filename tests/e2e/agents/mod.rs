@@ -1,6 +1,7 @@
 //! Agents that the server runs: the same promises as for producers that come by themselves.
 
 mod again;
+mod busy;
 mod definitions;
 mod ending;
 mod failing;

@@ -13,7 +13,11 @@ use serde_json::Value;
 use threadline::{
     app::App,
     bus,
-    domain::{AllowedOrigins, Clock, Limit, Limits, RunId, Timestamp, agent::Agent, limits::HEADER_TIMEOUT},
+    domain::{
+        AllowedOrigins, Clock, Limit, Limits, RunId, Timestamp,
+        agent::Agent,
+        limits::{HEADER_TIMEOUT, MAX_AGENT_RUNS},
+    },
     egress::{Lookup, Network, Outbound, Reach},
     lock::redis::RedisLock,
     redis_link::{Link, client},
@@ -55,6 +59,8 @@ pub struct Options {
     pub agent_networks: Vec<Network>,
     /// How their names become addresses, if not as usual.
     pub lookup: Option<Lookup>,
+    /// How many runs of agents there may be at once.
+    pub agent_runs: usize,
     /// Whether the store is looked at through a [`Glass`].
     pub glass: bool,
 }
@@ -74,6 +80,7 @@ impl Options {
             agents: Vec::new(),
             agent_networks: Vec::new(),
             lookup: None,
+            agent_runs: MAX_AGENT_RUNS,
             glass: false,
         }
     }
@@ -97,6 +104,10 @@ impl Options {
 
     pub fn with_agent_networks(self, agent_networks: Vec<Network>) -> Self {
         Self { agent_networks, ..self }
+    }
+
+    pub fn with_agent_runs(self, agent_runs: usize) -> Self {
+        Self { agent_runs, ..self }
     }
 
     pub fn with_lookup(self, lookup: Lookup) -> Self {
@@ -176,7 +187,7 @@ impl Server {
     }
 
     pub async fn over(store: DynStore, options: Options) -> Self {
-        let Options { clock, key, patience, limits, origins, agents, agent_networks, lookup, .. } = options;
+        let Options { clock, key, patience, limits, origins, agents, agent_networks, lookup, agent_runs, .. } = options;
         let glass = options.glass.then(|| Arc::new(Glass::new(store.clone())));
         let store = glass.clone().map_or(store, |glass| glass as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -189,15 +200,13 @@ impl Server {
             ports.bus = bus::redis::join(redis, &name);
         }
         let app = App::over(listener, ports, key, agents);
-        let app = app.expect("an app").with_agent_networks(agent_networks.clone()).expect("TLS");
+        let app = app.expect("an app").with_agent_networks(agent_networks.clone());
         let app = match lookup {
-            Some(lookup) => {
-                app.with_outbound(Outbound::with_lookup(Reach::Public(agent_networks), lookup).expect("TLS"))
-            }
+            Some(lookup) => app.with_outbound(Outbound::with_lookup(Reach::Public(agent_networks), lookup)),
             None => app,
         };
         let origins = AllowedOrigins::parse(origins).expect("origins");
-        let app = app.with_patience(patience).with_origins(origins);
+        let app = app.with_agent_runs(agent_runs).with_patience(patience).with_origins(origins);
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();
         let (stop, stopped) = oneshot::channel();

@@ -3,6 +3,7 @@
 mod erasure;
 mod issuer;
 mod keys;
+mod limits;
 mod strangers;
 mod tickets;
 mod tokens;
@@ -18,7 +19,7 @@ fn bearer(server: &Server, secret: &str) -> Client {
 }
 
 /// Somebody with a key of a project that has these scopes, made by the operator.
-async fn key(server: &Server, project: &str, scopes: &[Scope]) -> Client {
+pub async fn key(server: &Server, project: &str, scopes: &[Scope]) -> Client {
     let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
     let request = server.project().request(reqwest::Method::POST, "/v1/keys").header("threadline-project", project);
     let made = send(request.json(&json!({ "scopes": scopes }))).await.ok(201);

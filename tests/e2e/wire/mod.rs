@@ -2,6 +2,8 @@
 //! document.
 
 mod autobahn;
+mod document;
+mod statuses;
 
 use std::{path::Path, process::Output, time::Duration};
 

@@ -26,6 +26,15 @@ use crate::{
     service::ServiceError,
 };
 
+/// A frame's events, for fuzzers; `None` if it is another frame.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn frame_events(text: &str) -> Option<&serde_json::value::RawValue> {
+    match frames::parse(text).ok()?.frame {
+        frames::ClientFrame::Append(append) => Some(append.events),
+        _ => None,
+    }
+}
+
 /// The subprotocol.
 pub const PROTOCOL: &str = "threadline.v1";
 

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Compares Cargo.lock with a copy of RustSec's advisory database, and notes in AUDITED what was compared; with --state it only
+# says how old that note is. Usage: scripts/audit.sh ADVISORY_DB (a checkout of github.com/rustsec/advisory-db) | --state
+set -euo pipefail
+cd "$(dirname "$0")/.."
+lock=$(sha256sum Cargo.lock | cut -d' ' -f1)
+if [ "${1:-}" = "--state" ]; then
+  read -r _ _ noted <AUDITED
+  printf 'advisories: %s' "$(head -n1 AUDITED | cut -d' ' -f1,2)"
+  if [ "$noted" = "$lock" ]; then echo "; Cargo.lock is as it was then"; else echo "; Cargo.lock has changed since: make audit ADVISORY_DB=…"; fi
+  exit 0
+fi
+database=${1:?a checkout of the advisory database: git clone https://github.com/rustsec/advisory-db}
+newest=$(git -C "$database" log -1 --format=%cs 2>/dev/null || true)
+newest=${newest:-$(find "$database/crates" -name '*.md' -printf '%TY-%Tm-%Td\n' | sort | tail -n1)}
+# Also what is unmaintained or unsound. What was yanked is for the registry to say, which is not asked.
+for file in Cargo.lock fuzz/Cargo.lock; do
+  [ ! -e "$file" ] || target/tools/bin/cargo-audit audit --file "$file" --db "$database" --no-fetch --stale --deny warnings
+done
+# The packages of the tests; not every registry answers that.
+for directory in tests/agui tests/real/node; do
+  npm audit --prefix "$directory" >/dev/null 2>&1 || echo "npm audit of $directory: no answer, or a finding (npm audit --prefix $directory)"
+done
+echo "$newest nothing-known $lock" >AUDITED
+scripts/audit.sh --state

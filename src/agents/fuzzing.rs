@@ -1,0 +1,81 @@
+//! What agents and their front ends send, for fuzzers.
+
+use bytes::Bytes;
+
+use super::{
+    ClientInput, input, openai,
+    source::RunInput,
+    sse::{Decoder, TooLarge},
+};
+use crate::{
+    domain::{NewEvents, RunId, ThreadId, json, limits::MAX_JSON_DEPTH},
+    projection::conversation::Conversation,
+};
+
+fn ids() -> Option<(ThreadId, RunId)> {
+    Some((ThreadId::new("t").ok()?, RunId::new("r").ok()?))
+}
+
+/// The data of the events in a body that comes in chunks of this size.
+fn decoded(body: &[u8], chunk: usize) -> Result<Vec<Bytes>, TooLarge> {
+    let (mut decoder, mut found) = (Decoder::new(), Vec::new());
+    for chunk in body.chunks(chunk.max(1)) {
+        decoder.feed(Bytes::copy_from_slice(chunk));
+        while let Some(event) = decoder.next()? {
+            found.push(event);
+        }
+    }
+    Ok(found)
+}
+
+/// An agent's event stream is the same however it is cut.
+pub(crate) fn agent_stream(data: &[u8]) {
+    let Some((size, body)) = data.split_first() else { return };
+    let whole = decoded(body, body.len());
+    assert_eq!(decoded(body, usize::from(*size % 16)), whole);
+    for event in whole.unwrap_or_default() {
+        let _ = NewEvents::from_ndjson(&event);
+    }
+}
+
+/// A model's answer, a chunk a line: all that comes of it are events that can be stored.
+pub(crate) fn openai_stream(data: &[u8]) {
+    let Some((thread_id, run_id)) = ids() else { return };
+    let input = RunInput {
+        thread_id,
+        run_id,
+        parent_run_id: None,
+        messages: "[]".to_owned(),
+        state: "null".to_owned(),
+        tools: "[]".to_owned(),
+        context: "[]".to_owned(),
+        forwarded_props: "{}".to_owned(),
+        resume: None,
+        rest: serde_json::Map::new(),
+    };
+    let chunks: Vec<_> = data.split(|byte| *byte == b'\n').collect();
+    for event in openai::events_of(&input, &chunks) {
+        let read = NewEvents::from_ndjson(&event).map(|read| read.count());
+        assert_eq!(read, Ok(1), "{event:?}");
+    }
+}
+
+/// A conversation so far, an event a line behind the first; in the first, what a client sends for an agent. What the agent
+/// is given is JSON.
+pub(crate) fn agui_input(data: &[u8]) {
+    let Some((thread, run)) = ids() else { return };
+    let mut lines = data.split(|byte| *byte == b'\n');
+    let sent = lines.next().unwrap_or_default();
+    if json::depth(sent, MAX_JSON_DEPTH) > MAX_JSON_DEPTH {
+        return;
+    }
+    let Ok(sent) = serde_json::from_slice::<ClientInput>(sent) else { return };
+    let mut conversation = Conversation::default();
+    lines.for_each(|event| conversation.observe(event));
+    let Ok(prepared) = input::prepare(&thread, &run, sent, &conversation) else { return };
+    assert!(prepared.first.count() <= 2 && NewEvents::from_ndjson(prepared.first.body()).is_ok());
+    let given = prepared.complete(&thread, &run, &conversation);
+    let read = serde_json::from_str::<&serde_json::value::RawValue>(&given.to_json()).is_ok();
+    assert!(read, "{}", given.to_json());
+    let _ = openai::body_of(&given);
+}

@@ -1,0 +1,54 @@
+//! What clients send, for fuzzers.
+
+use axum::http::{HeaderMap, HeaderValue, Uri};
+
+use super::{
+    extract::{parse_json, query},
+    native::{
+        events::{Form, ReadParams, last_event_id, wait_time},
+        feed::FeedParams,
+        projections::{MessagesParams, StateParams},
+        runs::{AppendParams, RunsParams, StreamParams, WholeParams},
+        socket::frame_events,
+        threads::{ListParams, read_position, write_position},
+    },
+};
+use crate::{agents::Definition, domain::NewEvents};
+
+/// A frame of the socket.
+pub(crate) fn frames(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let _ = frame_events(text).map(NewEvents::from_raw_array);
+}
+
+/// A query string in the first line, header fields in the second, a JSON body behind them.
+pub(crate) fn requests(data: &[u8]) {
+    let mut parts = data.splitn(3, |byte| *byte == b'\n').chain([&[][..]; 2]);
+    let [first, second, body] = [(); 3].map(|()| parts.next().unwrap_or_default());
+    let path = [b"/v1/x?", first].concat();
+    if let Ok(uri) = Uri::try_from(path) {
+        if let Ok(params) = query::<ReadParams>(&uri) {
+            let _ = wait_time(params.wait());
+        }
+        let _ = query::<AppendParams>(&uri);
+        let _ = query::<RunsParams>(&uri);
+        let _ = query::<StreamParams>(&uri);
+        let _ = query::<WholeParams>(&uri);
+        let _ = query::<ListParams>(&uri);
+        let _ = query::<FeedParams>(&uri);
+        let _ = query::<MessagesParams>(&uri);
+        let _ = query::<StateParams>(&uri);
+    }
+    if let Some(position) = std::str::from_utf8(first).ok().and_then(|cursor| read_position(cursor).ok()) {
+        let again = read_position(&write_position(&position));
+        assert_eq!(again.ok().as_ref().map(write_position), Some(write_position(&position)));
+    }
+    if let Ok(value) = HeaderValue::from_bytes(second) {
+        let fields = ["accept", "last-event-id"].map(|name| (name.parse().ok(), value.clone()));
+        let headers = HeaderMap::from_iter(fields.into_iter().filter_map(|(name, value)| Some((name?, value))));
+        let _ = Form::accepted(&headers);
+        let _ = last_event_id(&headers);
+    }
+    let _ = parse_json::<serde_json::Map<String, serde_json::Value>>(body);
+    let _ = parse_json::<Definition>(body);
+}

@@ -1,0 +1,49 @@
+//! Files of an export that somebody else has written, for fuzzers.
+
+use std::fs;
+
+use super::{
+    directory::{Directory, MANIFEST, hex},
+    format::{AgentLine, ThreadLine},
+    manifest::{self, ThreadEntry},
+    reading::ThreadFile,
+};
+
+/// A manifest, a thread's file and a line about an agent. The manifest that goes with the thread's file is made up, so
+/// that more than digests is read.
+pub(crate) fn export(data: &[u8]) {
+    let path = std::env::temp_dir().join(format!("threadline-fuzzing-{}", std::process::id()));
+    let Ok(directory) = Directory::make(&path) else { return };
+    let _ = serde_json::from_slice::<AgentLine>(data);
+    if fs::write(directory.at(MANIFEST), data).is_ok() {
+        let _ = manifest::read(&directory);
+    }
+    if let Some(entry) = entry(data)
+        && fs::write(directory.at(&entry.file), data).is_ok()
+        && let Ok(mut file) = ThreadFile::open(&directory, &entry)
+    {
+        let mut seqs = 0;
+        while let Ok(Some(batch)) = file.next_batch() {
+            assert_eq!(batch.first_seq, seqs + 1, "no hole");
+            seqs = batch.last_seq;
+        }
+        assert!(seqs <= entry.tail);
+    }
+    let _ = fs::remove_dir_all(&path);
+}
+
+fn entry(data: &[u8]) -> Option<ThreadEntry> {
+    let first = data.split(|byte| *byte == b'\n').next()?;
+    let thread = serde_json::from_slice::<ThreadLine>(first).ok()?.thread.thread(None).thread;
+    Some(ThreadEntry {
+        project_id: thread.project,
+        thread_id: thread.id,
+        user_id: thread.user,
+        epoch: thread.epoch,
+        tail: thread.tail,
+        version: thread.version,
+        file: "thread.ndjson".to_owned(),
+        bytes: data.len() as u64,
+        sha256: hex(&<sha2::Sha256 as sha2::Digest>::digest(data)),
+    })
+}

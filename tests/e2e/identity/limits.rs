@@ -1,0 +1,51 @@
+//! Limits of users who come with tokens; keys of their project are let through.
+
+use serde_json::json;
+use tokio_tungstenite::tungstenite;
+
+use super::token;
+use crate::harness::{Options, Server, Socket, run, socket::handshake};
+
+#[tokio::test]
+async fn a_token_is_held_to_the_limits_of_a_user_and_a_key_is_not() {
+    let options = Options::memory().with_key("secret").with_limits(|limits| {
+        limits.user.requests_per_second = 1;
+        limits.user.request_burst = 20;
+        limits.user.sockets = 1;
+        limits.user.runs = 1;
+        limits.user.append_bytes_per_second = 1_000;
+    });
+    run(options, async |server: &Server| {
+        let (ann, bob, key) = (token(server, "ann").await, token(server, "bob").await, server.user("ann"));
+        for thread in ["t1", "t2"] {
+            ann.thread(thread).await;
+        }
+        ann.run("t1", "r").await;
+        let refused = ann.post("/v1/threads/t2/runs", json!({})).await.problem(429, "rate-limited");
+        assert_eq!(refused["limit"], "userRuns");
+        key.run("t2", "r").await;
+        let large = json!([{ "type": "A", "pad": "x".repeat(60_000) }]);
+        ann.append("t1", "r", 1, large.clone()).await.ok(200);
+        let refused = ann.append("t1", "r", 2, large.clone()).await.problem(429, "rate-limited");
+        assert_eq!(refused["limit"], "userAppendBytesPerSecond");
+        key.append("t1", "r", 2, large).await.ok(200);
+        let _socket = Socket::open(&ann).await;
+        match Socket::connect(handshake(&ann)).await {
+            Err(tungstenite::Error::Http(response)) => assert_eq!(response.status(), 429),
+            other => panic!("{:?}", other.map(|_| "a socket")),
+        }
+        let _others = (Socket::open(&bob).await, Socket::open(&key).await, Socket::open(&key).await);
+        for _ in 0..100 {
+            key.get("/v1/threads").await.ok(200);
+        }
+        let mut refused = ann.get("/v1/threads").await;
+        for _ in 0..40 {
+            if refused.status == 200 {
+                refused = ann.get("/v1/threads").await;
+            }
+        }
+        assert_eq!(refused.problem(429, "rate-limited")["limit"], "userRequestsPerSecond");
+        bob.get("/v1/threads").await.ok(200);
+    })
+    .await;
+}

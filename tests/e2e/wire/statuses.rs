@@ -1,0 +1,268 @@
+//! Every status that the OpenAPI document names for a route can be had, and no other is seen.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use serde_json::{Value, json};
+use threadline::{api::doors::Access, domain::Scope};
+
+use crate::{
+    harness::{Answer, Client, Options, Server, http::send, raw, run},
+    identity::key,
+    table::{Body, Route, routes},
+};
+
+const KEY: &str = "secret";
+const BEARER: (&str, &str) = ("Authorization", "Bearer secret");
+const ANN: (&str, &str) = ("Threadline-User", "ann");
+const IMAGE: (&str, &str) = ("Content-Type", "image/png");
+
+/// What takes a server of its own to be had: the tests that have it.
+const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
+    ("GET", "/healthz", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
+    ("GET", "/v1/socket", 101, "tests/e2e/socket_limits.rs", "subprotocols_are_negotiated_and_the_key_is_never_echoed"),
+    ("GET", "/v1/socket", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
+    (
+        "GET",
+        "/v1/threads/{threadId}/messages",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "GET",
+        "/v1/threads/{threadId}/state",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "POST",
+        "/agui/{agentId}",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    ("POST", "/agui/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_is_told_when_to_come_again"),
+    (
+        "POST",
+        "/v1/threads/{threadId}/runs",
+        429,
+        "tests/e2e/agents/busy.rs",
+        "one_run_too_many_is_told_when_to_come_again",
+    ),
+];
+
+/// What one place answers for every route that reads a body: the tests that have it.
+const BODIES: &[(u16, &str, &str)] = &[
+    (408, "tests/e2e/connections.rs", "a_body_that_stops_coming_ends_the_request"),
+    (503, "tests/e2e/limits.rs", "half_sent_bodies_wait_for_room_and_small_requests_do_not"),
+];
+
+type Seen = BTreeSet<(&'static str, String, u16)>;
+
+/// What belongs to a kind of route, whichever it is.
+async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
+    let mut note = |answer: Answer| seen.insert((route.method, route.path.clone(), answer.status));
+    let line = |path: &str| format!("{} {path}", route.method);
+    let (path, body) = (route.at("t", "r"), route.valid_body().as_bytes());
+    let asked = async |path: &str, extra: &[(&str, &str)], body: &[u8]| {
+        let headers = [&[BEARER, ANN], extra].concat();
+        raw::exchange(server.addr, &line(path), &headers, body).await
+    };
+    if route.access != Access::Public {
+        note(raw::exchange(server.addr, &line(&path), &[ANN], body).await);
+        let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| route.access != Access::Needs(*scope)).collect();
+        let others = if route.access == Access::Ticket { vec![Scope::Write] } else { others };
+        note(ask(&key(server, "default", &others).await, route).await);
+    }
+    if route.path.contains('{') {
+        let bad = ["{threadId}", "{agentId}", "{slug}", "{runId}", "{keyId}", "{projectId}", "{userId}"]
+            .iter()
+            .fold(route.path.clone(), |path, name| path.replace(name, "%FF"));
+        note(asked(&bad, &[], body).await);
+        note(
+            asked(
+                &route
+                    .path
+                    .replace("{agentId}", "none")
+                    .replace("{slug}", "none")
+                    .replace("{threadId}", "none")
+                    .replace("{runId}", "r")
+                    .replace("{keyId}", "none")
+                    .replace("{projectId}", "none")
+                    .replace("{userId}", "none"),
+                &[],
+                body,
+            )
+            .await,
+        );
+    }
+    if route.path.contains("{runId}") && route.method != "PUT" {
+        note(asked(&route.at("t", "none"), &[], br#"[{"type":"X"}]"#).await);
+    }
+    if route.body() != Body::None {
+        let size = if route.takes_events() { 16 * 1024 * 1024 + 1 } else { 300_000 };
+        note(asked(&path, &[], &vec![b' '; size]).await);
+        note(asked(&path, &[], b"{\"noSuchMember\":1}").await);
+        note(asked(&path, &[], b"[7]").await);
+    }
+    if route.documents(415) {
+        note(asked(&path, &[IMAGE], b"x").await);
+    }
+    if route.documents(406) {
+        note(asked(&path, &[("Accept", "image/png")], body).await);
+    }
+    for (name, kind) in route.query() {
+        let number = matches!(kind.as_str(), "integer" | "number");
+        note(asked(&format!("{path}?{name}={}", if number { "x" } else { "%FF" }), &[], body).await);
+        if matches!(name.as_str(), "after" | "at") {
+            note(asked(&format!("{path}?{name}=99"), &[], body).await);
+        }
+        if name == "epoch" {
+            note(asked(&format!("{path}?epoch=other"), &[], body).await);
+        }
+    }
+    if route.method == "GET" {
+        note(asked(&path, &[], b"").await);
+    }
+}
+
+async fn ask(client: &Client, route: &Route) -> Answer {
+    let request = client.request(route.method.parse().expect("a method"), &route.at("t", "r"));
+    send(request.header("content-type", "application/json").body(route.valid_body())).await
+}
+
+/// What every route answers to whom a limit is reached for.
+async fn too_much(server: &Server, seen: &mut Seen) {
+    let frugal = json!({ "limits": { "projectRequestsPerSecond": 1, "projectRequestBurst": 1 } });
+    server.project().put("/v1/projects/frugal", frugal).await.ok(201);
+    let spender = key(server, "frugal", Scope::ALL).await;
+    for route in routes() {
+        for _ in 0..if route.access == Access::Public { 0 } else { 3 } {
+            let answer = ask(&spender, &route).await;
+            if answer.status == 429 {
+                seen.insert((route.method, route.path.clone(), 429));
+            }
+        }
+    }
+}
+
+/// Keys, tokens, projects and users.
+async fn identity(project: &Client, seen: &mut Seen) {
+    let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
+    for body in [json!({ "keyId": "k" }), json!({ "keyId": "k" })] {
+        note("POST", "/v1/keys", project.post("/v1/keys", body).await);
+    }
+    note("DELETE", "/v1/keys/{keyId}", project.delete("/v1/keys/k").await);
+    note("POST", "/v1/tokens", project.post("/v1/tokens", json!({ "userId": "ann" })).await);
+    note("POST", "/v1/socket-tickets", project.post("/v1/socket-tickets", json!({})).await);
+    for _ in 0..2 {
+        note("PUT", "/v1/projects/{projectId}", project.put("/v1/projects/p", json!({})).await);
+    }
+    note("GET", "/v1/projects/{projectId}", project.get("/v1/projects/p").await);
+    let secret = "/v1/projects/{projectId}/token-secret";
+    note("POST", secret, project.post("/v1/projects/p/token-secret", json!({})).await);
+    note("DELETE", "/v1/users/{userId}", project.delete("/v1/users/nobody").await);
+}
+
+/// What belongs to one route: method, route, path, body.
+async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
+    let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
+    let (threads, thread) = ("/v1/threads", "/v1/threads/{threadId}");
+    for body in [json!({ "threadId": "u" }), json!({ "threadId": "u" }), json!({ "threadId": "u", "name": "N" })] {
+        note("POST", threads, ann.post(threads, body).await);
+    }
+    note("PATCH", thread, ann.patch("/v1/threads/u", json!({ "name": "N" })).await);
+
+    let agent = "/v1/agents/{agentId}";
+    for (client, name, definition) in [
+        (project, "a", json!({ "url": "https://agents.example/" })),
+        (project, "demo", json!({ "kind": "demo" })),
+        (project, "a", json!({})),
+        (ann, "a", json!({ "kind": "demo" })),
+    ] {
+        note("PUT", agent, client.put(&format!("/v1/agents/{name}"), definition).await);
+    }
+    note("PUT", agent, project.put("/v1/agents/a", json!({ "noSuchMember": 1 })).await);
+    note("PUT", agent, project.put("/v1/agents/a", json!({ "url": "x".repeat(300_000) })).await);
+    note("DELETE", agent, ann.delete("/v1/agents/a").await);
+    note("DELETE", agent, project.delete("/v1/agents/demo").await);
+    note("DELETE", agent, project.delete("/v1/agents/a").await);
+
+    let (runs, run) = ("/v1/threads/{threadId}/runs", "/v1/threads/{threadId}/runs/{runId}");
+    for id in ["r", "r", "s"] {
+        note("POST", runs, ann.post("/v1/threads/u/runs", json!({ "runId": id, "leaseSeconds": 600 })).await);
+    }
+    let append = "/v1/threads/{threadId}/runs/{runId}/events";
+    for (first, event) in [(1, "A"), (9, "A"), (1, "B"), (0, "A")] {
+        note("POST", append, ann.append("u", "r", first, json!([{ "type": event }])).await);
+    }
+    let of = |verb: &str| format!("{run}/{verb}");
+    note("POST", &of("heartbeat"), ann.act("u", "r", "heartbeat").await);
+    note("POST", &of("stop"), ann.act("u", "r", "stop").await);
+    note("POST", &of("release"), ann.act("u", "r", "release").await);
+    note("POST", &of("fail"), ann.act("u", "r", "fail").await);
+    note("POST", &of("stop"), ann.act("u", "r", "stop").await);
+    note("POST", &of("finish"), ann.act("u", "r", "finish").await);
+    note("POST", &of("heartbeat"), ann.act("u", "r", "heartbeat").await);
+    for events in [json!([{ "type": "A" }]), json!([{ "type": "A" }]), json!([{ "type": "B" }])] {
+        note("PUT", run, ann.put("/v1/threads/u/runs/whole", events).await);
+    }
+    let junk = ann.ndjson(reqwest::Method::POST, "/v1/threads/u/runs?runId=j", "junk").await;
+    note("POST", runs, junk);
+
+    let agui = "/agui/{agentId}";
+    let input = |run: &str, content: Value| json!({ "threadId": "v", "runId": run, "messages": [{ "id": "m", "role": "user", "content": content }] });
+    note("POST", agui, ann.post("/agui/demo", input("a", json!("hi"))).await);
+    let again = ann.request(reqwest::Method::POST, "/agui/demo").json(&input("a", json!("hi")));
+    note("POST", agui, crate::harness::http::send(again.header("last-event-id", "999999")).await);
+    ann.thread("w").await;
+    ann.run("w", "held").await;
+    let held = json!({ "threadId": "w", "runId": "b", "messages": [] });
+    note("POST", agui, ann.post("/agui/demo", held).await);
+    note("DELETE", thread, ann.delete("/v1/threads/u").await);
+}
+
+#[tokio::test]
+async fn documented_statuses_can_be_had_and_no_others() {
+    run(Options::memory().with_key(KEY), async |server: &Server| {
+        let (project, ann) = (server.project(), server.user("ann"));
+        ann.thread("t").await;
+        ann.run("t", "r").await;
+        let mut seen = Seen::new();
+        for route in routes() {
+            any_route(server, &route, &mut seen).await;
+        }
+        let waits = ann.put("/v1/threads/t/runs/whole", json!([{ "type": "A" }]));
+        let (whole, ()) = tokio::join!(waits, one_by_one(&project, &ann, &mut seen));
+        seen.insert(("PUT", "/v1/threads/{threadId}/runs/{runId}".to_owned(), whole.status));
+        identity(&project, &mut seen).await;
+        too_much(server, &mut seen).await;
+        let mut documented = Seen::new();
+        for route in routes() {
+            let statuses = route.description["responses"].as_object().expect("responses").keys();
+            documented
+                .extend(statuses.map(|status| (route.method, route.path.clone(), status.parse().expect("a status"))));
+        }
+        for route in routes().iter().filter(|route| route.body() != Body::None) {
+            seen.extend(BODIES.iter().map(|(status, ..)| (route.method, route.path.clone(), *status)));
+        }
+        let elsewhere = ELSEWHERE.iter().map(|(method, path, status, ..)| (*method, (*path).to_owned(), *status));
+        let reached: Seen = seen.iter().cloned().chain(elsewhere).collect();
+        let (missing, undocumented): (Vec<_>, Vec<_>) =
+            (documented.difference(&reached).collect(), reached.difference(&documented).collect());
+        assert!(missing.is_empty(), "documented, and not seen: {missing:#?}");
+        assert!(undocumented.is_empty(), "seen, and not documented: {undocumented:#?}");
+        println!("{} pairs of route and status, {} of them elsewhere", documented.len(), ELSEWHERE.len());
+    })
+    .await;
+}
+
+#[test]
+fn what_is_had_elsewhere_is() {
+    let elsewhere = ELSEWHERE.iter().map(|(.., file, test)| (file, test));
+    for (file, test) in elsewhere.chain(BODIES.iter().map(|(_, file, test)| (file, test))) {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).expect(file);
+        assert!(text.contains(&format!("async fn {test}(")), "{file} has no test {test}");
+    }
+}
