@@ -53,6 +53,7 @@ Examples:
   threadline tail my-thread                 Show a thread's events from the first on, then live
   threadline tail my-thread --json | jq .   The same for programs
   threadline export moved/                  Write everything to files, for `threadline import`
+  threadline backup copy/                   Copy the data directory while the server goes on
 
 Environment:
   THREADLINE_URL      The server that the other commands talk to

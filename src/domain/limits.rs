@@ -145,6 +145,8 @@ pub const WAL_RESTART_PAGES: u32 = 12_000;
 pub const WAL_LOOK_COMMITS: u64 = 16;
 /// Size at which the write-ahead log is written back whole and truncated.
 pub const WAL_LIMIT_BYTES: u64 = 64 * 1_024 * 1_024;
+/// How long that waits for whoever still reads the beginning of the log (a backup does): appends wait behind it.
+pub const WAL_PATIENCE: Duration = Duration::from_millis(50);
 /// Group commits of one node that are under way at once on Postgres, each on a connection of its own: fewer leave it waiting for
 /// the disk, more have smaller groups, and wait for each other to extend the log; …
 pub const PG_PIPELINES: usize = 4;

@@ -8,19 +8,22 @@
 mod histogram;
 mod http;
 mod process;
+mod register;
 
 use std::{ops::Deref, sync::Arc};
 
 use prometheus_client::{
-    encoding::{EncodeMetric, text},
+    encoding::text,
     metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
     registry::Registry,
 };
 
 pub use histogram::Histogram;
 pub use http::Http;
+pub use register::Present;
 
 use process::Process;
+use register::Register;
 
 /// The media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -187,60 +190,6 @@ struct LevelGauges {
     topics: Gauge,
     draining: Gauge,
     up: Family<[(&'static str, &'static str); 1], Gauge>,
-}
-
-/// Something that is there as long as this is held, counted by a gauge.
-#[derive(Debug)]
-pub struct Present(Gauge);
-
-impl Present {
-    /// One more.
-    pub fn new(gauge: &Gauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
-    }
-}
-
-impl Drop for Present {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
-/// A registry under construction.
-#[derive(Default)]
-struct Register(Registry);
-
-impl Register {
-    fn add<M: EncodeMetric + Clone + Send + Sync + std::fmt::Debug + 'static>(
-        &mut self,
-        name: &str,
-        help: &str,
-        metric: M,
-    ) -> M {
-        self.0.register(format!("threadline_{name}"), help, metric.clone());
-        metric
-    }
-
-    fn counter(&mut self, name: &str, help: &str) -> Counter {
-        self.add(name, help, Counter::default())
-    }
-
-    fn gauge(&mut self, name: &str, help: &str) -> Gauge {
-        self.add(name, help, Gauge::default())
-    }
-
-    /// A counter for each value of a label: all are there from the start, at 0.
-    fn counters<const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &'static str,
-        values: [&'static str; N],
-    ) -> [Counter; N] {
-        let family = self.add(name, help, Family::<[(&str, &str); 1], Counter>::default());
-        values.map(|value| family.get_or_create_owned(&[(label, value)]))
-    }
 }
 
 impl Default for Metrics {

@@ -120,19 +120,26 @@ everywhere! {
 everywhere! {
     async fn a_second_start_is_a_conflict_and_a_silent_run_is_reaped(server) {
         let dev = server.client();
-        dev.thread("t").await;
+        for thread in ["t", "silent"] {
+            dev.thread(thread).await;
+        }
         let before = Figures::of(server).await;
-        dev.post("/v1/threads/t/runs", json!({ "runId": "r", "leaseSeconds": 1 })).await.ok(201);
-        dev.append("t", "r", 1, json!([{ "type": "A" }])).await.ok(200);
+        dev.run("t", "r").await;
         dev.post("/v1/threads/t/runs", json!({ "runId": "s" })).await.problem(409, "run-active");
         let moved = &Figures::of(server).await - &before;
         let by = |who: &str| moved.get(&format!("threadline_lock_conflicts_total{{decided_by=\"{who}\"}}"));
         assert_eq!((by("lock"), by("store")), (1.0, 0.0), "the lock knew it first");
+        dev.act("t", "r", "finish").await.ok(200);
+        let before = Figures::of(server).await;
+        dev.post("/v1/threads/silent/runs", json!({ "runId": "r", "leaseSeconds": 1 })).await.ok(201);
         let moved = once(server, &before, "threadline_runs_reaped_total{by=\"reaper\"}", 1.0).await;
-        assert_moved(&moved, &[
-            ("threadline_runs_ended_total{outcome=\"error\"}", 1.0),
-            ("threadline_runs_reaped_total{by=\"next-start\"}", 0.0),
-        ]);
+        assert_moved(
+            &moved,
+            &[
+                ("threadline_runs_ended_total{outcome=\"abandoned\"}", 1.0),
+                ("threadline_runs_reaped_total{by=\"next-start\"}", 0.0),
+            ],
+        );
         // One whose lock was given back is ended by the start after it.
         let before = Figures::of(server).await;
         dev.run("t", "u").await;

@@ -44,7 +44,8 @@ async fn a_store_that_does_not_answer_makes_it_unready_and_is_asked_once() {
                 (&json!("unavailable"), &json!(true))
             );
         }
-        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        // Not one behind the other.
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         // Later ones as well: there is one question under way, not one a probe.
         for _ in 0..2 {
             time::sleep(Duration::from_millis(1_050)).await;

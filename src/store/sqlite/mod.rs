@@ -12,7 +12,7 @@ use std::{
 };
 
 use sqlx::{
-    SqlitePool,
+    AssertSqlSafe, SqliteConnection, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
@@ -22,7 +22,7 @@ use self::{checkpoint::Checkpoints, writer::Writer};
 use super::{StoreResult, sql::corrupt};
 use crate::domain::{
     Clock,
-    limits::{PAGE_ROWS, SQLITE_CACHE_KIB, SQLITE_READERS, WAL_LIMIT_BYTES, WAL_RESTART_PAGES},
+    limits::{PAGE_ROWS, SQLITE_CACHE_KIB, SQLITE_READERS, WAL_LIMIT_BYTES, WAL_PATIENCE, WAL_RESTART_PAGES},
 };
 
 mod agents;
@@ -111,6 +111,9 @@ struct Inner {
     lock: File,
 }
 
+/// How long a connection waits for what another process holds; ours hold nothing for long.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The database in its directory.
 const FILE: &str = "threadline.db";
 
@@ -158,17 +161,29 @@ impl SqliteStore {
     }
 
     /// Keeps the write-ahead log bounded: writes it back and truncates it once it has grown beyond
-    /// [`WAL_LIMIT_BYTES`]. True if it did. [`super::ThreadStore::purge`] calls this.
+    /// [`WAL_LIMIT_BYTES`]. True if it tried. [`super::ThreadStore::purge`] calls this.
     pub async fn maintain(&self) -> StoreResult<bool> {
         let large = tokio::fs::metadata(&self.inner.wal).await.is_ok_and(|wal| wal.len() > WAL_LIMIT_BYTES);
         if large {
             self.write(|connection| {
-                Box::pin(async move { fetch::run(connection, sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")).await })
+                Box::pin(async move {
+                    wait_for_others(connection, WAL_PATIENCE).await?;
+                    // What cannot be done yet is no error, and is tried again at the next sweep.
+                    let cut = fetch::run(connection, sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")).await;
+                    wait_for_others(connection, BUSY_TIMEOUT).await?;
+                    cut
+                })
             })
             .await?;
         }
         Ok(large)
     }
+}
+
+/// How long a connection waits for what others hold.
+async fn wait_for_others(connection: &mut SqliteConnection, time: Duration) -> fetch::Work<()> {
+    let pragma = format!("PRAGMA busy_timeout = {}", time.as_millis());
+    fetch::run(connection, sqlx::query(AssertSqlSafe(pragma))).await
 }
 
 /// Makes the directory and takes its lock, which the process keeps until the file is closed.
@@ -199,7 +214,7 @@ fn options(file: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(file)
         .foreign_keys(false)
-        .busy_timeout(Duration::from_secs(5))
+        .busy_timeout(BUSY_TIMEOUT)
         .pragma("temp_store", "memory")
         .pragma("cache_size", format!("-{SQLITE_CACHE_KIB}"))
         // A whole page fits, so that the worker never waits for its reader.

@@ -1,6 +1,6 @@
 //! What only this back-end can be asked: query plans, a full disk, what stands in the file.
 
-use sqlx::{AssertSqlSafe, query};
+use sqlx::{ConnectOptions, Connection, query};
 use tempfile::TempDir;
 
 use super::*;
@@ -244,6 +244,29 @@ async fn the_write_ahead_log_is_cut_and_the_store_closes_into_one_file() {
     assert!(matches!(store.append(&[append(key, fence, "{\"type\":\"X\"}")]).await, Err(StoreError::Unavailable(_))));
     let again = SqliteStore::open(dir.path(), Clock::system()).await.expect("the lock is free");
     assert_eq!(again.heads(&[key]).await.expect("heads")[0].tail, 20);
+}
+
+#[tokio::test]
+async fn appends_do_not_wait_for_whoever_reads_the_beginning_of_a_large_log() {
+    let (store, dir) = open().await;
+    let (key, fence) = started(&store, "t").await;
+    // As a backup does.
+    let mut reader = read_options(&dir.path().join(FILE)).connect().await.expect("connects");
+    query("BEGIN").execute(&mut reader).await.expect("begins");
+    query("SELECT count(*) FROM log").execute(&mut reader).await.expect("reads");
+    pragma(&store, "PRAGMA wal_autocheckpoint = 0".to_owned()).await;
+    store.inner.checkpoints.close().await;
+    let line = format!("{{\"type\":\"X\",\"pad\":\"{}\"}}", "x".repeat(4_000_000));
+    for _ in 0..20 {
+        store.append(&[append(key, fence, &line)]).await.expect("appends");
+    }
+    let begun = std::time::Instant::now();
+    assert!(store.maintain().await.expect("tries"));
+    store.append(&[append(key, fence, "{\"type\":\"X\"}")]).await.expect("appends");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    reader.close().await.expect("closes");
+    assert!(store.maintain().await.expect("maintains"));
+    assert!(!store.maintain().await.expect("maintains"), "the log is cut as soon as it can be");
 }
 
 #[tokio::test]
