@@ -43,7 +43,7 @@ use source::EventStream;
 /// The built-in agent, which is always there.
 pub const DEMO: &str = "demo";
 /// What [`AgentError::Busy`] is counted as.
-const RUN_LIMIT: &str = "agent-runs";
+const RUN_LIMIT: &str = "agentRuns";
 /// Time between two words of the demo: slow enough to be seen.
 const DEMO_PACE: Duration = Duration::from_millis(25);
 

@@ -10,7 +10,10 @@ mod http;
 mod process;
 mod register;
 
-use std::{ops::Deref, sync::Arc};
+use std::{
+    ops::Deref,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use prometheus_client::{
     encoding::text,
@@ -264,6 +267,11 @@ impl Metrics {
         self.0.limited.get_or_create(&[("limit", limit)]).inc();
     }
 
+    /// So many were refused by this limit, as somebody else has counted.
+    pub fn limited_so_far(&self, limit: &'static str, total: u64) {
+        self.0.limited.get_or_create(&[("limit", limit)]).inner().fetch_max(total, Relaxed);
+    }
+
     /// The server may close sockets for these reasons; the same.
     pub fn know_socket_closes(&self, reasons: impl IntoIterator<Item = &'static str>) {
         for reason in reasons {
@@ -377,6 +385,8 @@ mod tests {
         let (one, other) = (Metrics::new(), Metrics::new());
         one.bus_resyncs.inc();
         one.limited("requests");
+        one.limited_so_far("sockets", 3);
+        one.limited_so_far("sockets", 2);
         let held = Present::new(&one.sockets);
         one.http.know(["/v1/threads/{threadId}".to_owned()].into_iter());
         one.http.answered("GET", Some("/v1/threads/{threadId}"), 200, std::time::Duration::from_millis(3));
@@ -385,6 +395,7 @@ mod tests {
         for line in [
             "threadline_bus_resyncs_total 1",
             "threadline_limited_total{limit=\"requests\"} 1",
+            "threadline_limited_total{limit=\"sockets\"} 3",
             "threadline_sockets 1",
             "threadline_connections 7",
             "threadline_dependency_up{dependency=\"store\"} 1",

@@ -88,6 +88,9 @@ impl Service {
     /// What is counted, and what is there now, as OpenMetrics text; `connections` is what the listener has open.
     pub async fn measured(&self, connections: usize) -> String {
         let readiness = self.readiness().await;
+        for (limit, total) in self.context.quota.limited() {
+            self.context.metrics.limited_so_far(limit.as_str(), total);
+        }
         self.context.metrics.text(&Levels {
             connections,
             commit_queue: self.context.committer.waiting(),
