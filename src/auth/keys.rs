@@ -71,10 +71,12 @@ impl Auth {
     /// Revokes a key: at once here, within [`KEY_MEMORY`](crate::domain::limits::KEY_MEMORY) on other nodes. Once more
     /// is the same.
     pub async fn revoke_key(&self, principal: &Principal, id: &KeyId) -> Result<ApiKey, AuthError> {
+        let before = self.shared.store.keys(&principal.project).await?;
+        let first = before.iter().any(|key| key.id == *id && key.revoked_at.is_none());
         let now = self.shared.clock.now();
         let key = self.shared.store.revoke_key(&principal.project, id, now).await?.ok_or(AuthError::NoKey)?;
         self.shared.keys.invalidate_all();
-        if key.revoked_at == Some(now) {
+        if first {
             self.record(principal, &principal.project, "key.revoked", json!({ "keyId": id.as_str() })).await?;
         }
         Ok(key)

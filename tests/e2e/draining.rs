@@ -125,7 +125,7 @@ async fn a_request_that_was_half_sent_is_told() {
     const HOST: &str = "Host: localhost\r\n";
     const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                            Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
-    for (line, more) in [("GET /healthz", ""), ("GET /v1/socket", UPGRADE)] {
+    for (line, more) in [("GET /readyz", ""), ("GET /v1/socket", UPGRADE)] {
         let mut server = Server::start(Options::memory()).await;
         let mut raw = Raw::connect(server.addr).await;
         raw.write(format!("{line} HTTP/1.1\r\n{HOST}{more}")).await;

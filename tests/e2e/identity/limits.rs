@@ -14,6 +14,7 @@ async fn a_token_is_held_to_the_limits_of_a_user_and_a_key_is_not() {
         limits.user.sockets = 1;
         limits.user.runs = 1;
         limits.user.append_bytes_per_second = 1_000;
+        limits.user.append_byte_burst = 1_000;
     });
     run(options, async |server: &Server| {
         let (ann, bob, key) = (token(server, "ann").await, token(server, "bob").await, server.user("ann"));

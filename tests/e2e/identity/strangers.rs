@@ -48,7 +48,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
     // What she asked for herself must not open the door for another.
     let operator = server.project();
     operator.post("/v1/keys", json!({ "keyId": "private-key" })).await.ok(201);
-    operator.put("/v1/agents/private-agent", json!({ "url": "http://127.0.0.1:9/private-url" })).await.ok(200);
+    operator.put("/v1/agents/private-agent", json!({ "url": "https://agents.example/private-url" })).await.ok(200);
     let elsewhere = stranger == Stranger::OtherProject;
     let mut before = None;
     // The feed is written behind the answer.
