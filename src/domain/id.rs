@@ -229,7 +229,9 @@ impl Epoch {
 
     /// Reads the form that [`fmt::Display`] writes. Any other text is simply no epoch of ours.
     fn parse(text: &str) -> Option<Self> {
-        (text.len() == 16).then(|| i64::from_str_radix(text, 16).ok().map(Self))?
+        // The number's own parser would take a sign.
+        let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        digits.then(|| i64::from_str_radix(text, 16).ok().map(Self))?
     }
 }
 
@@ -274,5 +276,7 @@ mod tests {
         assert_ne!(Epoch::named("short"), Epoch::generate());
         assert_eq!(Epoch::parse("short"), None);
         assert_eq!(Epoch::parse("zzzzzzzzzzzzzzzz"), None);
+        assert_eq!(Epoch::parse("-206120615618428"), None);
+        assert_eq!(Epoch::parse("+000000000000001"), None);
     }
 }
