@@ -78,4 +78,41 @@ timeout 60 python3 "$root/examples/push_a_run.py" "Hello from Python" --thread p
 "$program" threads | grep 'My first thread' >/dev/null; ok "threads are listed"
 kill -INT $server; wait $server; ok "Ctrl-C ends the server with exit code 0"
 server=""
+
+# Letting people in: the operator's key, a backend's, a user's token, and a backend that signs people in.
+THREADLINE_API_KEY=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
+export THREADLINE_API_KEY
+"$program" serve --listen 127.0.0.1:0 --data "$work/closed" >"$work/closed.out" 2>"$work/closed.log" &
+server=$!
+url=""
+for _ in $(seq 100); do
+  url=$(grep -om1 'http://[0-9.:]*' "$work/closed.out" || true)
+  [ -n "$url" ] && curl -fsS "$url/readyz" >/dev/null 2>&1 && break
+  sleep 0.1
+done
+export THREADLINE_URL=$url
+status() { curl -s -o "$work/answer.json" -w '%{http_code}' "$@"; }
+[ "$(status "$url/v1/threads")" = 401 ]; ok "nobody is let in without a key"
+backend=$("$program" keys create backend 2>/dev/null)
+"$program" keys list | grep '^backend  read,write,agents,tokens' >/dev/null; ok "a backend gets a key"
+token=$(curl -fsS "$url/v1/tokens" -H "Authorization: Bearer $backend" -d '{"userId":"alice"}' | jq -r .token)
+curl -fsS "$url/v1/threads" -H "Authorization: Bearer $token" -d '{"threadId":"hers"}' | jq -e '.userId == "alice"' >/dev/null; ok "a user gets a token, and a thread"
+other=$("$program" token bob)
+[ "$(status "$url/v1/threads/hers" -H "Authorization: Bearer $other")" = 404 ]; ok "another user does not see it"
+ticket=$(curl -fsS -X POST "$url/v1/socket-tickets" -H "Authorization: Bearer $token" | jq -r .ticket)
+[ "$(status "$url/v1/socket?ticket=$ticket")" = 400 ] || fail "the ticket is not taken: $(cat "$work/answer.json")"
+[ "$(status "$url/v1/socket?ticket=$ticket")" = 401 ]; ok "a ticket is good once"
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+BACKEND_KEY=$backend PORT=$port python3 "$root/examples/sign_in/server.py" >"$work/sign_in.log" 2>&1 &
+sign_in=$!
+for _ in $(seq 100); do curl -fsS "http://localhost:$port/" >/dev/null 2>&1 && break; sleep 0.1; done
+session=$(curl -fsS "http://localhost:$port/session" -H 'Content-Type: application/json' -d '{"user":"alice"}' | jq -r .token || true)
+kill $sign_in
+[ "$(status "$url/v1/threads/hers" -H "Authorization: Bearer $session")" = 200 ]; ok "examples/sign_in signs in"
+"$program" users erase alice --yes | jq -e '.erased.threads == 1' >/dev/null; ok "a user is erased, with a receipt"
+"$program" keys revoke backend >/dev/null
+[ "$(status "$url/v1/threads" -H "Authorization: Bearer $backend")" = 401 ]; ok "a revoked key is refused"
+"$program" audit | grep key.revoked >/dev/null; ok "and the audit knows"
+kill -INT $server; wait $server
+server=""
 echo "test result: ok. $passed passed; 0 failed"
