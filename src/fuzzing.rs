@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::{
     agents::fuzzing as agents,
     api::fuzzing as api,
-    bus, client,
+    auth, bus, client,
     domain::{
         AgentId, Batch, Epoch, NewEvents, RunId, ThreadId, Timestamp, UserId, json,
         limits::{MAX_ID_BYTES, MAX_JSON_DEPTH, ROW_BYTES},
@@ -53,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "openai-stream", run: agents::openai_stream },
     Target { name: "patch", run: patch },
     Target { name: "requests", run: api::requests },
+    Target { name: "tokens", run: auth::fuzzing::tokens },
 ];
 
 /// The target of this name.

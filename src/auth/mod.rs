@@ -1,6 +1,8 @@
 //! Who is asking: an API key, an end user's token, a socket ticket; or nobody in particular on a developer's machine.
 
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod jwks;
 mod keys;
 mod projects;

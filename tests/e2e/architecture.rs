@@ -51,7 +51,7 @@ const MAY: &[(&str, &[&str])] = &[
     ),
     ("telemetry", &[]),
     // Ways into parsers, in builds for fuzzers only; they stand beside their parsers.
-    ("fuzzing", &["agents", "api", "bus", "client", "domain", "moving", "projection"]),
+    ("fuzzing", &["agents", "api", "auth", "bus", "client", "domain", "moving", "projection"]),
     ("client", &["domain"]),
     // Measures the program from the inside, beside bare ones.
     ("bench", &["app", "config", "domain", "progress", "redis_link", "service", "store"]),

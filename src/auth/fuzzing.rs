@@ -1,0 +1,42 @@
+//! Ways into what reads credentials: see `crate::fuzzing`.
+
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
+use serde_json::Value;
+
+use super::tokens;
+use crate::domain::{ProjectSettings, Scopes, Timestamp, limits::TOKEN_LEEWAY};
+
+const SECRET: &[u8] = b"known to nobody but the fuzzer";
+const NOW: Timestamp = Timestamp(1_795_255_875_120);
+
+/// Whatever is sent as a token is let in only if it was signed, is for us, and in its time; and then for no more than users may.
+pub fn tokens(data: &[u8]) {
+    let key = DecodingKey::from_secret(SECRET);
+    let check = |token: &str| {
+        let _ = tokens::is_token(token);
+        if tokens::look(token).is_err() {
+            return;
+        }
+        if let Ok(found) = tokens::verify(token, &key, Algorithm::HS256, tokens::AUDIENCE, NOW) {
+            assert!(found.expires_at > NOW && found.scopes.and(Scopes::USER) == found.scopes);
+        }
+    };
+    if let Ok(text) = std::str::from_utf8(data) {
+        check(text);
+    }
+    let Ok(claims) = serde_json::from_slice::<Value>(data) else { return };
+    let Ok(token) = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(SECRET))
+    else {
+        return;
+    };
+    check(&token);
+    let verified = tokens::verify(&token, &key, Algorithm::HS256, tokens::AUDIENCE, NOW);
+    let ends =
+        claims["exp"].as_f64().is_some_and(|end| end * 1_000.0 + TOKEN_LEEWAY.as_millis() as f64 > NOW.0 as f64 - 1.0);
+    assert!(verified.is_err() || (ends && claims["sub"].is_string() && claims.get("aud").is_some()), "{claims}");
+    // Settings that are read are read again as they were written.
+    if let Ok(settings) = serde_json::from_value::<ProjectSettings>(claims) {
+        let text = serde_json::to_string(&settings).unwrap_or_default();
+        assert_eq!(serde_json::from_str::<ProjectSettings>(&text).ok(), Some(settings));
+    }
+}
