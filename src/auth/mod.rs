@@ -103,9 +103,7 @@ impl Auth {
     pub async fn authenticate(&self, shown: Shown<'_>) -> Result<Principal, AuthError> {
         let principal = self.identify(shown).await?;
         // So that the limits of its project are known. With a store that is away, those known before will do.
-        if let Err(error) = self.shared.projects.all().await {
-            tracing::debug!(%error, "the projects cannot be looked at");
-        }
+        self.shared.projects.look().await;
         Ok(principal)
     }
 

@@ -1,8 +1,9 @@
 //! The projects, as the store has them: looked at often, changed rarely.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
 
 use tokio::{sync::Mutex, time::Instant};
@@ -53,68 +54,109 @@ impl Project {
     }
 }
 
+/// All projects, as they were at a moment.
 #[derive(Default)]
 struct Known {
-    all: Arc<BTreeMap<ProjectId, Project>>,
+    all: BTreeMap<ProjectId, Project>,
+    /// When they were looked at, or were to be.
     at: Option<Instant>,
+}
+
+impl Known {
+    fn is_older_than(&self, age: Duration) -> bool {
+        self.at.is_none_or(|at| at.elapsed() > age)
+    }
 }
 
 /// The projects. Cheap to clone. What other nodes have changed is seen [`KEY_MEMORY`] later.
 #[derive(Clone)]
 pub struct Projects {
     store: DynStore,
-    known: Arc<Mutex<Known>>,
-    /// Of those that have limits of their own: asked for with every request.
-    limits: Arc<RwLock<HashMap<ProjectId, ProjectLimits>>>,
+    known: Arc<RwLock<Arc<Known>>>,
+    /// One look at a time.
+    looking: Arc<Mutex<()>>,
 }
 
 impl Projects {
     pub(super) fn new(store: DynStore) -> Self {
-        Self { store, known: Arc::default(), limits: Arc::default() }
+        Self { store, known: Arc::default(), looking: Arc::default() }
     }
 
-    async fn load(&self, known: &mut Known) -> Result<(), AuthError> {
+    fn known(&self) -> Arc<Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, all: BTreeMap<ProjectId, Project>) -> Arc<Known> {
+        let known = Arc::new(Known { all, at: Some(Instant::now()) });
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.clone();
+        known
+    }
+
+    async fn load(&self) -> Result<Arc<Known>, AuthError> {
         let mut all = BTreeMap::new();
         for stored in self.store.projects().await? {
-            let project = Project::read(stored)?;
-            all.insert(project.id.clone(), project);
+            let id = stored.id.clone();
+            match Project::read(stored) {
+                Ok(project) => drop(all.insert(id, project)),
+                // Written by a newer release, perhaps: the other projects are not to suffer.
+                Err(error) => {
+                    tracing::error!(project = %id, %error, "a project cannot be read, and nobody of it is let in")
+                }
+            }
         }
-        let own = |project: &Project| (project.id.clone(), project.settings.limits);
-        let own = all.values().map(own).filter(|(_, limits)| *limits != ProjectLimits::default()).collect();
-        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = own;
-        *known = Known { all: Arc::new(all), at: Some(Instant::now()) };
-        Ok(())
+        Ok(self.remember(all))
+    }
+
+    /// The projects as they were not longer ago than this; or, while somebody is looking or the store is away, as they
+    /// were seen last.
+    async fn fresh(&self, age: Duration) -> Result<Arc<Known>, AuthError> {
+        let known = self.known();
+        if !known.is_older_than(age) {
+            return Ok(known);
+        }
+        let _looking = match self.looking.try_lock() {
+            Ok(looking) => looking,
+            Err(_) if known.at.is_some() => return Ok(known),
+            Err(_) => self.looking.lock().await,
+        };
+        let known = self.known();
+        if !known.is_older_than(age) {
+            return Ok(known);
+        }
+        match self.load().await {
+            // Not asked again by each who comes: a store that hangs would hold them all up.
+            Err(error) if known.at.is_some() => {
+                tracing::warn!(%error, "the projects cannot be looked at; going by what is known");
+                Ok(self.remember(known.all.clone()))
+            }
+            looked => looked,
+        }
+    }
+
+    /// Looks at them if that was long ago, so that their limits are known. A failure is no matter.
+    pub(super) async fn look(&self) {
+        if let Err(error) = self.fresh(KEY_MEMORY).await {
+            tracing::debug!(%error, "the projects cannot be looked at");
+        }
     }
 
     /// The limits that a project has of its own, as last seen.
     pub fn limits(&self, id: &ProjectId) -> Option<ProjectLimits> {
-        self.limits.read().unwrap_or_else(PoisonError::into_inner).get(id).copied()
+        self.known().all.get(id).map(|project| project.settings.limits)
     }
 
     /// All of them, by id.
-    pub async fn all(&self) -> Result<Arc<BTreeMap<ProjectId, Project>>, AuthError> {
-        let known = &mut *self.known.lock().await;
-        if known.at.is_none_or(|at| at.elapsed() > KEY_MEMORY) {
-            self.load(known).await?;
-        }
-        Ok(known.all.clone())
-    }
-
-    /// What is found in them. One that is missing may be new: another look is taken, but not for each stranger who asks.
-    async fn find<T>(&self, pick: impl Fn(&BTreeMap<ProjectId, Project>) -> Option<T>) -> Result<Option<T>, AuthError> {
-        if let Some(found) = pick(&*self.all().await?) {
-            return Ok(Some(found));
-        }
-        let known = &mut *self.known.lock().await;
-        if known.at.is_none_or(|at| at.elapsed() > PROJECT_MISS_PAUSE) {
-            self.load(known).await?;
-        }
-        Ok(pick(&known.all))
+    pub async fn all(&self) -> Result<Vec<Project>, AuthError> {
+        Ok(self.load().await?.all.values().cloned().collect())
     }
 
     /// The project of this id.
     pub(super) async fn get(&self, id: &ProjectId) -> Result<Option<Project>, AuthError> {
-        self.find(|all| all.get(id).cloned()).await
+        if let Some(found) = self.fresh(KEY_MEMORY).await?.all.get(id) {
+            return Ok(Some(found.clone()));
+        }
+        // It may be new. Another look is taken, but not for each stranger who asks.
+        Ok(self.fresh(PROJECT_MISS_PAUSE).await?.all.get(id).cloned())
     }
 
     /// The project that names this issuer, with one of these audiences.
@@ -124,12 +166,10 @@ impl Projects {
         audiences: &[String],
     ) -> Result<Option<(ProjectId, IssuerSettings)>, AuthError> {
         let fits = |found: &&IssuerSettings| found.issuer == issuer && audiences.contains(&found.audience);
-        let pick = |all: &BTreeMap<ProjectId, Project>| {
-            let mut named = all.values().filter_map(|project| Some((project, project.settings.issuer.as_ref()?)));
-            named.find(|(_, settings)| fits(settings)).map(|(project, settings)| (project.id.clone(), settings.clone()))
-        };
-        // Not `find`: most tokens are signed with a project's secret, and their issuer is no miss.
-        Ok(pick(&*self.all().await?))
+        let known = self.fresh(KEY_MEMORY).await?;
+        let mut named = known.all.values().filter_map(|project| Some((project, project.settings.issuer.as_ref()?)));
+        let found = named.find(|(_, settings)| fits(settings));
+        Ok(found.map(|(project, settings)| (project.id.clone(), settings.clone())))
     }
 
     /// The project of this id, made if there is none.
@@ -149,8 +189,7 @@ impl Projects {
         change: impl Fn(&mut Project) -> Result<(), AuthError>,
     ) -> Result<(Project, bool), AuthError> {
         for _ in 0..TRIES {
-            let known = &mut *self.known.lock().await;
-            self.load(known).await?;
+            let known = self.load().await?;
             let found = known.all.get(id).cloned();
             let made = found.is_none();
             let mut project = match found {
@@ -172,7 +211,7 @@ impl Projects {
             let stored = project.stored()?;
             if self.store.put_project(&stored).await? {
                 project.version = stored.version;
-                self.load(known).await?;
+                self.load().await?;
                 return Ok((project, made));
             }
         }

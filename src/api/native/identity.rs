@@ -223,7 +223,7 @@ pub struct ProjectsView {
     (status = 200, description = "The projects, by id", body = ProjectsView)))]
 pub async fn list_projects(State(state): State<ApiState>, _: Caller) -> Result<Answer<ProjectsView>, Problem> {
     let all = state.auth.projects().all().await?;
-    Ok(Answer(ProjectsView { projects: all.values().map(ProjectView::new).collect() }))
+    Ok(Answer(ProjectsView { projects: all.iter().map(ProjectView::new).collect() }))
 }
 
 /// Shows a project. Scope `admin`.
