@@ -94,6 +94,11 @@ impl Auth {
         if let Some(more) = scopes.iter().find(|scope| !Scopes::USER.and(principal.scopes).contains(*scope)) {
             return Err(AuthError::Lacks(more));
         }
+        // A token without a scope is one that names none, and such a one has all that users have.
+        if scopes == Scopes::default() {
+            let reason = "a token has `read` or `write`, and what asks for it has neither to give";
+            return Err(AuthError::Invalid(reason.into()));
+        }
         let lifetime = lifetime.unwrap_or(TOKEN_LIFETIME);
         if lifetime.is_zero() || lifetime > MAX_TOKEN_LIFETIME {
             return Err(AuthError::Invalid(format!("expiresInSeconds is 1 to {}", MAX_TOKEN_LIFETIME.as_secs())));

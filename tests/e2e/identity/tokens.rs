@@ -3,10 +3,12 @@
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
+use threadline::domain::Scope;
 
 use super::{
     bearer,
     issuer::{Issuer, Signer},
+    key,
 };
 use crate::harness::{Client, Options, Server, everywhere, run, text};
 
@@ -64,6 +66,20 @@ everywhere! {
         {
             server.project().post("/v1/tokens", body).await.problem(400, "invalid-request");
         }
+    }
+}
+
+everywhere! {
+    async fn a_key_gives_no_more_to_a_token_than_it_has(server: |options| options.with_key("secret")) {
+        server.user("ann").thread("t").await;
+        let neither = key(server, "default", &[Scope::Tokens, Scope::Admin]).await;
+        neither.post("/v1/tokens", json!({ "userId": "ann" })).await.problem(400, "invalid-request");
+        let reads = key(server, "default", &[Scope::Tokens, Scope::Read]).await;
+        let made = reads.post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
+        let reader = bearer(server, text(&made, "token"));
+        reader.get("/v1/threads/t").await.ok(200);
+        let edit = reader.patch("/v1/threads/t", json!({ "name": "Mine" })).await;
+        assert_eq!(edit.problem(403, "forbidden")["scope"], "write");
     }
 }
 
