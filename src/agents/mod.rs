@@ -269,6 +269,7 @@ impl Agents {
             Some(before) => before,
             // Only now, so that what is refused leaves no thread behind.
             None => {
+                service.runs.check_room(principal).await?;
                 let epoch = service.threads.ensure(principal, thread, Some(&agent.id)).await?.epoch;
                 Projected { epoch, seq: 0, conversation: nothing }
             }

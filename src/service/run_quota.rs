@@ -12,13 +12,17 @@ impl Runs {
         thread: &ThreadRef,
         run: &RunId,
     ) -> Result<(), ServiceError> {
+        match self.check_room(principal).await {
+            // A start that is repeated gets the answer it got.
+            Err(ServiceError::Limited(_)) if self.context.store.run(thread.key, run).await?.is_some() => Ok(()),
+            checked => checked,
+        }
+    }
+
+    /// The same for a start in a thread that is yet to be made: there is nothing that could be repeated.
+    pub async fn check_room(&self, principal: &Principal) -> Result<(), ServiceError> {
         let Some(quota) = self.context.quota.runs(principal) else { return Ok(()) };
         let active = self.context.store.active_runs(&principal.project, principal.user.as_ref()).await?;
-        let Err(limited) = self.context.quota.start(quota, active.user, active.project) else { return Ok(()) };
-        // A start that is repeated gets the answer it got.
-        if self.context.store.run(thread.key, run).await?.is_some() {
-            return Ok(());
-        }
-        Err(limited.into())
+        Ok(self.context.quota.start(quota, active.user, active.project)?)
     }
 }

@@ -50,3 +50,19 @@ async fn a_token_is_held_to_the_limits_of_a_user_and_a_key_is_not() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_run_refused_by_a_limit_leaves_no_thread_behind() {
+    let options = Options::memory().with_key("secret").with_limits(|limits| limits.user.runs = 1);
+    run(options, async |server: &Server| {
+        let ann = token(server, "ann").await;
+        ann.thread("t").await;
+        ann.run("t", "r").await;
+        let input =
+            json!({ "threadId": "new", "runId": "r", "messages": [{ "id": "m", "role": "user", "content": "Hi" }] });
+        let refused = ann.post("/agui/demo", input).await.problem(429, "rate-limited");
+        assert_eq!(refused["limit"], "userRuns");
+        ann.get("/v1/threads/new").await.problem(404, "thread-not-found");
+    })
+    .await;
+}
