@@ -9,7 +9,7 @@ use super::{
     secret::{KEY_PREFIX, digest, generate},
 };
 use crate::domain::{
-    ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scopes, UserId,
+    ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scope, Scopes, UserId,
     limits::{MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, TOKEN_LIFETIME},
 };
 
@@ -52,7 +52,8 @@ impl Auth {
             project: principal.project.clone(),
             scopes,
             created_at: now,
-            expires_at: new.lifetime.map(|lifetime| now.plus(lifetime)),
+            // What is made with a key does not outlive it.
+            expires_at: new.lifetime.map(|lifetime| now.plus(lifetime)).into_iter().chain(principal.expires_at()).min(),
             revoked_at: None,
         };
         if !self.shared.store.put_key(&key, &digest(&text)).await? {
@@ -104,6 +105,7 @@ impl Auth {
             return Err(AuthError::Invalid(format!("expiresInSeconds is 1 to {}", MAX_TOKEN_LIFETIME.as_secs())));
         }
         let expires_at = self.shared.clock.now().plus(lifetime);
+        let expires_at = principal.expires_at().map_or(expires_at, |ends| ends.min(expires_at));
         let text = self.token(&principal.project, user, scopes, expires_at).await?;
         Ok(NewToken { text, expires_at })
     }
@@ -144,6 +146,11 @@ impl Auth {
     /// Gives a project a new secret for its users' tokens, and answers it, never again. Tokens signed with the one before
     /// stay valid until the next time.
     pub async fn renew_secret(&self, principal: &Principal, id: &ProjectId) -> Result<String, AuthError> {
+        // Whoever has the secret is any user of the project.
+        let needed = Scopes::USER.iter().chain([Scope::Tokens]);
+        if let Some(lacks) = { needed }.find(|scope| !principal.scopes.contains(*scope)) {
+            return Err(AuthError::Lacks(lacks));
+        }
         let project = self.project(principal, id).await?;
         let secret = self.shared.projects.renew_secret(&project.id).await?;
         self.record(principal, id, "project.secret-renewed", json!({})).await?;

@@ -182,18 +182,19 @@ impl Auth {
         project: Option<ProjectId>,
         user: Option<UserId>,
     ) -> Result<Principal, AuthError> {
-        let (owner, verified) = self.verify(token).await?;
+        let (owner, verified, signer) = self.verify(token).await?;
         if project.is_some_and(|project| project != owner) {
             return Err(AuthError::OtherProject);
         }
         if user.is_some_and(|user| user != verified.user) {
             return Err(AuthError::OtherUser);
         }
-        let credential = Credential::Token { expires_at: verified.expires_at };
+        let credential = Credential::Token { expires_at: verified.expires_at, signer };
         Ok(Principal { project: owner, user: Some(verified.user), scopes: verified.scopes, credential })
     }
 
-    async fn verify(&self, token: &str) -> Result<(ProjectId, tokens::Verified), AuthError> {
+    /// Whose it is, what it says, and which of the project's secrets has signed it.
+    async fn verify(&self, token: &str) -> Result<(ProjectId, tokens::Verified, Option<Digest>), AuthError> {
         let said = tokens::look(token)?;
         let now = self.shared.clock.now();
         let foreign = AuthError::WrongToken("its issuer and audience belong to no project");
@@ -205,7 +206,8 @@ impl Auth {
                 return Err(AuthError::WrongToken("its algorithm is not RS256 or ES256"));
             }
             let key = self.issuers.key(&settings.jwks_url, said.key_id.as_deref(), algorithm).await?;
-            return tokens::verify(token, &key, algorithm, &settings.audience, now).map(|verified| (project, verified));
+            return tokens::verify(token, &key, algorithm, &settings.audience, now)
+                .map(|verified| (project, verified, None));
         }
         let project = ProjectId::new(said.iss.as_deref().unwrap_or(DEFAULT_PROJECT)).map_err(|_| foreign.clone())?;
         let Some(project) = self.shared.projects.get(&project).await? else { return Err(foreign) };
@@ -217,7 +219,7 @@ impl Auth {
         for secret in &project.secrets {
             let key = DecodingKey::from_secret(secret.as_bytes());
             match tokens::verify(token, &key, Algorithm::HS256, tokens::AUDIENCE, now) {
-                Ok(verified) => return Ok((project.id, verified)),
+                Ok(verified) => return Ok((project.id, verified, Some(digest(secret)))),
                 Err(error) => refused = error,
             }
         }
@@ -246,6 +248,11 @@ impl Auth {
         let fresh = principal.expires_at().is_none_or(|until| self.shared.clock.now() < until);
         match &principal.credential {
             Credential::Key { digest, .. } if fresh => Ok(self.valid_key(digest).await?.is_some()),
+            // With the secret that signed it goes the token.
+            Credential::Token { signer: Some(signer), .. } if fresh => {
+                let project = self.shared.projects.get(&principal.project).await?;
+                Ok(project.is_some_and(|project| project.secrets.iter().any(|secret| digest(secret) == *signer)))
+            }
             _ => Ok(fresh),
         }
     }

@@ -33,7 +33,7 @@ enum Kept {
     Development,
     Operator,
     Key { id: String, digest: [u8; 32], expires_at: Option<i64> },
-    Token { expires_at: i64 },
+    Token { expires_at: i64, signer: Option<[u8; 32]> },
 }
 
 impl From<&Principal> for Bearer {
@@ -48,7 +48,9 @@ impl From<&Principal> for Bearer {
                 Credential::Key { id, digest, expires_at } => {
                     Kept::Key { id: id.to_string(), digest: digest.0, expires_at: expires_at.map(|until| until.0) }
                 }
-                Credential::Token { expires_at } => Kept::Token { expires_at: expires_at.0 },
+                Credential::Token { expires_at, signer } => {
+                    Kept::Token { expires_at: expires_at.0, signer: signer.map(|signer| signer.0) }
+                }
             },
         }
     }
@@ -68,7 +70,9 @@ impl Bearer {
                     digest: Digest(digest),
                     expires_at: expires_at.map(Timestamp),
                 },
-                Kept::Token { expires_at } => Credential::Token { expires_at: Timestamp(expires_at) },
+                Kept::Token { expires_at, signer } => {
+                    Credential::Token { expires_at: Timestamp(expires_at), signer: signer.map(Digest) }
+                }
             },
         })
     }

@@ -254,6 +254,8 @@ pub const SOCKET_MAX_INFLIGHT: usize = 256;
 pub const SOCKET_MAX_INFLIGHT_BYTES: usize = 4 * 1_024 * 1_024;
 /// Bytes a second that a socket's client must read while something is written to it.
 pub const SOCKET_SLOWEST_READ: usize = 16 * 1_024;
+/// Largest frame on a socket that was opened with an end user's token; larger batches go over HTTP.
+pub const STRANGER_FRAME_BYTES: usize = 1_024 * 1_024;
 /// Read buffer of a socket: small, so that an idle subscriber stays cheap.
 pub const SOCKET_READ_BUFFER: usize = 4 * 1_024;
 /// Write buffer of a socket: frames gathered until one write.

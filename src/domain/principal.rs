@@ -133,6 +133,8 @@ pub enum Credential {
     Token {
         /// When it ceases to be valid.
         expires_at: Timestamp,
+        /// Of the project's secret that it was signed with; `None` if an issuer has signed it.
+        signer: Option<Digest>,
     },
 }
 
@@ -185,7 +187,7 @@ impl Principal {
         match &self.credential {
             Credential::Development | Credential::Operator => None,
             Credential::Key { expires_at, .. } => *expires_at,
-            Credential::Token { expires_at } => Some(*expires_at),
+            Credential::Token { expires_at, .. } => Some(*expires_at),
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::{
         problem::{Problem, ProblemDocument, ProblemType},
         sse::{self, Farewell, Followed},
     },
+    auth::{AuthError, Watch},
     domain::{Epoch, Principal, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
     quota::Place,
     service::PageRequest,
@@ -151,7 +152,13 @@ pub async fn read(
         let wait = wait_time(params.wait)?;
         let limit = params.limit.unwrap_or(DEFAULT_EVENT_PAGE);
         let request = PageRequest { from, limit, epoch, run: params.run_id, wait };
-        let page = state.service.events.page(&principal, &thread, request).await?;
+        // One that waits is a stream that gives one answer.
+        let _place = wait.map(|_| state.quota.open(&principal)).transpose()?;
+        let mut credential = state.auth.watch(&principal);
+        let page = tokio::select! {
+            page = state.service.events.page(&principal, &thread, request) => page?,
+            () = credential.over() => return Err(AuthError::Over.into()),
+        };
         return Ok(([(header::CONTENT_TYPE, "application/json")], envelope::page(&thread, &page)).into_response());
     }
     let ReadFrom::After(after) = from else {
@@ -160,7 +167,7 @@ pub async fn read(
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, epoch, params.run_id.as_ref()).await?;
     if form == Form::Ndjson {
-        return Ok(lines(subscription));
+        return Ok(lines(subscription, state.quota.open(&principal)?, state.auth.watch(&principal)));
     }
     let hello = hello(&thread, &subscription);
     let counted = observe::Followed::new(&state);
@@ -193,18 +200,26 @@ fn hello(thread: &ThreadId, subscription: &Subscription) -> String {
     sse::named("hello", &hello)
 }
 
-/// All events up to the tail of this moment, one a line.
-fn lines(subscription: Subscription) -> Response {
+/// All events up to the tail of this moment, one a line. It has a place among the streams, and ends with its credential.
+fn lines(subscription: Subscription, place: Place, credential: Watch) -> Response {
     let (epoch, tail) = (subscription.epoch(), subscription.tail());
-    let body = stream::unfold(Some(subscription), move |subscription| async move {
-        let mut subscription = subscription?;
+    let body = stream::unfold(Some((subscription, place, credential)), move |state| async move {
+        let (mut subscription, place, mut credential) = state?;
         loop {
             if subscription.cursor() >= tail {
                 return None;
             }
-            match subscription.next().await {
+            let next = tokio::select! {
+                biased;
+                () = credential.over() => {
+                    return Some((Err(StoreError::Unavailable("the key or token is not valid any more".into())), None));
+                }
+                next = subscription.next() => next,
+            };
+            match next {
                 Ok(Some(Delivery::Events(slice))) => {
-                    return Some((Ok(envelope::ndjson(&slice.between(0, tail + 1))), Some(subscription)));
+                    let lines = envelope::ndjson(&slice.between(0, tail + 1));
+                    return Some((Ok(lines), Some((subscription, place, credential))));
                 }
                 Ok(Some(Delivery::FellBehind(_))) => {}
                 Ok(Some(Delivery::CaughtUp(_) | Delivery::Ended(EndReason::RunEnded)) | None) => return None,

@@ -22,6 +22,7 @@ use crate::{
         problem::{Problem, ProblemDocument, ProblemType},
         sse::{self, Followed},
     },
+    auth::AuthError,
     domain::{UserId, limits::DEFAULT_PAGE},
     metrics::Present,
     store::StoreError,
@@ -76,7 +77,14 @@ pub async fn read(
     match Form::accepted(&headers)? {
         Form::Json => {
             let limit = params.limit.unwrap_or(DEFAULT_PAGE);
-            let page = feed.page(&principal, params.user_id, after, limit, wait_time(params.wait)?).await?;
+            let wait = wait_time(params.wait)?;
+            // One that waits is a stream that gives one answer.
+            let _place = wait.map(|_| state.quota.open(&principal)).transpose()?;
+            let mut credential = state.auth.watch(&principal);
+            let page = tokio::select! {
+                page = feed.page(&principal, params.user_id, after, limit, wait) => page?,
+                () = credential.over() => return Err(AuthError::Over.into()),
+            };
             let entries = page.entries.iter().map(FeedEntryView::new).collect();
             Ok(Json(FeedView { entries, cursor: page.cursor, has_more: page.has_more }).into_response())
         }

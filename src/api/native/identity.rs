@@ -269,7 +269,8 @@ pub struct SecretView {
     secret: String,
 }
 
-/// Gives a project a new secret for its users' tokens, shown in this answer and never again. Scope `admin`.
+/// Gives a project a new secret for its users' tokens, shown in this answer and never again. Scopes `admin`, `tokens`, `read`
+/// and `write`: whoever has the secret is any user of the project.
 ///
 /// Tokens signed with the secret before it stay valid until the next time: change it, then bring it to your backends.
 #[utoipa::path(post, path = "/v1/projects/{projectId}/token-secret", tag = "identity",

@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite;
 
 use super::token;
-use crate::harness::{Options, Server, Socket, run, socket::handshake};
+use crate::harness::{Options, Server, Socket, eventually, run, socket::handshake};
 
 #[tokio::test]
 async fn a_token_is_held_to_the_limits_of_a_user_and_a_key_is_not() {
@@ -63,6 +63,53 @@ async fn a_run_refused_by_a_limit_leaves_no_thread_behind() {
         let refused = ann.post("/agui/demo", input).await.problem(429, "rate-limited");
         assert_eq!(refused["limit"], "userRuns");
         ann.get("/v1/threads/new").await.problem(404, "thread-not-found");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whatever_stays_open_takes_a_place() {
+    let options = Options::memory().with_key("secret").with_limits(|limits| limits.user.sockets = 1);
+    run(options, async |server: &Server| {
+        let ann = token(server, "ann").await;
+        ann.thread("t").await;
+        let socket = Socket::open(&ann).await;
+        for (path, form) in [
+            ("/v1/threads/t/events", "text/event-stream"),
+            ("/v1/threads/t/events", "application/x-ndjson"),
+            ("/v1/threads/t/events?wait=60", "application/json"),
+            ("/v1/feed", "text/event-stream"),
+            ("/v1/feed?wait=60", "application/json"),
+        ] {
+            let refused = ann.get_as(path, form).await.problem(429, "rate-limited");
+            assert_eq!(refused["limit"], "userSockets", "{path} {form}");
+        }
+        // A page that waits for nothing stays open for nothing.
+        ann.get("/v1/threads/t/events").await.ok(200);
+        drop(socket);
+        eventually("the place is free", async || {
+            (ann.get_as("/v1/threads/t/events", "application/x-ndjson").await.status == 200).then_some(())
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_users_frames_are_small_and_a_keys_are_not() {
+    run(Options::memory().with_key("secret"), async |server: &Server| {
+        let (ann, key) = (token(server, "ann").await, server.user("ann"));
+        ann.thread("t").await;
+        ann.run("t", "r").await;
+        let frame = json!({ "id": "1", "append": {
+            "threadId": "t", "runId": "r", "events": [{ "type": "A", "pad": "x".repeat(1_100_000) }]
+        } });
+        let mut socket = Socket::open(&key).await;
+        socket.send(frame.clone()).await;
+        socket.frame("appended").await;
+        let mut socket = Socket::open(&ann).await;
+        socket.send(frame).await;
+        assert_eq!(socket.frame("closing").await["code"], 4509);
     })
     .await;
 }

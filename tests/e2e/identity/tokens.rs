@@ -1,16 +1,19 @@
 //! Tokens of end users: what is let in, and everything that is not.
 
+use std::time::Duration;
+
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use threadline::domain::Scope;
 
+use super::token as user_token;
 use super::{
     bearer,
     issuer::{Issuer, Signer},
     key,
 };
-use crate::harness::{Client, Options, Server, everywhere, run, text};
+use crate::harness::{Client, Options, Server, Socket, everywhere, run, text};
 
 /// Seconds since 1970 by the server's clock, later by this much.
 fn at(server: &Server, seconds: i64) -> i64 {
@@ -235,4 +238,28 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
         assert_eq!(answer["retryable"], true);
     })
     .await;
+}
+
+everywhere! {
+    async fn with_its_secret_goes_a_token_and_all_that_it_has_opened(server: |options| {
+        options.with_key("secret").with_patience(|patience| patience.credentials = Duration::from_millis(20))
+    }) {
+        let ann = user_token(server, "ann").await;
+        ann.thread("t").await;
+        let mut socket = Socket::open(&ann).await;
+        let ticket = text(&ann.post("/v1/socket-tickets", json!({})).await.ok(201), "ticket").to_owned();
+        let waiting = tokio::spawn({
+            let ann = ann.clone();
+            async move { ann.get("/v1/threads/t/events?wait=15").await }
+        });
+        secret(server, "default").await;
+        // The one before it is good until the next.
+        ann.get("/v1/threads/t").await.ok(200);
+        secret(server, "default").await;
+        ann.get("/v1/threads/t").await.problem(401, "unauthorized");
+        assert_eq!(socket.frame("closing").await["code"], 4501);
+        waiting.await.expect("answered").problem(401, "unauthorized");
+        let answer = ann.request(reqwest::Method::GET, &format!("/v1/socket?ticket={ticket}"));
+        crate::harness::http::send(answer).await.problem(401, "unauthorized");
+    }
 }

@@ -10,7 +10,7 @@ use axum::{
 };
 use threadline::{
     api::native::socket::configure,
-    domain::limits::MAX_CONNECTIONS,
+    domain::limits::{MAX_BATCH_BYTES, MAX_CONNECTIONS},
     server::{self, Patience},
 };
 use tokio::net::TcpListener;
@@ -42,7 +42,7 @@ async fn an_echo_on_our_listener() {
 }
 
 async fn echo(upgrade: WebSocketUpgrade) -> Response {
-    configure(upgrade).on_upgrade(async |mut socket| {
+    configure(upgrade, MAX_BATCH_BYTES).on_upgrade(async |mut socket| {
         while let Some(Ok(message)) = socket.recv().await {
             if matches!(message, Message::Text(_) | Message::Binary(_)) && socket.send(message).await.is_err() {
                 break;

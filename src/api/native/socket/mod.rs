@@ -22,7 +22,7 @@ use crate::{
         extract::Caller,
         problem::{Problem, ProblemDocument},
     },
-    domain::limits::{MAX_BATCH_BYTES, SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER},
+    domain::limits::{MAX_BATCH_BYTES, SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER, STRANGER_FRAME_BYTES},
     service::ServiceError,
 };
 
@@ -59,7 +59,9 @@ pub async fn open(
     let asked: Vec<_> = upgrade.requested_protocols().cloned().collect();
     let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
     let alive = state.connections.token();
-    Ok(configure(upgrade)
+    // Half of a message is held until the other half comes: a stranger's must be small.
+    let largest = if principal.is_stranger() { STRANGER_FRAME_BYTES } else { MAX_BATCH_BYTES };
+    Ok(configure(upgrade, largest)
         .on_upgrade(async move |socket| {
             let _held = (alive, place);
             session::run(state, principal, socket, understood).await;
@@ -67,14 +69,14 @@ pub async fn open(
         .into_response())
 }
 
-/// How a socket of ours reads and writes, whatever is said over it.
-pub fn configure(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
+/// How a socket of ours reads and writes, whatever is said over it in messages of at most so many bytes.
+pub fn configure(upgrade: WebSocketUpgrade, largest: usize) -> WebSocketUpgrade {
     upgrade
         .protocols([PROTOCOL])
         .read_buffer_size(SOCKET_READ_BUFFER)
         .write_buffer_size(SOCKET_WRITE_BUFFER)
-        .max_message_size(MAX_BATCH_BYTES)
-        .max_frame_size(MAX_BATCH_BYTES)
+        .max_message_size(largest)
+        .max_frame_size(largest)
 }
 
 /// The handshake, with errors of our own form.
