@@ -100,7 +100,7 @@ impl Projects {
                 Ok(project) => drop(all.insert(id, project)),
                 // Written by a newer release, perhaps: the other projects are not to suffer.
                 Err(error) => {
-                    tracing::error!(project = %id, %error, "a project cannot be read, and nobody of it is let in")
+                    tracing::error!(project = %id, %error, "a project cannot be read: its tokens are not let in, and it has no limits or retention of its own")
                 }
             }
         }
