@@ -226,6 +226,7 @@ impl<L: Listener> App<L> {
         self.state.auth = self.state.auth.clone().with_check(patience.credentials);
         self.state.bodies.silence = patience.body;
         self.state.bodies.patience = patience.room;
+        self.state.answers.patience = patience.room;
         self.state.close = patience.close;
         Self { patience, ..self }
     }

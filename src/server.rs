@@ -66,6 +66,8 @@ pub struct Patience {
     pub header: Duration,
     /// Time that one write may take.
     pub write: Duration,
+    /// Bytes a second that must be read while something is written.
+    pub slowest_read: usize,
     /// Time for requests under way to end after the listener was told to.
     pub drain: Duration,
     /// Longest silence inside a request body.
@@ -94,6 +96,7 @@ impl Patience {
         Self {
             header: limits.header,
             write: limits.write + WRITE_GRACE,
+            slowest_read: limits.slowest_read,
             drain: DRAIN_TIMEOUT,
             body: limits.body_idle,
             room: BODY_ROOM_WAIT,
@@ -150,7 +153,7 @@ async fn serve_one(
     draining: CancellationToken,
     patience: Patience,
 ) {
-    let io = TokioIo::new(TimedWrites::new(stream, patience.write));
+    let io = TokioIo::new(TimedWrites::new(stream, patience.write, patience.slowest_read));
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -1,4 +1,4 @@
-//! A connection whose writes must get somewhere: a peer that does not read for too long is cut off.
+//! A connection whose writes must get somewhere: a peer that does not read, or next to nothing, is cut off.
 
 use std::{
     io,
@@ -12,30 +12,57 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// Fails a write that makes no progress for `patience`. Idle connections carry no timer.
+/// Fails a write once its connection has waited for its peer for `patience` longer than it takes to read what was written,
+/// at `rate` bytes a second. Only time in which a write waits is counted: idle connections carry no timer.
 #[derive(Debug)]
 pub struct TimedWrites<T> {
     inner: T,
     patience: Duration,
-    deadline: Option<Pin<Box<Sleep>>>,
+    rate: usize,
+    /// How long writes have waited that was not made good by bytes written since.
+    debt: Duration,
+    waiting: Option<Waiting>,
+}
+
+/// A write that waits.
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    deadline: Pin<Box<Sleep>>,
 }
 
 impl<T> TimedWrites<T> {
     /// Wraps a connection.
-    pub fn new(inner: T, patience: Duration) -> Self {
-        Self { inner, patience, deadline: None }
+    pub fn new(inner: T, patience: Duration, rate: usize) -> Self {
+        Self { inner, patience, rate, debt: Duration::ZERO, waiting: None }
     }
 
-    /// What a write came to: progress clears the deadline, waiting sets it and fails when it has passed.
-    fn timed<R>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
-        if result.is_ready() {
-            self.deadline = None;
-            return result;
+    /// What a write of so many bytes came to: waiting sets the deadline and fails when it has passed, progress puts it off
+    /// by the time that the bytes are worth.
+    fn timed<R>(
+        &mut self,
+        context: &mut Context<'_>,
+        result: Poll<io::Result<R>>,
+        bytes: impl FnOnce(&R) -> usize,
+    ) -> Poll<io::Result<R>> {
+        if let Poll::Ready(result) = result {
+            if let Some(waiting) = self.waiting.take() {
+                self.debt += waiting.since.elapsed();
+            }
+            if !self.debt.is_zero() {
+                let bytes = result.as_ref().map_or(0, bytes);
+                let worth = Duration::from_secs_f64(bytes as f64 / self.rate.max(1) as f64);
+                self.debt = self.debt.saturating_sub(worth);
+            }
+            return Poll::Ready(result);
         }
-        let patience = self.patience;
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
-        ready!(deadline.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))
+        let left = self.patience.saturating_sub(self.debt);
+        let waiting = self.waiting.get_or_insert_with(|| {
+            let since = Instant::now();
+            Waiting { since, deadline: Box::pin(sleep_until(since + left)) }
+        });
+        ready!(waiting.deadline.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read, or too slowly")))
     }
 }
 
@@ -48,12 +75,12 @@ impl<T: AsyncRead + Unpin> AsyncRead for TimedWrites<T> {
 impl<T: AsyncWrite + Unpin> AsyncWrite for TimedWrites<T> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.inner).poll_write(context, buf);
-        self.timed(context, result)
+        self.timed(context, result, |bytes| *bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.inner).poll_flush(context);
-        self.timed(context, result)
+        self.timed(context, result, |()| 0)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -66,7 +93,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for TimedWrites<T> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.inner).poll_write_vectored(context, bufs);
-        self.timed(context, result)
+        self.timed(context, result, |bytes| *bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -83,14 +110,55 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_gets_nowhere_fails_and_one_that_does_not_is_left_alone() {
         let (near, mut far) = tokio::io::duplex(4);
-        let mut near = TimedWrites::new(near, Duration::from_secs(20));
+        let mut near = TimedWrites::new(near, Duration::from_secs(20), 1);
         near.write_all(b"1234").await.expect("fits");
         let before = Instant::now();
         let error = near.write_all(b"5").await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(before.elapsed(), Duration::from_secs(20));
-        // Reading again makes room, and the old deadline is forgotten.
+        // Reading again makes room, and a write that finds some never fails.
         far.read_exact(&mut [0; 4]).await.expect("reads");
         near.write_all(b"5").await.expect("room again");
+    }
+
+    /// Writes to a peer that reads this many bytes a second: how long it goes on, and how it ends.
+    async fn to_a_reader_of(per_second: usize, bytes: usize) -> (Duration, Result<(), io::ErrorKind>) {
+        let (near, mut far) = tokio::io::duplex(100);
+        let mut near = TimedWrites::new(near, Duration::from_secs(20), 100);
+        let reader = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                far.read_exact(&mut vec![0; per_second]).await.expect("reads");
+            }
+        });
+        let begun = Instant::now();
+        let result = near.write_all(&vec![0; bytes]).await.map_err(|error| error.kind());
+        reader.abort();
+        (begun.elapsed(), result)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_reads_too_slowly_is_cut_off_and_one_that_reads_at_the_rate_is_not() {
+        // At half the rate half of the time that passes is made good.
+        let (lasted, result) = to_a_reader_of(50, 100_000).await;
+        assert_eq!(result, Err(io::ErrorKind::TimedOut));
+        assert!((38..=42).contains(&lasted.as_secs()), "{lasted:?}");
+        let (lasted, result) = to_a_reader_of(100, 100_000).await;
+        assert_eq!((lasted.as_secs(), result), (999, Ok(())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_time_in_which_a_write_waits_counts() {
+        let (near, mut far) = tokio::io::duplex(100);
+        let mut near = TimedWrites::new(near, Duration::from_secs(20), 10);
+        for _ in 0..20 {
+            // Ten seconds of waiting are made good by a hundred bytes, and the hour in between costs nothing.
+            let (written, ()) = tokio::join!(near.write_all(&[0; 200]), async {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                far.read_exact(&mut [0; 200]).await.expect("reads");
+            });
+            written.expect("in time");
+            tokio::time::sleep(Duration::from_secs(3_600)).await;
+        }
     }
 }

@@ -78,7 +78,7 @@ pub async fn run(
     if Content::of(request.headers())? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
-    let bytes = state.bodies.read_appended(request.into_body(), &principal).await?;
+    let bytes = state.bodies.read_appended(request, &principal).await?;
     let mut input: ClientInput = parse_json(&bytes)?;
     drop(bytes);
     let (agent, _) = state.agents.get(&principal, &agent).await?;

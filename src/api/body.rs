@@ -1,18 +1,15 @@
 //! Request bodies: bounded in size, in the time that they may take, and in the memory that all of them together hold.
 
-use std::{
-    ops::Deref,
-    sync::{Arc, OnceLock},
-};
+use std::{ops::Deref, sync::OnceLock};
 
-use axum::body::{Body, BodyDataStream, HttpBody};
+use axum::{
+    body::{BodyDataStream, HttpBody},
+    extract::Request,
+};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 use http_body_util::BodyExt;
-use tokio::{
-    sync::Semaphore,
-    time::{self, Duration, Instant},
-};
+use tokio::time::{self, Duration, Instant};
 
 use super::problem::{Problem, ProblemType};
 use crate::{
@@ -20,7 +17,7 @@ use crate::{
         Limit, Limits, Principal,
         limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, MAX_BATCH_BYTES, QUOTA_RETRY},
     },
-    quota::Quota,
+    quota::{Full, Held, Quota, Room},
 };
 
 /// A body may be read to its end for this long after its request was answered, so that a client that writes
@@ -36,39 +33,19 @@ pub struct Bodies {
     pub patience: Duration,
     limits: Limits,
     quota: Quota,
-    /// Bytes that may still be held.
-    room: Arc<Semaphore>,
+    room: Room,
 }
 
 /// A whole body, with its share of the room that all bodies have: hold it until the request is answered.
 #[derive(Debug)]
 pub struct Whole {
     bytes: Bytes,
-    _room: Room,
+    _held: Held,
 }
 
 /// No more comes.
 #[derive(Debug)]
 pub struct BrokenOff;
-
-/// The share of a body in the room that all have; given back when it is dropped.
-#[derive(Debug)]
-struct Room {
-    all: Arc<Semaphore>,
-    taken: usize,
-}
-
-impl Room {
-    fn give_back(&mut self) {
-        self.all.add_permits(std::mem::take(&mut self.taken));
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.give_back();
-    }
-}
 
 impl Deref for Whole {
     type Target = [u8];
@@ -81,23 +58,30 @@ impl Bodies {
     /// Within the limits of this node.
     pub fn new(quota: Quota) -> Self {
         let limits = *quota.limits();
-        let room = Arc::new(Semaphore::new(limits.body_memory.min(Semaphore::MAX_PERMITS)));
+        let room = Room::new(limits.body_memory, MAX_BATCH_BYTES);
         Self { silence: limits.body_idle, patience: BODY_ROOM_WAIT, limits, quota, room }
+    }
+
+    /// A place for the body of this request, in the part of whoever makes it.
+    pub fn place(&self, request: &Request) -> Held {
+        // Put there by the extractor that looked who it is.
+        self.room.place(&request.extensions().get().cloned().unwrap_or_default())
     }
 
     /// The whole body, of at most `limit` bytes. A long silence inside it ends the request, and so does a body that
     /// trickles for too long. While there is no room for more of it, it is read no further.
-    pub async fn read(&self, mut body: Body, limit: usize) -> Result<Whole, Problem> {
+    pub async fn read(&self, request: Request, limit: usize) -> Result<Whole, Problem> {
         let too_large = || Problem::new(ProblemType::TooLarge, format!("the body has at most {limit} bytes"));
         let mut whole = BytesMut::new();
-        let mut room = Room { all: self.room.clone(), taken: 0 };
+        let mut held = self.place(&request);
+        let mut body = request.into_body();
         let deadline = Instant::now() + self.limits.body;
         loop {
             let patience = deadline.min(Instant::now() + self.silence);
             let frame = time::timeout_at(patience, body.frame())
                 .await
                 .map_err(|_| Problem::new(ProblemType::BodyTimeout, "no more of the body came for too long"))?;
-            let Some(frame) = frame else { return Ok(Whole { bytes: whole.freeze(), _room: room }) };
+            let Some(frame) = frame else { return Ok(Whole { bytes: whole.freeze(), _held: held }) };
             let frame = frame.map_err(|error| Problem::invalid(format!("the body broke off: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
             let size = whole.len() + data.len();
@@ -105,21 +89,21 @@ impl Bodies {
                 discard(body.into_data_stream());
                 return Err(too_large());
             }
-            if let Err(problem) = self.make_room(&mut room, size, deadline).await {
+            if let Err(problem) = self.make_room(&mut held, size, deadline).await {
                 discard(body.into_data_stream());
                 return Err(problem);
             }
             if whole.is_empty() && body.is_end_stream() {
                 // One piece: nothing to copy.
-                return Ok(Whole { bytes: data, _room: room });
+                return Ok(Whole { bytes: data, _held: held });
             }
             whole.extend_from_slice(&data);
         }
     }
 
     /// A body of events, or of messages for an agent: what it holds counts as appended by this principal.
-    pub async fn read_appended(&self, body: Body, principal: &Principal) -> Result<Whole, Problem> {
-        let whole = self.read(body, MAX_BATCH_BYTES).await?;
+    pub async fn read_appended(&self, request: Request, principal: &Principal) -> Result<Whole, Problem> {
+        let whole = self.read(request, MAX_BATCH_BYTES).await?;
         self.quota.append(principal, whole.len())?;
         Ok(whole)
     }
@@ -128,42 +112,35 @@ impl Bodies {
     /// there is no room for it the chunks break off, and `refused` says why.
     pub fn lines<'b>(
         &'b self,
+        place: &'b mut Held,
         data: &'b mut BodyDataStream,
         refused: &'b OnceLock<Problem>,
     ) -> impl Stream<Item = Result<Bytes, BrokenOff>> + 'b {
-        let room = Room { all: self.room.clone(), taken: 0 };
-        stream::unfold((data, room, 0), async move |(data, mut room, mut held)| {
-            let Ok(chunk) = data.next().await? else { return Some((Err(BrokenOff), (data, room, held))) };
+        stream::unfold((data, place, 0), async move |(data, place, mut held)| {
+            let Ok(chunk) = data.next().await? else { return Some((Err(BrokenOff), (data, place, held))) };
             held += chunk.len();
             if let Some(end) = memchr::memrchr(b'\n', &chunk) {
-                room.give_back();
+                place.give_back();
                 held = chunk.len() - end - 1;
             }
-            let made = self.make_room(&mut room, held, Instant::now() + self.patience).await;
+            let made = self.make_room(place, held, Instant::now() + self.patience).await;
             let chunk = made.map(|()| chunk).map_err(|problem| {
                 // Nobody else sets it.
                 let _ = refused.set(problem);
                 BrokenOff
             });
-            Some((chunk, (data, room, held)))
+            Some((chunk, (data, place, held)))
         })
     }
 
     /// Takes room for a body that has come to this size.
-    async fn make_room(&self, room: &mut Room, size: usize, deadline: Instant) -> Result<(), Problem> {
-        let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(room.taken);
-        let Some(more) = u32::try_from(wanted).ok().filter(|more| *more > 0) else { return Ok(()) };
-        let patience = deadline.min(Instant::now() + self.patience);
-        let Ok(permit) = time::timeout_at(patience, self.room.acquire_many(more)).await else {
-            let value = self.limits.body_memory as u64;
-            return Err(self.quota.refuse(Limit::BodyMemory, value, QUOTA_RETRY).into());
-        };
-        // It is never closed.
-        if let Ok(permit) = permit {
-            permit.forget();
-            room.taken += wanted;
+    async fn make_room(&self, held: &mut Held, size: usize, deadline: Instant) -> Result<(), Problem> {
+        let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(held.bytes());
+        if wanted == 0 {
+            return Ok(());
         }
-        Ok(())
+        let taken = held.take(wanted, deadline.min(Instant::now() + self.patience)).await;
+        Ok(taken.map_err(|Full(most)| self.quota.refuse(Limit::BodyMemory, most as u64, QUOTA_RETRY))?)
     }
 }
 
@@ -180,10 +157,19 @@ pub fn discard(mut body: BodyDataStream) {
 mod tests {
     use std::{
         io,
-        sync::atomic::{AtomicUsize, Ordering::SeqCst},
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        },
     };
 
+    use axum::body::Body;
+
     use super::*;
+    use crate::{
+        domain::{Credential, ProjectId, Timestamp, UserId},
+        quota::Taker,
+    };
 
     const KIB: usize = 1_024;
 
@@ -192,7 +178,7 @@ mod tests {
     }
 
     /// A body of pieces of 8 KiB which then goes silent, or ends; and how much of it was read.
-    fn pieces(count: usize, ends: bool) -> (Body, Arc<AtomicUsize>) {
+    fn pieces(count: usize, ends: bool) -> (Request, Arc<AtomicUsize>) {
         let read = Arc::new(AtomicUsize::new(0));
         let counted = read.clone();
         let pieces = stream::iter(0..count).map(move |_| {
@@ -200,7 +186,7 @@ mod tests {
             Ok::<_, io::Error>(Bytes::from_static(&[b' '; 8 * KIB]))
         });
         let rest = if ends { stream::empty().left_stream() } else { stream::pending().right_stream() };
-        (Body::from_stream(pieces.chain(rest)), read)
+        (Request::new(Body::from_stream(pieces.chain(rest))), read)
     }
 
     #[tokio::test(start_paused = true)]
@@ -227,18 +213,44 @@ mod tests {
             ends.push(end.expect("no panic").expect_err("none is whole"));
         }
         assert!(ends.contains(&ProblemType::Busy) && ends.contains(&ProblemType::BodyTimeout), "{ends:?}");
-        assert_eq!(bodies.room.available_permits(), 1_024 * KIB, "all of it came back");
+        assert_eq!(bodies.room.free(), 1_024 * KIB, "all of it came back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_sent_bodies_of_one_stranger_are_in_nobody_elses_way() {
+        let bodies = bodies(2 * MAX_BATCH_BYTES);
+        let large = |user: &str, ends: bool| {
+            let (mut request, _) = pieces(1_536, ends);
+            let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(user).expect("an id"));
+            let token =
+                Principal { credential: Credential::Token { expires_at: Timestamp(i64::MAX), signer: None }, ..user };
+            request.extensions_mut().insert(Taker::of(&token));
+            let bodies = bodies.clone();
+            async move { bodies.read(request, MAX_BATCH_BYTES).await.map(|_| ()).map_err(|problem| problem.kind) }
+        };
+        let half_sent: Vec<_> = (0..3).map(|_| tokio::spawn(large("ann", false))).collect();
+        time::sleep(Duration::from_secs(1)).await;
+        let begun = Instant::now();
+        assert_eq!(large("bob", true).await, Ok(()));
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it did not wait");
+        assert_eq!(large("ann", true).await, Err(ProblemType::Busy));
+        half_sent.iter().for_each(tokio::task::JoinHandle::abort);
+        for task in half_sent {
+            let _ = task.await;
+        }
+        assert_eq!(bodies.room.free(), 2 * MAX_BATCH_BYTES, "all of it came back");
     }
 
     #[tokio::test(start_paused = true)]
     async fn of_lines_only_what_is_not_complete_is_held() {
         let bodies = bodies(64 * KIB);
-        let free = |bodies: &Bodies| bodies.room.available_permits() / KIB;
+        let free = |bodies: &Bodies| bodies.room.free() / KIB;
         let piece = |ends: &'static str| [vec![b' '; 32 * KIB], ends.into()].concat();
         let pieces = [piece(""), piece(""), piece("\n"), piece(""), piece(""), piece("")];
         let mut data = Body::from_stream(stream::iter(pieces.map(Ok::<_, io::Error>))).into_data_stream();
         let refused = OnceLock::new();
-        let mut lines = std::pin::pin!(bodies.lines(&mut data, &refused));
+        let mut place = bodies.room.place(&Taker::default());
+        let mut lines = std::pin::pin!(bodies.lines(&mut place, &mut data, &refused));
         let mut left = Vec::new();
         while let Some(Ok(_)) = lines.next().await {
             left.push(free(&bodies));

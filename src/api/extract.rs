@@ -13,6 +13,7 @@ use crate::{
         AgentId, IdError, KeyId, Principal, ProjectId, RunId, Scope, ThreadId, UserId, json,
         limits::{MAX_JSON_DEPTH, MAX_REQUEST_BYTES},
     },
+    quota::Taker,
 };
 
 /// Names the project that the operator acts in.
@@ -46,6 +47,8 @@ impl FromRequestParts<ApiState> for Caller {
             Access::Operator => return Err(AuthError::NotOperator.into()),
         }
         state.quota.admit(&principal)?;
+        // Whoever reads the body finds it there.
+        parts.extensions.insert(Taker::of(&principal));
         Ok(Self(principal))
     }
 }
@@ -87,7 +90,7 @@ impl<T: DeserializeOwned + Default> FromRequest<ApiState> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, Problem> {
-        let bytes = state.bodies.read(request.into_body(), MAX_REQUEST_BYTES).await?;
+        let bytes = state.bodies.read(request, MAX_REQUEST_BYTES).await?;
         parse_json(&bytes).map(Self)
     }
 }

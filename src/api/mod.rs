@@ -1,6 +1,7 @@
 //! The front doors. Each one translates between its wire and the service, and holds no truth of its own.
 
 pub mod agui;
+mod answers;
 pub mod body;
 pub mod doors;
 pub mod extract;
@@ -27,6 +28,7 @@ use crate::{
     quota::Quota,
     service::Service,
 };
+use answers::Answers;
 use body::Bodies;
 
 /// What the doors stand on.
@@ -46,6 +48,8 @@ pub struct ApiState {
     pub heartbeat: Duration,
     /// Reads request bodies.
     pub bodies: Bodies,
+    /// Gives large answers their room.
+    pub answers: Answers,
     /// How much everybody may use.
     pub quota: Quota,
     /// Time that a client has to answer when its socket is closed.
@@ -68,6 +72,7 @@ impl ApiState {
         Self {
             draining: service.draining(),
             bodies: Bodies::new(service.quota.clone()),
+            answers: Answers::new(service.quota.clone()),
             quota: service.quota.clone(),
             service,
             agents,

@@ -320,7 +320,7 @@ impl From<Limited> for Problem {
     fn from(limited: Limited) -> Self {
         let kind = match limited.limit {
             Limit::Subscriptions => ProblemType::TooManySubscriptions,
-            Limit::BodyMemory => ProblemType::Busy,
+            Limit::BodyMemory | Limit::AnswerMemory => ProblemType::Busy,
             _ => ProblemType::RateLimited,
         };
         let facts = json!({ "limit": limited.limit.as_str(), "value": limited.value });

@@ -52,11 +52,12 @@ limit_args! {
     /// Time for a whole request body (a streamed run has none)
     NODE body_seconds "limit-body-seconds" "THREADLINE_LIMIT_BODY_SECONDS" "SECONDS" BODY_DEADLINE.as_secs(), 1..=86_400;
     /// Bytes of request bodies held at once, at least 16 MiB; when there is no room, bodies are read no further, and after 10 s
-    /// answered 503 `busy`. The first 16 KiB of each are not counted
+    /// answered 503 `busy`. Who comes with a token holds at most an eighth, but 16 MiB at least. The first 16 KiB of each are not counted
     NODE body_memory_bytes "limit-body-memory-bytes" "THREADLINE_LIMIT_BODY_MEMORY_BYTES" "BYTES" BODY_MEMORY_BYTES as u64, 16_777_216..=MAX_QUOTA;
     /// Time that a write to a client may take without getting anywhere
     NODE write_seconds "limit-write-seconds" "THREADLINE_LIMIT_WRITE_SECONDS" "SECONDS" WRITE_TIMEOUT.as_secs(), 1..=3_600;
-    /// Bytes a second that a socket's client must read while something is written to it; else it is closed with 4008
+    /// Bytes a second that a client must read while something is written to it; else its connection is closed, a socket with
+    /// 4008
     NODE slowest_read_bytes_per_second "limit-slowest-read-bytes-per-second" "THREADLINE_LIMIT_SLOWEST_READ_BYTES_PER_SECOND" "BYTES" SOCKET_SLOWEST_READ as u64, 1..=MAX_QUOTA;
     /// A socket that sends nothing at all, not even a pong, for this long is closed with 4009; at least 30, since the server
     /// asks every 15 s

@@ -235,7 +235,14 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub const BODY_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
 /// The beginning of a body, which is not counted: small requests go on while large ones wait. The connections bound it.
 pub const BODY_FREE_BYTES: usize = 16 * 1_024;
-/// How long a body waits for room.
+/// A stranger holds at most one part in this many of the room for bodies, but always enough for one batch, and of the room
+/// for answers.
+pub const STRANGERS_PART: usize = 8;
+/// Bytes of large answers that one node holds at once, until their clients have read them.
+pub const ANSWER_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
+/// Answers below this size are not counted; the connections bound them.
+pub const ANSWER_FREE_BYTES: usize = 64 * 1_024;
+/// How long a body or a large answer waits for room.
 pub const BODY_ROOM_WAIT: Duration = Duration::from_secs(10);
 /// Time for requests under way to end when the server shuts down.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -252,7 +259,7 @@ pub const MAX_SUBSCRIPTIONS: usize = 256;
 pub const SOCKET_MAX_INFLIGHT: usize = 256;
 /// Bytes of such frames that may be under way (a single larger frame still passes).
 pub const SOCKET_MAX_INFLIGHT_BYTES: usize = 4 * 1_024 * 1_024;
-/// Bytes a second that a socket's client must read while something is written to it.
+/// Bytes a second that a client must read while something is written to it.
 pub const SOCKET_SLOWEST_READ: usize = 16 * 1_024;
 /// Largest frame on a socket that was opened with an end user's token; larger batches go over HTTP.
 pub const STRANGER_FRAME_BYTES: usize = 1_024 * 1_024;

@@ -25,7 +25,7 @@ pub struct Limits {
     pub body_memory: usize,
     /// Time that one write to a client may take.
     pub write: Duration,
-    /// Bytes a second that a socket's client must read while something is written to it.
+    /// Bytes a second that a client must read while something is written to it.
     pub slowest_read: usize,
     /// A socket that sends nothing at all for this long is closed.
     pub socket_idle: Duration,
@@ -106,11 +106,13 @@ macro_rules! limits {
             Subscriptions,
             /// Bytes of request bodies that a node holds.
             BodyMemory,
+            /// Bytes of large answers that a node holds.
+            AnswerMemory,
         }
 
         impl Limit {
             /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)* Self::Subscriptions, Self::BodyMemory];
+            pub const ALL: &'static [Self] = &[$(Self::$name,)* Self::Subscriptions, Self::BodyMemory, Self::AnswerMemory];
 
             /// Its name.
             pub fn as_str(self) -> &'static str {
@@ -118,6 +120,7 @@ macro_rules! limits {
                     $(Self::$name => $wire,)*
                     Self::Subscriptions => "subscriptionsPerSocket",
                     Self::BodyMemory => "bodyMemoryBytes",
+                    Self::AnswerMemory => "answerMemoryBytes",
                 }
             }
         }
@@ -217,9 +220,10 @@ mod tests {
         let names: std::collections::HashSet<_> = Limit::ALL.iter().map(|limit| limit.as_str()).collect();
         assert_eq!(names.len(), Limit::ALL.len());
         for limit in Limit::ALL {
-            // Those of project settings.
+            // Those of project settings; memory is the node's.
+            let of_a_project = !matches!(limit, Limit::BodyMemory | Limit::AnswerMemory);
             let setting = format!("{{\"{limit}\":1}}");
-            assert_eq!(serde_json::from_str::<ProjectLimits>(&setting).is_ok(), *limit != Limit::BodyMemory, "{limit}");
+            assert_eq!(serde_json::from_str::<ProjectLimits>(&setting).is_ok(), of_a_project, "{limit}");
         }
     }
 }

@@ -6,6 +6,7 @@
 //! counted by the store, for all nodes.
 
 mod bucket;
+mod room;
 
 use std::{
     fmt,
@@ -25,6 +26,7 @@ use crate::domain::{
     limits::{QUOTA_IDLE, QUOTA_KEYS, QUOTA_RETRY},
 };
 use bucket::{Bucket, Rate};
+pub use room::{Full, Held, Room, Taker};
 
 /// Looks up the limits that a project has of its own. It is asked with each request, so it must be quick.
 pub type ProjectLookup = Arc<dyn Fn(&ProjectId) -> Option<ProjectLimits> + Send + Sync>;

@@ -2,8 +2,6 @@
 
 use std::io::Write;
 
-use bytes::Bytes;
-
 pub use crate::domain::envelope::{BatchHead, ndjson};
 use crate::{
     domain::{ThreadId, json::quoted},
@@ -16,7 +14,7 @@ pub const EPOCH_HEADER: &str = "threadline-epoch";
 pub const TAIL_HEADER: &str = "threadline-tail";
 
 /// A page as one JSON document.
-pub fn page(thread: &ThreadId, page: &EventsPage) -> Bytes {
+pub fn page(thread: &ThreadId, page: &EventsPage) -> Vec<u8> {
     let mut out = Vec::with_capacity(page.slice.bytes() + page.slice.count() as usize * 110 + 256);
     let _ = write!(
         out,
@@ -39,5 +37,5 @@ pub fn page(thread: &ThreadId, page: &EventsPage) -> Bytes {
         }
     }
     out.extend_from_slice(b"]}");
-    out.into()
+    out
 }

@@ -1,12 +1,12 @@
 //! Reading a thread's log: pages, NDJSON, SSE, long-poll.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
     extract::State,
     http::{HeaderMap, HeaderValue, header},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use futures_util::stream;
 use serde::Deserialize;
@@ -132,7 +132,8 @@ pub fn wait_time(seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
         (status = 404, description = "No such thread or run", body = ProblemDocument),
         (status = 406, description = "No such form", body = ProblemDocument),
         (status = 410, description = "The cursor belongs to another log", body = ProblemDocument),
-        (status = 416, description = "The cursor is beyond the tail", body = ProblemDocument)))]
+        (status = 416, description = "The cursor is beyond the tail", body = ProblemDocument),
+        (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
 pub async fn read(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -155,11 +156,10 @@ pub async fn read(
         // One that waits is a stream that gives one answer.
         let _place = wait.map(|_| state.quota.open(&principal)).transpose()?;
         let mut credential = state.auth.watch(&principal);
-        let page = tokio::select! {
-            page = state.service.events.page(&principal, &thread, request) => page?,
-            () = credential.over() => return Err(AuthError::Over.into()),
+        return tokio::select! {
+            answer = page(&state, &principal, &thread, request) => answer,
+            () = credential.over() => Err(AuthError::Over.into()),
         };
-        return Ok(([(header::CONTENT_TYPE, "application/json")], envelope::page(&thread, &page)).into_response());
     }
     let ReadFrom::After(after) = from else {
         return Err(Problem::invalid("before goes with a JSON page only"));
@@ -173,6 +173,24 @@ pub async fn read(
     let counted = observe::Followed::new(&state);
     let followed = EventStream { subscription, counted, until: params.until, requester: None, done: false };
     Ok(sse::response(followed, Some(hello), state.quota.open(&principal)?, &state, &principal))
+}
+
+async fn page(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    request: PageRequest,
+) -> Result<Response, Problem> {
+    let mut answer = state.answers.to(principal);
+    loop {
+        let made = state.service.events.page(principal, thread, request.clone()).await;
+        // The page itself is not to be held while there is no room.
+        let document = made.map(|page| envelope::page(thread, &page))?;
+        match answer.json(document).await? {
+            ControlFlow::Break(response) => return Ok(response),
+            ControlFlow::Continue(again) => answer = again,
+        }
+    }
 }
 
 /// The events of a run for the one who asked for it.

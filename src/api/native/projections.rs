@@ -1,12 +1,8 @@
 //! What was said, and the state: folded from the log, at any seq.
 
-use std::io::Write;
+use std::{io::Write, ops::ControlFlow};
 
-use axum::{
-    extract::State,
-    http::header,
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
@@ -50,7 +46,7 @@ pub struct MessagesParams {
 
 async fn projected(
     state: &ApiState,
-    caller: Caller,
+    caller: &Caller,
     thread: &ThreadId,
     at: Option<u64>,
     epoch: Option<&str>,
@@ -64,10 +60,6 @@ fn begin(thread: &ThreadId, projected: &Projected) -> Vec<u8> {
     // Writing to a vector cannot fail.
     let _ = write!(out, "{{\"threadId\":{thread},\"epoch\":\"{}\",\"seq\":{}", projected.epoch, projected.seq);
     out
-}
-
-fn document(out: Vec<u8>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], out).into_response()
 }
 
 /// Reads the messages of a thread, as AG-UI has them: the same that `@ag-ui/client` builds from the same events.
@@ -87,14 +79,31 @@ fn document(out: Vec<u8>) -> Response {
     (status = 404, description = "No such thread", body = ProblemDocument),
     (status = 410, description = "`at` belongs to another log", body = ProblemDocument),
     (status = 416, description = "`at` is beyond the tail", body = ProblemDocument),
-    (status = 422, description = "The conversation is too large", body = ProblemDocument)))]
+    (status = 422, description = "The conversation is too large", body = ProblemDocument),
+    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
 pub async fn messages(
     State(state): State<ApiState>,
     caller: Caller,
     InThread(thread): InThread,
     Params(params): Params<MessagesParams>,
 ) -> Result<Response, Problem> {
-    let projected = projected(&state, caller, &thread, params.at, params.epoch.as_deref()).await?;
+    let mut answer = state.answers.to(&caller.0);
+    loop {
+        let document = messages_document(&state, &caller, &thread, &params).await?;
+        match answer.json(document).await? {
+            ControlFlow::Break(response) => return Ok(response),
+            ControlFlow::Continue(again) => answer = again,
+        }
+    }
+}
+
+async fn messages_document(
+    state: &ApiState,
+    caller: &Caller,
+    thread: &ThreadId,
+    params: &MessagesParams,
+) -> Result<Vec<u8>, Problem> {
+    let projected = projected(state, caller, thread, params.at, params.epoch.as_deref()).await?;
     let conversation = &projected.conversation;
     let end = match &params.before {
         None => conversation.messages().len(),
@@ -104,13 +113,13 @@ pub async fn messages(
             .ok_or_else(|| Problem::invalid("before is the id of no message"))?,
     };
     let (start, messages) = newest(conversation, end, params.limit.unwrap_or(end));
-    let mut out = begin(&thread, &projected);
+    let mut out = begin(thread, &projected);
     out.extend_from_slice(b",\"messages\":[");
     out.extend_from_slice(&messages);
     let _ = write!(out, "],\"hasMore\":{},\"interrupts\":", start > 0);
     out.extend_from_slice(&conversation.interrupts_json());
     let _ = write!(out, ",\"pendingToolCallIds\":{}}}", json!(conversation.pending_tool_calls()));
-    Ok(document(out))
+    Ok(out)
 }
 
 /// The newest messages before `end` that fit into an answer: where they begin, and their JSON with commas between. At
@@ -145,17 +154,34 @@ fn newest(conversation: &Conversation, end: usize, limit: usize) -> (usize, Vec<
     (status = 404, description = "No such thread", body = ProblemDocument),
     (status = 410, description = "`at` belongs to another log", body = ProblemDocument),
     (status = 416, description = "`at` is beyond the tail", body = ProblemDocument),
-    (status = 422, description = "The conversation is too large", body = ProblemDocument)))]
+    (status = 422, description = "The conversation is too large", body = ProblemDocument),
+    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
 pub async fn state(
     State(state): State<ApiState>,
     caller: Caller,
     InThread(thread): InThread,
     Params(params): Params<StateParams>,
 ) -> Result<Response, Problem> {
-    let projected = projected(&state, caller, &thread, params.at, params.epoch.as_deref()).await?;
-    let mut out = begin(&thread, &projected);
+    let mut answer = state.answers.to(&caller.0);
+    loop {
+        let document = state_document(&state, &caller, &thread, &params).await?;
+        match answer.json(document).await? {
+            ControlFlow::Break(response) => return Ok(response),
+            ControlFlow::Continue(again) => answer = again,
+        }
+    }
+}
+
+async fn state_document(
+    state: &ApiState,
+    caller: &Caller,
+    thread: &ThreadId,
+    params: &StateParams,
+) -> Result<Vec<u8>, Problem> {
+    let projected = projected(state, caller, thread, params.at, params.epoch.as_deref()).await?;
+    let mut out = begin(thread, &projected);
     out.extend_from_slice(b",\"state\":");
     out.extend_from_slice(&projected.conversation.state_json());
     let _ = write!(out, ",\"skippedDeltas\":{}}}", projected.conversation.skipped_deltas());
-    Ok(document(out))
+    Ok(out)
 }

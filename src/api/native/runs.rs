@@ -54,7 +54,7 @@ impl Content {
 /// The events, and the body that they came in.
 async fn read_events(state: &ApiState, principal: &Principal, request: Request) -> Result<(NewEvents, Whole), Problem> {
     let content = Content::of(request.headers())?;
-    let bytes = state.bodies.read_appended(request.into_body(), principal).await?;
+    let bytes = state.bodies.read_appended(request, principal).await?;
     let events = match content {
         Content::Json => NewEvents::from_array(&bytes),
         Content::Ndjson => NewEvents::from_ndjson(&bytes),
@@ -136,7 +136,7 @@ pub async fn start(
     let runs = &state.service.runs;
     if Content::of(request.headers())? == Content::Json {
         let form = Form::accepted(request.headers())?;
-        let bytes = state.bodies.read_appended(request.into_body(), &principal).await?;
+        let bytes = state.bodies.read_appended(request, &principal).await?;
         let start: StartBody = parse_json(&bytes)?;
         if start.input.is_some() {
             return hand_over(&state, &principal, thread, start, params, form).await;
@@ -150,10 +150,11 @@ pub async fn start(
     }
     let lease = params.lease_seconds.map(Duration::from_secs);
     let new = NewRun { id: params.run_id, agent: params.agent_id, lease };
+    let mut place = state.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
     let refused = OnceLock::new();
     // Ours to go on reading after the run took what it needs.
-    let chunks = state.bodies.lines(&mut data, &refused);
+    let chunks = state.bodies.lines(&mut place, &mut data, &refused);
     let mut credential = state.auth.watch(&principal);
     let result = tokio::select! {
         result = runs.stream(&principal, &thread, new, params.producer_seq.unwrap_or(1), chunks) => result,

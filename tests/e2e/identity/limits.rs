@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite;
 
 use super::token;
-use crate::harness::{Options, Server, Socket, eventually, run, socket::handshake};
+use crate::harness::{Options, Server, Socket, eventually, raw::Raw, run, socket::handshake};
 
 #[tokio::test]
 async fn a_token_is_held_to_the_limits_of_a_user_and_a_key_is_not() {
@@ -110,6 +110,43 @@ async fn a_users_frames_are_small_and_a_keys_are_not() {
         let mut socket = Socket::open(&ann).await;
         socket.send(frame).await;
         assert_eq!(socket.frame("closing").await["code"], 4509);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn half_sent_bodies_with_a_token_are_in_nobody_elses_way() {
+    const MIB: usize = 1_024 * 1_024;
+    let options = Options::memory().with_key("secret").with_limits(|limits| limits.body_memory = 32 * MIB);
+    let options = options.with_patience(|patience| patience.room = std::time::Duration::from_secs(2));
+    run(options, async |server: &Server| {
+        let (ann, bob) = (token(server, "ann").await, token(server, "bob").await);
+        ann.thread("a").await;
+        ann.run("a", "r").await;
+        bob.thread("b").await;
+        bob.run("b", "r").await;
+        // More than all the room there is, of which a user has half here.
+        let mut half_sent = Vec::new();
+        for _ in 0..5 {
+            let mut raw = Raw::connect(server.addr).await;
+            let key = ann.key.as_deref().expect("a token");
+            let length = 16 * MIB;
+            raw.write(&format!(
+                "POST /v1/threads/a/runs/r/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\
+                 Content-Length: {length}\r\n\r\n"
+            ))
+            .await;
+            raw.write(vec![b' '; 7 * MIB]).await;
+            half_sent.push(raw);
+        }
+        let large = json!([{ "type": "A", "pad": "x".repeat(6 * MIB) }]);
+        eventually("no room for ann", async || {
+            let answer = ann.append("a", "r", 1, large.clone()).await;
+            (answer.status == 503).then(|| assert_eq!(answer.problem(503, "busy")["limit"], "bodyMemoryBytes"))
+        })
+        .await;
+        bob.append("b", "r", 1, large.clone()).await.ok(200);
+        server.user("ann").append("a", "r", 1, large).await.ok(200);
     })
     .await;
 }

@@ -20,6 +20,27 @@ const IMAGE: (&str, &str) = ("Content-Type", "image/png");
 const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
     ("GET", "/readyz", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
     ("GET", "/v1/socket", 101, "tests/e2e/socket_limits.rs", "subprotocols_are_negotiated_and_the_key_is_never_echoed"),
+    (
+        "GET",
+        "/v1/threads/{threadId}/events",
+        503,
+        "src/api/answers.rs",
+        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+    ),
+    (
+        "GET",
+        "/v1/threads/{threadId}/messages",
+        503,
+        "src/api/answers.rs",
+        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+    ),
+    (
+        "GET",
+        "/v1/threads/{threadId}/state",
+        503,
+        "src/api/answers.rs",
+        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+    ),
     ("GET", "/v1/socket", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
     (
         "GET",

@@ -1,0 +1,139 @@
+//! Large answers: the memory that all of them together hold is bounded, until their clients have read them.
+
+use std::ops::ControlFlow;
+
+use axum::{
+    http::header,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use tokio::time::{Duration, Instant};
+
+use super::problem::Problem;
+use crate::{
+    domain::{
+        Limit, Principal,
+        limits::{ANSWER_FREE_BYTES, ANSWER_MEMORY_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
+    },
+    quota::{Held, Quota, Room, Taker},
+};
+
+/// Gives answers of a node their room.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    /// How long an answer waits for room.
+    pub patience: Duration,
+    quota: Quota,
+    room: Room,
+}
+
+/// An answer that is to come.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    answers: &'a Answers,
+    held: Held,
+    /// Since it was made for the first time: what came before is another wait.
+    until: Option<Instant>,
+}
+
+/// The bytes of an answer, with their room: both go when the connection has let go of them.
+struct Owned {
+    bytes: Vec<u8>,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Answers {
+    /// With all the room that there is.
+    pub fn new(quota: Quota) -> Self {
+        Self { patience: BODY_ROOM_WAIT, quota, room: Room::new(ANSWER_MEMORY_BYTES, 0) }
+    }
+
+    /// An answer to this principal.
+    pub fn to(&self, principal: &Principal) -> Answer<'_> {
+        let held = self.room.place(&Taker::of(principal));
+        Answer { answers: self, held, until: None }
+    }
+}
+
+impl Answer<'_> {
+    /// Answers with this document if there is room for it. If not, it is dropped, so that who waits holds nothing; once
+    /// there is room it is to be made again.
+    pub async fn json(mut self, bytes: Vec<u8>) -> Result<ControlFlow<Response, Self>, Problem> {
+        // One that is larger than all of the room takes all of it.
+        let size = if bytes.len() < ANSWER_FREE_BYTES { 0 } else { bytes.len().min(self.held.most()) };
+        let wanted = size.saturating_sub(self.held.bytes());
+        // Without waiting.
+        if wanted == 0 || self.held.take(wanted, Instant::now()).await.is_ok() {
+            let bytes = Bytes::from_owner(Owned { bytes, _held: self.held });
+            return Ok(ControlFlow::Break(([(header::CONTENT_TYPE, "application/json")], bytes).into_response()));
+        }
+        drop(bytes);
+        let until = *self.until.get_or_insert_with(|| Instant::now() + self.answers.patience);
+        let taken = self.held.take(wanted, until).await;
+        taken.map_err(|full| self.answers.quota.refuse(Limit::AnswerMemory, full.0 as u64, QUOTA_RETRY))?;
+        Ok(ControlFlow::Continue(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::{
+        api::problem::ProblemType,
+        domain::{Credential, Limits, ProjectId, Timestamp, UserId},
+    };
+
+    const PART: usize = ANSWER_MEMORY_BYTES / crate::domain::limits::STRANGERS_PART;
+
+    fn stranger(name: &str) -> Principal {
+        let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(name).expect("an id"));
+        Principal { credential: Credential::Token { expires_at: Timestamp(i64::MAX), signer: None }, ..user }
+    }
+
+    async fn answer(answers: &Answers, to: &Principal, size: usize) -> Result<(Response, usize), ProblemType> {
+        let mut answer = answers.to(to);
+        for made in 1.. {
+            match answer.json(vec![b' '; size]).await.map_err(|problem| problem.kind)? {
+                ControlFlow::Break(response) => return Ok((response, made)),
+                ControlFlow::Continue(again) => answer = again,
+            }
+        }
+        unreachable!("it answers at some time")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_nobody_reads_are_in_the_way_of_their_reader_alone() {
+        let answers = Answers::new(Quota::new(Limits::default()));
+        let (ann, bob) = (stranger("ann"), stranger("bob"));
+        // More than its part is let through alone.
+        let (stuck, _) = answer(&answers, &ann, PART + 1).await.expect("room");
+        assert_eq!(answers.room.free(), ANSWER_MEMORY_BYTES - PART);
+        let begun = Instant::now();
+        assert_eq!(answer(&answers, &ann, ANSWER_FREE_BYTES).await.err(), Some(ProblemType::Busy));
+        assert_eq!(begun.elapsed().as_secs(), BODY_ROOM_WAIT.as_secs());
+        for (who, size) in [(&ann, ANSWER_FREE_BYTES - 1), (&bob, ANSWER_FREE_BYTES)] {
+            assert!(answer(&answers, who, size).await.is_ok());
+        }
+        // Who waits is answered once there is room.
+        let waiting = tokio::spawn({
+            let (answers, ann) = (answers.clone(), ann.clone());
+            async move { answer(&answers, &ann, ANSWER_FREE_BYTES).await.map(|(_, made)| made) }
+        });
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        // The room goes back with the bytes, not with the response.
+        let bytes = stuck.into_body().collect().await.expect("a body").to_bytes();
+        assert_eq!(bytes.len(), PART + 1);
+        assert!(!waiting.is_finished());
+        drop(bytes);
+        assert_eq!(waiting.await.expect("no panic"), Ok(2));
+        assert_eq!(answers.room.free(), ANSWER_MEMORY_BYTES);
+    }
+}
