@@ -327,6 +327,8 @@ pub const PROJECT_MISS_PAUSE: Duration = Duration::from_millis(500);
 pub const CREDENTIAL_CHECK: Duration = Duration::from_secs(15);
 /// Keys of one project.
 pub const MAX_KEYS: usize = 1_000;
+/// Longest lifetime of a key that is not valid for ever: 100 years.
+pub const MAX_KEY_LIFETIME: Duration = Duration::from_secs(36_500 * 24 * 3_600);
 /// Longest time after which retention does anything, in days.
 pub const MAX_RETENTION_DAYS: u32 = 36_500;
 /// How long the public keys of an issuer are used before they are fetched again.

@@ -66,8 +66,8 @@ pub struct KeyBody {
     key_id: Option<KeyId>,
     /// `read`, `write`, `agents`, `tokens` (these four if absent), `admin`, `metrics`.
     scopes: Option<Vec<String>>,
-    /// For ever if absent.
-    #[schema(minimum = 1)]
+    /// 1 to 3153600000, which is 100 years. For ever if absent.
+    #[schema(minimum = 1, maximum = 3153600000i64)]
     expires_in_seconds: Option<u64>,
 }
 
