@@ -10,7 +10,7 @@ use super::{
 };
 use crate::domain::{
     ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scope, Scopes, UserId,
-    limits::{MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, TOKEN_LIFETIME},
+    limits::{MAX_KEY_LIFETIME, MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, TOKEN_LIFETIME},
 };
 
 /// What is wanted of a new key.
@@ -39,6 +39,9 @@ impl Auth {
         let scopes = new.scopes.unwrap_or(Scopes::BACKEND.and(principal.scopes));
         if let Some(more) = scopes.iter().find(|scope| !principal.scopes.contains(*scope)) {
             return Err(AuthError::Lacks(more));
+        }
+        if new.lifetime.is_some_and(|lifetime| lifetime.is_zero() || lifetime > MAX_KEY_LIFETIME) {
+            return Err(AuthError::Invalid(format!("expiresInSeconds is 1 to {}", MAX_KEY_LIFETIME.as_secs())));
         }
         if self.shared.store.keys(&principal.project).await?.len() >= MAX_KEYS {
             return Err(AuthError::Invalid(format!("a project has at most {MAX_KEYS} keys, revoked ones included")));

@@ -122,8 +122,10 @@ pub const PURGE_ROWS: usize = 512;
 pub const FORGET_ENTRIES: usize = 4_096;
 /// Threads counted by one statement on Postgres when it is asked what there is of a user.
 pub const FOOTPRINT_THREADS: usize = 10_000;
-/// Old socket tickets removed when one is made: more than one, so that they become fewer.
+/// Old socket tickets removed by one step, and when one is made: more than one, so that they become fewer.
 pub const TICKET_SWEEP: usize = 64;
+/// How often old socket tickets are swept though none is made: they hold the ids of their users.
+pub const TICKET_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// After this long without a step an import of a thread is given up, and what it has staged is removed.
 pub const STAGING_PATIENCE: Duration = Duration::from_secs(3_600);
 /// Threads that one export or import has under way at once.
@@ -334,6 +336,8 @@ pub const MAX_KEYS_REMEMBERED: u64 = 100_000;
 pub const PROJECT_MISS_PAUSE: Duration = Duration::from_millis(500);
 /// How often it is looked whether the key behind a socket or stream is valid still.
 pub const CREDENTIAL_CHECK: Duration = Duration::from_secs(15);
+/// Longest lifetime of a key that is not valid for ever: 100 years.
+pub const MAX_KEY_LIFETIME: Duration = Duration::from_secs(36_500 * 24 * 3_600);
 /// Keys of one project.
 pub const MAX_KEYS: usize = 1_000;
 /// Longest time after which retention does anything, in days.

@@ -1,4 +1,4 @@
-//! Seals logs and removes deleted ones, in the background.
+//! Seals logs, and removes deleted ones and old tickets, in the background.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,10 @@ use tokio::{
 use super::context::Context;
 use crate::domain::{
     LogSlice, ThreadKey,
-    limits::{COMMIT_QUEUE, MAX_PAGE, PURGE_ROWS, SEAL_AFTER_BYTES, SEAL_REST, SEGMENT_MIN_EVENTS, SWEEP_INTERVAL},
+    limits::{
+        COMMIT_QUEUE, MAX_PAGE, PURGE_ROWS, SEAL_AFTER_BYTES, SEAL_REST, SEGMENT_MIN_EVENTS, SWEEP_INTERVAL,
+        TICKET_SWEEP_INTERVAL,
+    },
 };
 
 /// Threads whose fresh events are counted. Beyond it counting starts anew: that only delays sealing.
@@ -97,14 +100,19 @@ async fn seal(context: &Context, key: ThreadKey) {
     }
 }
 
-/// The loop that removes what was deleted, in small steps.
+/// The loop that removes what was deleted and tickets whose time is over, in small steps.
 pub(super) async fn run_purge(context: Context) {
-    let mut sweep = time::interval(SWEEP_INTERVAL);
+    let [mut sweep, mut tickets] = [SWEEP_INTERVAL, TICKET_SWEEP_INTERVAL].map(time::interval);
     sweep.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    tickets.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = context.sealer.purge.notified() => {}
             _ = sweep.tick() => {}
+            _ = tickets.tick() => {
+                sweep_tickets(&context).await;
+                continue;
+            }
             () = context.stopped() => return,
         }
         loop {
@@ -115,6 +123,19 @@ pub(super) async fn run_purge(context: Context) {
                     tracing::warn!(%error, "cannot remove a deleted log; trying again");
                     break;
                 }
+            }
+        }
+    }
+}
+
+async fn sweep_tickets(context: &Context) {
+    loop {
+        match context.store.sweep_tickets(context.clock.now()).await {
+            Ok(true) if !context.stopping.is_cancelled() => tokio::task::yield_now().await,
+            Ok(_) => return,
+            Err(error) => {
+                tracing::warn!(%error, "cannot remove old tickets; trying again");
+                return;
             }
         }
     }

@@ -33,14 +33,16 @@ pub struct Users {
 
 impl Users {
     /// Removes everything of a user of the principal's project, and answers once it is gone from the store. Asked again,
-    /// it removes what has come since.
+    /// it removes what has come since. Of two who ask at the same time both are answered once it is gone, and each may count
+    /// in its receipt what the other has removed.
     pub async fn erase(&self, principal: &Principal, user: &UserId) -> Result<Erasure, ServiceError> {
         self.context.refuse_if_draining()?;
         let (store, project) = (&self.context.store, &principal.project);
         let mut erased = Footprint::default();
         for round in 0.. {
             let left = store.footprint(project, user).await?;
-            if left == Footprint::default() {
+            // The first round is for what no footprint counts, too.
+            if round > 0 && left == Footprint::default() {
                 break;
             }
             if round >= ERASE_ROUNDS {
@@ -55,6 +57,7 @@ impl Users {
             store.forget_user(project, user).await?;
         }
         let at = self.context.clock.now();
+        while store.sweep_tickets(at).await? {}
         let user_digest: String = Sha256::digest(user.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
         let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
         store.record(&AuditEntry::by(principal, project, at, "user.erased", &facts)).await?;

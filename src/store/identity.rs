@@ -46,6 +46,9 @@ pub trait IdentityStore: Send + Sync {
     /// time was over at `now` are removed on the way, more than are made.
     async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()>;
 
+    /// Removes some of the tickets whose time is over at `now`. True if there may be more.
+    async fn sweep_tickets(&self, now: Timestamp) -> StoreResult<bool>;
+
     /// Takes a ticket: of all who try, on any node, one gets it, once. `None` as well if its time is over at `now`.
     async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>>;
 

@@ -172,12 +172,36 @@ pub async fn a_ticket_is_taken_once_and_in_time(env: Env) {
     assert_eq!(take(3, 16).await, None);
 }
 
+fn name(n: u16) -> Digest {
+    let mut digest = [0; 32];
+    digest[..2].copy_from_slice(&n.to_be_bytes());
+    Digest(digest)
+}
+
+pub async fn old_tickets_are_swept(env: Env) {
+    let sweep = async |now| env.store.sweep_tickets(Timestamp(now)).await.expect("sweeps");
+    let take = async |n| env.store.take_ticket(&name(n), Timestamp(0)).await.expect("takes");
+    assert!(!sweep(100).await, "there is none");
+    // More than one step removes.
+    for n in 0..200 {
+        env.store.put_ticket(&name(n), "b", Timestamp(10), Timestamp(0)).await.expect("puts");
+    }
+    for (n, until) in [(500, 11), (501, 30)] {
+        env.store.put_ticket(&name(n), "b", Timestamp(until), Timestamp(0)).await.expect("puts");
+    }
+    assert!(!sweep(9).await, "the time of none is over");
+    assert_eq!(take(0).await.as_deref(), Some("b"), "and all are there");
+    while sweep(10).await {}
+    // By a clock that is behind, those that are left can still be taken.
+    for n in 1..200 {
+        assert_eq!(take(n).await, None, "{n}");
+    }
+    for n in [500, 501] {
+        assert_eq!(take(n).await.as_deref(), Some("b"), "{n}: its time is to come");
+    }
+}
+
 pub async fn old_tickets_go_as_new_ones_are_made(env: Env) {
-    let name = |n: u16| {
-        let mut digest = [0; 32];
-        digest[..2].copy_from_slice(&n.to_be_bytes());
-        Digest(digest)
-    };
     let put = async |n, until, now| {
         env.store.put_ticket(&name(n), "b", Timestamp(until), Timestamp(now)).await.expect("puts");
     };

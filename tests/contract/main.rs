@@ -110,6 +110,7 @@ contract! {
         a_key_is_revoked_once
         a_ticket_is_taken_once_and_in_time
         old_tickets_go_as_new_ones_are_made
+        old_tickets_are_swept
         the_audit_is_paged_newest_first
         of_many_at_once_one_wins
         every_entry_of_the_audit_has_a_number_of_its_own;

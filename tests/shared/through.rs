@@ -233,6 +233,9 @@ impl<P: Pass> IdentityStore for Through<P> {
     async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
         self.pass.pass(of("put_ticket", None), self.inner.put_ticket(digest, bearer, until, now)).await
     }
+    async fn sweep_tickets(&self, now: Timestamp) -> StoreResult<bool> {
+        self.pass.pass(of("sweep_tickets", None), self.inner.sweep_tickets(now)).await
+    }
     async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {
         self.pass.pass(of("take_ticket", None), self.inner.take_ticket(digest, now)).await
     }

@@ -66,8 +66,8 @@ pub struct KeyBody {
     key_id: Option<KeyId>,
     /// `read`, `write`, `agents`, `tokens` (these four if absent), `admin`, `metrics`.
     scopes: Option<Vec<String>>,
-    /// For ever if absent.
-    #[schema(minimum = 1)]
+    /// 1 to 3153600000, which is 100 years. For ever if absent.
+    #[schema(minimum = 1, maximum = 3153600000i64)]
     expires_in_seconds: Option<u64>,
 }
 
@@ -366,7 +366,8 @@ impl From<Erasure> for ErasureView {
 /// Erases a user: threads with their logs, runs, names and snapshots, and the feed. Scope `admin`.
 ///
 /// The answer, which is also in the audit, is the receipt: how much of what went. Runs under way are over. What the user
-/// makes afterwards is new: take their tokens away first.
+/// makes afterwards is new: take their tokens away first. Of two who erase one user at the same time each may count what
+/// the other has removed.
 #[utoipa::path(delete, path = "/v1/users/{userId}", tag = "identity", params(("userId" = String, Path)), responses(
     (status = 200, description = "The receipt", body = ErasureView),
     (status = 400, description = "Not understood", body = ProblemDocument)))]

@@ -80,6 +80,11 @@ impl IdentityStore for MemoryStore {
         Ok(())
     }
 
+    async fn sweep_tickets(&self, now: Timestamp) -> StoreResult<bool> {
+        self.state().identity.tickets.retain(|_, (_, until)| now < *until);
+        Ok(false)
+    }
+
     async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {
         let found = self.state().identity.tickets.remove(digest);
         Ok(found.filter(|(_, until)| now < *until).map(|(bearer, _)| bearer))

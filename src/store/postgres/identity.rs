@@ -41,6 +41,11 @@ pub(super) const PUT_TICKET: &str = "\
     )
     INSERT INTO socket_tickets (digest, bearer, until) VALUES ($1, $2::text, $3::bigint)
     ON CONFLICT (digest) DO UPDATE SET bearer = excluded.bearer, until = excluded.until";
+pub(super) const SWEEP_TICKETS: &str = "\
+    WITH old AS MATERIALIZED (
+      SELECT digest FROM socket_tickets WHERE until <= $1::bigint ORDER BY until LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM socket_tickets WHERE digest = ANY (ARRAY(SELECT digest FROM old)) RETURNING digest";
 pub(super) const TAKE_TICKET: &str =
     "DELETE FROM socket_tickets WHERE digest = $1 RETURNING CASE WHEN until > $2 THEN bearer END";
 const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES ($1, $2, $3, $4, $5)";
@@ -99,6 +104,11 @@ impl IdentityStore for PgStore {
             .bind(now.0)
             .bind(rows::limit(TICKET_SWEEP));
         self.write(put).await.map(drop)
+    }
+
+    async fn sweep_tickets(&self, now: Timestamp) -> StoreResult<bool> {
+        let sweep = query(SWEEP_TICKETS).bind(now.0).bind(rows::limit(TICKET_SWEEP));
+        Ok(self.write(sweep).await?.len() >= TICKET_SWEEP)
     }
 
     async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {

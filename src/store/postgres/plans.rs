@@ -7,7 +7,7 @@ use super::{
 };
 
 /// The statements, by name.
-const HOT: [(&str, &str); 46] = [
+const HOT: [(&str, &str); 47] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -47,6 +47,7 @@ const HOT: [(&str, &str); 46] = [
     ("keys", identity::KEYS),
     ("revocation", identity::REVOKE),
     ("ticket made", identity::PUT_TICKET),
+    ("tickets swept", identity::SWEEP_TICKETS),
     ("ticket taken", identity::TAKE_TICKET),
     ("audit", identity::AUDIT),
     ("idle", erasure::IDLE),

@@ -31,9 +31,15 @@ pub(super) const REVOKE: &str = concat!(
     "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE project = ?1 AND id = ?2 RETURNING ",
     key_columns!()
 );
-pub(super) const PUT_TICKET: &str = "\
-    DELETE FROM socket_tickets WHERE digest IN (SELECT digest FROM socket_tickets WHERE until <= ?4 ORDER BY until LIMIT ?5);
-    INSERT OR REPLACE INTO socket_tickets (digest, bearer, until) VALUES (?1, ?2, ?3)";
+macro_rules! sweep_tickets {
+    () => {
+        "DELETE FROM socket_tickets
+         WHERE digest IN (SELECT digest FROM socket_tickets WHERE until <= ?1 ORDER BY until LIMIT ?2)"
+    };
+}
+pub(super) const SWEEP_TICKETS: &str = sweep_tickets!();
+pub(super) const PUT_TICKET: &str =
+    concat!(sweep_tickets!(), "; INSERT OR REPLACE INTO socket_tickets (digest, bearer, until) VALUES (?3, ?4, ?5)");
 pub(super) const TAKE_TICKET: &str =
     "DELETE FROM socket_tickets WHERE digest = ?1 RETURNING CASE WHEN until > ?2 THEN bearer END";
 const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -87,12 +93,17 @@ impl IdentityStore for SqliteStore {
 
     async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
         let put = query(PUT_TICKET)
+            .bind(now.0)
+            .bind(rows::limit(TICKET_SWEEP))
             .bind(digest.0.to_vec())
             .bind(bearer.to_owned())
-            .bind(until.0)
-            .bind(now.0)
-            .bind(rows::limit(TICKET_SWEEP));
+            .bind(until.0);
         self.change(put).await.map(drop)
+    }
+
+    async fn sweep_tickets(&self, now: Timestamp) -> StoreResult<bool> {
+        let sweep = query(SWEEP_TICKETS).bind(now.0).bind(rows::limit(TICKET_SWEEP));
+        Ok(self.change(sweep).await? >= TICKET_SWEEP as u64)
     }
 
     async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {

@@ -93,6 +93,7 @@ async fn hot_statements_never_scan() {
         identity::KEYS,
         identity::REVOKE,
         identity::PUT_TICKET,
+        identity::SWEEP_TICKETS,
         identity::TAKE_TICKET,
         identity::AUDIT,
         erasure::IDLE,

@@ -72,6 +72,9 @@ pub struct Pane {
     pub probe_gate: Gate,
     /// Holds `start`.
     pub start_gate: Gate,
+    /// Calls of `forget_user` and of `sweep_tickets`.
+    pub forgets: AtomicUsize,
+    pub sweeps: AtomicUsize,
     /// Whether `read` fails.
     pub unreadable: AtomicBool,
     failures: std::sync::Mutex<Vec<Failing>>,
@@ -108,6 +111,8 @@ impl Pass for Pane {
                 self.probe_gate.pass().await;
             }
             "read" => drop(self.reads.fetch_add(1, SeqCst)),
+            "forget_user" => drop(self.forgets.fetch_add(1, SeqCst)),
+            "sweep_tickets" => drop(self.sweeps.fetch_add(1, SeqCst)),
             "snapshot" => drop(self.snapshots.fetch_add(1, SeqCst)),
             _ => {}
         }

@@ -1,7 +1,10 @@
 //! Erasing a user, and retention.
 
+use std::sync::atomic::Ordering::SeqCst;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use threadline::{auth::secret, domain::Timestamp, store::IdentityStore};
 
 use crate::harness::{Client, Server, Socket, everywhere, http::send, number, text};
 
@@ -69,6 +72,25 @@ everywhere! {
             feed["entries"].as_array().is_some_and(|entries| entries.len() == 1).then_some(())
         })
         .await;
+    }
+}
+
+everywhere! {
+    async fn old_tickets_of_the_erased_are_gone(
+        server: |options| options.with_key("secret").with_manual_clock().with_glass()
+    ) {
+        crate::harness::eventually("a node sweeps them by itself", async || {
+            (server.glass().sweeps.load(SeqCst) > 0).then_some(())
+        })
+        .await;
+        // Of this user there is nothing else.
+        let made = server.user("ann").post("/v1/socket-tickets", json!({})).await.ok(201);
+        server.pass(61);
+        server.project().delete("/v1/users/ann").await.ok(200);
+        assert_eq!(server.glass().forgets.load(SeqCst), 1, "whatever was counted");
+        // By a clock that is behind it could still be taken, if it were there.
+        let kept = server.glass().take_ticket(&secret::digest(text(&made, "ticket")), Timestamp(0)).await;
+        assert_eq!(kept.expect("answers"), None);
     }
 }
 

@@ -176,10 +176,15 @@ async fn keys_that_make_no_sense_are_refused() {
             json!({ "keyId": "" }),
             json!({ "keyId": ".." }),
             json!({ "expiresInSeconds": 0 }),
+            json!({ "expiresInSeconds": 3_153_600_001_u64 }),
+            json!({ "expiresInSeconds": 9_223_372_036_854_775_u64 }),
+            json!({ "expiresInSeconds": u64::MAX }),
             json!({ "key": "chosen" }),
         ] {
             operator.post("/v1/keys", body).await.problem(400, "invalid-request");
         }
+        let longest = operator.post("/v1/keys", json!({ "expiresInSeconds": 3_153_600_000_u64 })).await.ok(201);
+        assert!(text(&longest, "expiresAt") > "2100", "{longest}");
         operator.delete("/v1/keys/none").await.problem(404, "key-not-found");
         for settings in [
             json!({ "retention": { "deleteAfterDays": 0 } }),
