@@ -20,9 +20,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     agents::Agents,
-    auth::Auth,
+    auth::{Auth, AuthError},
     domain::{
-        AllowedOrigins,
+        AllowedOrigins, Principal,
         limits::{CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
     },
     quota::Quota,
@@ -30,6 +30,7 @@ use crate::{
 };
 use answers::Answers;
 use body::Bodies;
+use problem::Problem;
 
 /// What the doors stand on.
 #[derive(Clone)]
@@ -67,6 +68,25 @@ async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'sta
 }
 
 impl ApiState {
+    /// A page for a principal. One that waits is a stream that gives one answer: it takes a place, and ends when what the
+    /// principal has shown ceases to be valid.
+    async fn waiting<T>(
+        &self,
+        principal: &Principal,
+        wait: Option<Duration>,
+        page: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        if wait.is_none() {
+            return page.await;
+        }
+        let _place = self.quota.open(principal)?;
+        let mut credential = self.auth.watch(principal);
+        tokio::select! {
+            page = page => page,
+            () = credential.over() => Err(AuthError::Over.into()),
+        }
+    }
+
     /// Doors over this service.
     pub fn new(service: Service, agents: Agents, auth: Auth) -> Self {
         Self {

@@ -37,9 +37,7 @@ impl Auth {
     /// Makes a key of the principal's project. Its text is given here and never again. Nobody can give what they have not.
     pub async fn create_key(&self, principal: &Principal, new: NewKey) -> Result<(ApiKey, String), AuthError> {
         let scopes = new.scopes.unwrap_or(Scopes::BACKEND.and(principal.scopes));
-        if let Some(more) = scopes.iter().find(|scope| !principal.scopes.contains(*scope)) {
-            return Err(AuthError::Lacks(more));
-        }
+        within(scopes, principal.scopes)?;
         if new.lifetime.is_some_and(|lifetime| lifetime.is_zero() || lifetime > MAX_KEY_LIFETIME) {
             return Err(AuthError::Invalid(format!("expiresInSeconds is 1 to {}", MAX_KEY_LIFETIME.as_secs())));
         }
@@ -95,9 +93,7 @@ impl Auth {
         lifetime: Option<Duration>,
     ) -> Result<NewToken, AuthError> {
         let scopes = scopes.unwrap_or(Scopes::USER.and(principal.scopes));
-        if let Some(more) = scopes.iter().find(|scope| !Scopes::USER.and(principal.scopes).contains(*scope)) {
-            return Err(AuthError::Lacks(more));
-        }
+        within(scopes, Scopes::USER.and(principal.scopes))?;
         // A token without a scope is one that names none, and such a one has all that users have.
         if scopes == Scopes::default() {
             let reason = "a token has `read` or `write`, and what asks for it has neither to give";
@@ -150,10 +146,7 @@ impl Auth {
     /// stay valid until the next time.
     pub async fn renew_secret(&self, principal: &Principal, id: &ProjectId) -> Result<String, AuthError> {
         // Whoever has the secret is any user of the project.
-        let needed = Scopes::USER.iter().chain([Scope::Tokens]);
-        if let Some(lacks) = { needed }.find(|scope| !principal.scopes.contains(*scope)) {
-            return Err(AuthError::Lacks(lacks));
-        }
+        within(Scopes::of(&[Scope::Read, Scope::Write, Scope::Tokens]), principal.scopes)?;
         let project = self.project(principal, id).await?;
         let secret = self.shared.projects.renew_secret(&project.id).await?;
         self.record(principal, id, "project.secret-renewed", json!({})).await?;
@@ -180,6 +173,11 @@ impl Auth {
         let entry = AuditEntry::by(principal, project, self.shared.clock.now(), action, &facts);
         Ok(self.shared.store.record(&entry).await?)
     }
+}
+
+/// Refuses scopes of which one is not there.
+fn within(asked: Scopes, there: Scopes) -> Result<(), AuthError> {
+    asked.iter().find(|scope| !there.contains(*scope)).map_or(Ok(()), |scope| Err(AuthError::Lacks(scope)))
 }
 
 fn check(settings: &ProjectSettings) -> Result<(), AuthError> {

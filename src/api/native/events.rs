@@ -23,7 +23,7 @@ use crate::{
         problem::{Problem, ProblemDocument, ProblemType},
         sse::{self, Farewell, Followed},
     },
-    auth::{AuthError, Watch},
+    auth::Watch,
     domain::{Epoch, Principal, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
     quota::Place,
     service::PageRequest,
@@ -153,13 +153,7 @@ pub async fn read(
         let wait = wait_time(params.wait)?;
         let limit = params.limit.unwrap_or(DEFAULT_EVENT_PAGE);
         let request = PageRequest { from, limit, epoch, run: params.run_id, wait };
-        // One that waits is a stream that gives one answer.
-        let _place = wait.map(|_| state.quota.open(&principal)).transpose()?;
-        let mut credential = state.auth.watch(&principal);
-        return tokio::select! {
-            answer = page(&state, &principal, &thread, request) => answer,
-            () = credential.over() => Err(AuthError::Over.into()),
-        };
+        return state.waiting(&principal, wait, page(&state, &principal, &thread, request)).await;
     }
     let ReadFrom::After(after) = from else {
         return Err(Problem::invalid("before goes with a JSON page only"));

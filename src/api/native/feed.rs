@@ -22,7 +22,6 @@ use crate::{
         problem::{Problem, ProblemDocument, ProblemType},
         sse::{self, Followed},
     },
-    auth::AuthError,
     domain::{UserId, limits::DEFAULT_PAGE},
     metrics::Present,
     store::StoreError,
@@ -78,13 +77,8 @@ pub async fn read(
         Form::Json => {
             let limit = params.limit.unwrap_or(DEFAULT_PAGE);
             let wait = wait_time(params.wait)?;
-            // One that waits is a stream that gives one answer.
-            let _place = wait.map(|_| state.quota.open(&principal)).transpose()?;
-            let mut credential = state.auth.watch(&principal);
-            let page = tokio::select! {
-                page = feed.page(&principal, params.user_id, after, limit, wait) => page?,
-                () = credential.over() => return Err(AuthError::Over.into()),
-            };
+            let page = async { Ok(feed.page(&principal, params.user_id, after, limit, wait).await?) };
+            let page = state.waiting(&principal, wait, page).await?;
             let entries = page.entries.iter().map(FeedEntryView::new).collect();
             Ok(Json(FeedView { entries, cursor: page.cursor, has_more: page.has_more }).into_response())
         }

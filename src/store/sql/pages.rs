@@ -125,7 +125,6 @@ pub(super) fn each<'r, R: Cells, T>(
     rows.iter().map(|row| item(&mut Columns::new(row))).collect()
 }
 
-/// Those who have a feed: project and user.
 /// Keys of threads, in their order.
 pub(in crate::store) fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ThreadKey>> {
     let mut keys = each(rows, |columns| Ok(ThreadKey(columns.int()?)))?;
@@ -133,6 +132,7 @@ pub(in crate::store) fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ThreadKey>
     Ok(keys)
 }
 
+/// Those who have a feed: project and user.
 pub(in crate::store) fn feeds<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ProjectId, UserId)>> {
     each(rows, |columns| Ok((columns.id(ProjectId::new)?, columns.id(UserId::new)?)))
 }
