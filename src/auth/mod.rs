@@ -198,7 +198,7 @@ impl Auth {
         let said = tokens::look(token)?;
         let now = self.shared.clock.now();
         let foreign = AuthError::WrongToken("its issuer and audience belong to no project");
-        let algorithm = said.algorithm.unwrap_or(Algorithm::HS256);
+        let algorithm = said.algorithm;
         if let Some(issuer) = &said.iss
             && let Some((project, settings)) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
         {

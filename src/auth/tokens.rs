@@ -20,7 +20,7 @@ pub const AUDIENCE: &str = "threadline";
 #[derive(Debug, Deserialize)]
 pub(super) struct Unverified {
     #[serde(skip)]
-    pub(super) algorithm: Option<Algorithm>,
+    pub(super) algorithm: Algorithm,
     #[serde(skip)]
     pub(super) key_id: Option<String>,
     pub(super) iss: Option<String>,
@@ -94,7 +94,7 @@ pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
     let Ok(mut found) = jsonwebtoken::dangerous::insecure_decode_claims::<Unverified>(token) else {
         return Err(not_one);
     };
-    (found.algorithm, found.key_id) = (Some(header.alg), header.kid);
+    (found.algorithm, found.key_id) = (header.alg, header.kid);
     Ok(found)
 }
 
