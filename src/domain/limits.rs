@@ -71,6 +71,9 @@ pub const STREAM_PATIENCE: Duration = Duration::from_secs(10);
 pub const STREAM_RETRY: Duration = Duration::from_millis(500);
 /// How often expired leases and overdue stops are looked for. With the time to close it stays below the 5 s of P5.
 pub const REAP_INTERVAL: Duration = Duration::from_secs(1);
+/// Time that a run whose lock was released has for its last events, if it is silent meanwhile. With the time to close it
+/// the run is over within the 5 s of P5.
+pub const RELEASE_GRACE: Duration = Duration::from_secs(4);
 /// Time that a producer has to end a run after a stop was asked.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Runs closed by one sweep of the reaper.
@@ -325,6 +328,10 @@ pub const TOKEN_LIFETIME: Duration = Duration::from_secs(3_600);
 pub const MAX_TOKEN_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Secrets of a project with which tokens may be signed: the newest, and the one before it.
 pub const MAX_TOKEN_SECRETS: usize = 2;
+/// Time in which a token for a thread's topic is to be used.
+pub const JOIN_LIFETIME: Duration = Duration::from_secs(600);
+/// Lifetime of a token for a feed's topic. Clients of it reconnect with the one that they have and never ask for another.
+pub const FEED_TOKEN_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Lifetime of a socket ticket.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(60);
 /// How long a node goes by what it knows of a key or a project: a key that is revoked on another node is refused after
