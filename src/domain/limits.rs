@@ -258,6 +258,22 @@ pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// How long the end of a run is kept from clients at most, until its runner has its acknowledgement.
+pub const ACK_FIRST: Duration = Duration::from_millis(500);
+/// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.
+pub const INGEST_PATIENCE: Duration = Duration::from_secs(8);
+/// Events read at once to find the one that a cursor names.
+pub const CURSOR_PAGE: usize = 500;
+/// Runs of old runners that a node remembers.
+pub const MAX_LEGACY_RUNS: u64 = 10_000;
+/// Threads whose looks a socket on a feed remembers, to name their changes.
+pub const MAX_REMEMBERED_THREADS: usize = 500;
+/// How far a token for a feed reaches back: its client has read its list a moment before.
+pub const FEED_LOOK_BACK: u64 = 32;
+/// Bytes of events shown to an inspector; of a longer log the newest ones.
+pub const MAX_INSPECTED_BYTES: usize = 8 * 1_024 * 1_024;
+/// How long after its end a run's lock may be renewed without anybody being told: the renewal was on its way.
+pub const LATE_RENEWAL: Duration = Duration::from_secs(60);
 /// Subscriptions on one socket.
 pub const MAX_SUBSCRIPTIONS: usize = 256;
 /// Append and stop frames of one socket that may be under way at once; then the socket is read no further.
