@@ -31,6 +31,7 @@ use crate::{
 };
 use answers::Answers;
 use body::Bodies;
+use copilotkit::phoenix::longpoll::Sessions;
 use problem::Problem;
 
 /// What the doors stand on.
@@ -58,6 +59,8 @@ pub struct ApiState {
     pub close: Duration,
     /// Pages that may call from a browser.
     pub origins: Arc<AllowedOrigins>,
+    /// Long-poll sessions of Phoenix channels.
+    pub polls: Sessions,
 }
 
 /// Carries something through to its end even if whoever asked for it goes away in the middle.
@@ -102,6 +105,7 @@ impl ApiState {
             heartbeat: HEARTBEAT_INTERVAL,
             close: CLOSE_TIMEOUT,
             origins: Arc::default(),
+            polls: Sessions::default(),
         }
     }
 }
