@@ -4,4 +4,5 @@
 //! browser packages take for the Node runtime (`runtimeUrl`). `phoenix` is the transport of both for what is live.
 
 pub mod phoenix;
+pub mod runtime;
 pub mod view;
