@@ -31,6 +31,7 @@ use crate::{
 };
 use answers::Answers;
 use body::Bodies;
+use copilotkit::phoenix::longpoll::Sessions;
 use problem::Problem;
 
 /// What the doors stand on.
@@ -56,8 +57,12 @@ pub struct ApiState {
     pub quota: Quota,
     /// Time that a client has to answer when its socket is closed.
     pub close: Duration,
+    /// What the doors of CopilotKit's clients remember.
+    pub copilotkit: copilotkit::Node,
     /// Pages that may call from a browser.
     pub origins: Arc<AllowedOrigins>,
+    /// Long-poll sessions of Phoenix channels.
+    pub polls: Sessions,
 }
 
 /// Carries something through to its end even if whoever asked for it goes away in the middle.
@@ -101,7 +106,9 @@ impl ApiState {
             connections: TaskTracker::new(),
             heartbeat: HEARTBEAT_INTERVAL,
             close: CLOSE_TIMEOUT,
+            copilotkit: copilotkit::Node::default(),
             origins: Arc::default(),
+            polls: Sessions::default(),
         }
     }
 }

@@ -76,8 +76,7 @@ impl Auth {
     }
 
     async fn put(&self, pass: &ThreadPass) -> Result<(), AuthError> {
-        let kept =
-            Kept { bearer: Bearer::from(&pass.principal), thread: pass.thread.to_string(), resume: pass.resume };
+        let kept = Kept { bearer: Bearer::from(&pass.principal), thread: pass.thread.to_string(), resume: pass.resume };
         let kept = serde_json::to_string(&kept).map_err(|error| AuthError::Invalid(error.to_string()))?;
         let now = self.shared.clock.now();
         Ok(self.shared.store.put_ticket(&digest(&pass.text), &kept, now.plus(JOIN_LIFETIME), now).await?)

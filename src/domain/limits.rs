@@ -258,6 +258,22 @@ pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// How long the end of a run is kept from clients at most, until its runner has its acknowledgement.
+pub const ACK_FIRST: Duration = Duration::from_millis(500);
+/// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.
+pub const INGEST_PATIENCE: Duration = Duration::from_secs(8);
+/// Events read at once to find the one that a cursor names.
+pub const CURSOR_PAGE: usize = 500;
+/// Runs of old runners that a node remembers.
+pub const MAX_LEGACY_RUNS: u64 = 10_000;
+/// Threads whose looks a socket on a feed remembers, to name their changes.
+pub const MAX_REMEMBERED_THREADS: usize = 500;
+/// How far a token for a feed reaches back: its client has read its list a moment before.
+pub const FEED_LOOK_BACK: u64 = 32;
+/// Bytes of events shown to an inspector; of a longer log the newest ones.
+pub const MAX_INSPECTED_BYTES: usize = 8 * 1_024 * 1_024;
+/// How long after its end a run's lock may be renewed without anybody being told: the renewal was on its way.
+pub const LATE_RENEWAL: Duration = Duration::from_secs(60);
 /// Subscriptions on one socket.
 pub const MAX_SUBSCRIPTIONS: usize = 256;
 /// Append and stop frames of one socket that may be under way at once; then the socket is read no further.
@@ -276,6 +292,22 @@ pub const SOCKET_WRITE_BUFFER: usize = 64 * 1_024;
 pub const FRAME_TARGET_BYTES: usize = 64 * 1_024;
 /// A socket that sends nothing at all (not even a pong) for this long is closed.
 pub const SOCKET_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Topics joined over one socket of Phoenix channels. Their clients join one each.
+pub const MAX_CHANNELS: usize = 32;
+/// Largest frame on such a socket that was opened with an API key: what is larger than a batch is refused with a reply,
+/// because a client that lost its socket over it would send it again.
+pub const CHANNEL_FRAME_BYTES: usize = 2 * MAX_BATCH_BYTES;
+/// Deepest nesting of what is pushed to a channel: an event of a batch lies two levels deep.
+pub const CHANNEL_PAYLOAD_DEPTH: usize = MAX_JSON_DEPTH + 2;
+/// Longest time that a long-poll of channels waits for something to answer; its clients give up after 20 s.
+pub const CHANNEL_POLL_WAIT: Duration = Duration::from_secs(10);
+/// A long-poll session whose client does not come back for this long is over.
+pub const CHANNEL_POLL_PATIENCE: Duration = Duration::from_secs(30);
+/// Long-poll sessions of one node.
+pub const MAX_POLL_SESSIONS: usize = 4_096;
+/// Requests of one such session that wait for their turn.
+pub const POLL_SESSION_QUEUE: usize = 4;
 
 /// Longest silence of an agent when its definition names none.
 pub const AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);

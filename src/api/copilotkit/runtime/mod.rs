@@ -7,8 +7,10 @@ mod acceptable;
 mod info;
 mod opening;
 mod runs;
+mod single;
 mod stream;
 mod suggest;
+mod threads;
 
 use axum::extract::Request;
 use utoipa_axum::routes;
@@ -28,11 +30,19 @@ use crate::{
 /// Adds the routes of this door.
 pub fn register(doors: Doors) -> Doors {
     doors
+        .route(Access::READ, routes!(single::call))
         .route(Access::READ, routes!(info::info))
         .route(Access::WRITE, routes!(runs::run))
         .route(Access::READ, routes!(runs::connect))
         .route(Access::WRITE, routes!(runs::stop))
         .route(Access::WRITE, routes!(suggest::suggest))
+        .route(Access::READ, routes!(threads::list))
+        .route(Access::READ, routes!(threads::subscribe))
+        .route(Access::WRITE, routes!(threads::edit, threads::delete))
+        .route(Access::WRITE, routes!(threads::archive))
+        .route(Access::READ, routes!(threads::messages))
+        .route(Access::READ, routes!(threads::events))
+        .route(Access::READ, routes!(threads::state))
 }
 
 /// Reads a RunAgentInput.
