@@ -333,6 +333,8 @@ pub const MAX_SETTLED_INTERRUPTS: usize = 256;
 pub const MAX_OPEN_PARTS: usize = 1_024;
 /// Bytes of their ids, and of the ids in the run's RUN_STARTED, so that the closing events fit into one batch.
 pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;
+/// Bytes of a run's newest CUSTOM events that a CopilotKit client is told again when it comes back.
+pub const MAX_CUSTOM_BYTES: usize = 256 * 1_024;
 /// Runs that are ended side by side on behalf of their producers.
 pub const REAPERS: usize = 16;
 

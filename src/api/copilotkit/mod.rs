@@ -5,6 +5,7 @@
 
 pub mod intelligence;
 pub mod phoenix;
+pub mod runtime;
 pub mod view;
 
 use std::sync::Arc;
@@ -23,5 +24,5 @@ pub struct Node {
 
 /// Registers the routes.
 pub fn register(doors: Doors) -> Doors {
-    intelligence::register(doors)
+    runtime::register(intelligence::register(doors))
 }

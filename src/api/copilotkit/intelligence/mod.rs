@@ -10,7 +10,7 @@ pub mod event_id;
 mod joining;
 pub mod legacy;
 mod lock;
-mod reading;
+pub mod reading;
 mod sockets;
 mod threads;
 pub mod topics;
