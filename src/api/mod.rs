@@ -57,6 +57,8 @@ pub struct ApiState {
     pub quota: Quota,
     /// Time that a client has to answer when its socket is closed.
     pub close: Duration,
+    /// What the doors of CopilotKit's clients remember.
+    pub copilotkit: copilotkit::Node,
     /// Pages that may call from a browser.
     pub origins: Arc<AllowedOrigins>,
     /// Long-poll sessions of Phoenix channels.
@@ -104,6 +106,7 @@ impl ApiState {
             connections: TaskTracker::new(),
             heartbeat: HEARTBEAT_INTERVAL,
             close: CLOSE_TIMEOUT,
+            copilotkit: copilotkit::Node::default(),
             origins: Arc::default(),
             polls: Sessions::default(),
         }
