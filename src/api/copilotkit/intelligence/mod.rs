@@ -11,6 +11,7 @@ mod joining;
 pub mod legacy;
 mod lock;
 mod reading;
+mod sockets;
 mod threads;
 pub mod topics;
 
@@ -34,4 +35,9 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::WRITE, routes!(lock::acquire, lock::renew, lock::release))
         .route(Access::READ, routes!(reading::events))
         .route(Access::READ, routes!(reading::state))
+        .route(Access::Given, routes!(sockets::client_socket))
+        .route(Access::Given, routes!(sockets::client_poll, sockets::client_send))
+        .route(Access::WRITE, routes!(sockets::runner_socket))
+        .route(Access::WRITE, routes!(sockets::runner_poll))
+        .route(Access::Given, routes!(sockets::runner_send))
 }

@@ -25,7 +25,7 @@ async fn body(response: Response) -> Value {
 }
 
 async fn opened(state: &ApiState, glass: &Glass) -> String {
-    let answer = body(open(state, principal("ann"), glass.plane())).await;
+    let answer = body(open(state, principal("ann"), glass.plane()).await).await;
     assert_eq!(answer["status"], 410);
     answer["token"].as_str().expect("a token").to_owned()
 }
@@ -156,7 +156,7 @@ async fn a_server_that_shuts_down_lets_replies_be_fetched_and_sends_its_clients_
     assert_eq!(frames(&state, &busy).await, [joined("1", "t:a")]);
     assert_eq!(polled(&state, &busy).await, json!({ "status": 410 }));
     assert_eq!(glass.closed(), Some(false));
-    let refused = open(&state, principal("ann"), glass.plane());
+    let refused = open(&state, principal("ann"), glass.plane()).await;
     assert_eq!(refused.status(), 503, "so that a balancer asks another node");
     assert_eq!(body(refused).await["status"], 500, "so that the client asks again");
 }

@@ -30,9 +30,7 @@ async fn server() -> Server {
     let (glass, listener) = (Glass::default(), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
     let address = listener.local_addr().expect("an address");
     let (seen, served) = (glass.clone(), state.clone());
-    let open = move |upgrade: WebSocketUpgrade| {
-        std::future::ready(socket::open(served.clone(), principal("ann"), seen.plane(), upgrade))
-    };
+    let open = move |upgrade: WebSocketUpgrade| socket::open(served.clone(), principal("ann"), seen.plane(), upgrade);
     let (_stop, stopped) = oneshot::channel();
     let router = Router::new().route("/websocket", get(open));
     tokio::spawn(async move {
@@ -111,6 +109,19 @@ async fn a_draining_server_says_1012_and_knows_whether_everything_arrived() {
     server.state.draining.cancel();
     let close = hear_close(&mut client).await.expect("a code");
     assert_eq!((close.code, close.reason.as_str()), (CloseCode::Restart, "draining"));
+    assert!(server.closed().await);
+}
+
+#[tokio::test]
+async fn what_was_pushed_before_a_hang_up_arrives() {
+    let server = server().await;
+    let mut client = server.joined().await;
+    let outgoing = server.glass.outgoing("t:a");
+    let push = Push { event: "number", payload: "{\"n\":1}".to_owned() };
+    assert!(outgoing.send(Outgoing::Push(vec![push])).is_ok());
+    assert!(outgoing.send(Outgoing::Hangup(super::super::channel::HangUp::Failed)).is_ok());
+    assert_eq!(hear(&mut client).await, number("1", "t:a", 1));
+    assert_eq!(hear_close(&mut client).await.expect("a code").code, CloseCode::Error);
     assert!(server.closed().await);
 }
 
