@@ -53,7 +53,8 @@ pub fn register(doors: Doors) -> Doors {
 ///
 /// The thread is made if there is none. New messages are stored; a client that sends only what is new gets the history
 /// put before it. Each event has its seq as SSE `id`. The run goes on if the client leaves (unless
-/// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on.
+/// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on. While
+/// interrupts are open, `resume` must answer all of them.
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
     params(("agentId" = String, Path), ("Last-Event-ID" = Option<u64>, Header)),
     request_body(content((serde_json::Value = "application/json"))), responses(
@@ -61,7 +62,8 @@ pub fn register(doors: Doors) -> Doors {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such agent", body = ProblemDocument),
-    (status = 409, description = "Another run is active in the thread, or its id is taken", body = ProblemDocument),
+    (status = 409, description = "Another run is active in the thread, its id is taken, or interrupts wait for an answer",
+        body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 416, description = "Last-Event-ID is beyond the end", body = ProblemDocument),

@@ -327,6 +327,8 @@ pub const MAX_AGENTS: usize = 1_000;
 /// Largest definition of an agent, in bytes of JSON.
 pub const MAX_AGENT_BYTES: usize = 64 * 1_024;
 
+/// Interrupts of a thread, no longer open, that are told from those that it never had.
+pub const MAX_SETTLED_INTERRUPTS: usize = 256;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.
 pub const MAX_OPEN_PARTS: usize = 1_024;
 /// Bytes of their ids, and of the ids in the run's RUN_STARTED, so that the closing events fit into one batch.

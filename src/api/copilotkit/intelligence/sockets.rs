@@ -11,11 +11,12 @@ use super::topics::{ClientPlane, RunnerPlane};
 use crate::{
     api::{
         ApiState,
-        copilotkit::phoenix::{frame, longpoll, socket},
+        copilotkit::phoenix::{channel::Plane, frame, longpoll, socket},
         extract::{Caller, Params},
         native::socket::Upgrade,
         problem::{Problem, ProblemDocument, ProblemType},
     },
+    auth::AuthError,
     domain::Principal,
     service::ServiceError,
 };
@@ -55,18 +56,23 @@ fn check_version(vsn: Option<&str>) -> Result<(), Problem> {
     Err(Problem::invalid(format!("the version of the serializer is {}: vsn={}", frame::VERSION, frame::VERSION)))
 }
 
-/// Lets a page in with what it was given. Its client goes on trying with what is refused, and asks for another token then.
+/// Lets a page in with what it was given. One that is refused is refused here: accepted and then closed it would come again
+/// for ever, and never ask for another token.
 async fn page(state: &ApiState, token: Option<&str>) -> Result<(Principal, ClientPlane), Problem> {
     if state.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
-    ClientPlane::open(state, token.unwrap_or_default()).await.map_err(|error| {
-        let problem = Problem::from(error);
-        match problem.kind {
-            ProblemType::Unauthorized => Problem::new(ProblemType::Forbidden, problem.detail),
-            _ => problem,
-        }
-    })
+    let opened = ClientPlane::open(state, token.unwrap_or_default()).await;
+    let (principal, plane) = opened.map_err(|error| match error {
+        AuthError::Store(error) => ServiceError::Store(error).into(),
+        error => Problem::new(ProblemType::ForbiddenToken, error.to_string()),
+    })?;
+    if let Err(limited) = state.quota.admit(&principal) {
+        // What it was given is good still.
+        plane.closed(false).await;
+        return Err(limited.into());
+    }
+    Ok((principal, plane))
 }
 
 /// Opens the socket of a page: Phoenix channels, `thread:` or `user_meta:` as its token says. See `docs/copilotkit.md`.
