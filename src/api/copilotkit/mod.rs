@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::doors::Doors;
 use intelligence::{acks::Acks, legacy::Legacy};
+use phoenix::longpoll::Sessions;
 
 /// What a node remembers for these doors; nothing of it is missed after a restart. Cheap to clone.
 #[derive(Clone, Default)]
@@ -20,6 +21,8 @@ pub struct Node {
     pub acks: Acks,
     /// Runs of old runners.
     pub legacy: Arc<Legacy>,
+    /// Clients that have no socket.
+    pub polls: Sessions,
 }
 
 /// Registers the routes.
