@@ -59,8 +59,7 @@ impl FeedPlane {
         };
         let request = ListRequest { include_archived: true, limit: FEED_BASELINE, ..ListRequest::default() };
         let page = self.state.service.threads.list(principal, request).await?;
-        let known =
-            page.threads.iter().map(|thread| (thread.id.clone(), Seen::of(thread)));
+        let known = page.threads.iter().map(|thread| (thread.id.clone(), Seen::of(thread)));
         let following = Following {
             known: known.collect(),
             since: page.feed_cursor,
