@@ -307,6 +307,19 @@ impl Agents {
         Ok(started)
     }
 
+    /// Has the agent answer outside of any thread: nothing of it is kept.
+    pub fn ask(&self, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
+        let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
+        let run = client.run_id.take().unwrap_or_else(RunId::generate);
+        let nothing = Conversation::default();
+        let input = input::prepare(&thread, &run, client, &nothing)?.complete(&thread, &run, &nothing);
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            self.shared.service.metrics().limited(RUN_LIMIT);
+            return Err(AgentError::Busy);
+        };
+        Ok(Asked { events: self.source(agent, &input), thread, run, _place: place })
+    }
+
     /// Begins to end what is under way: runs of agents cannot be handed to another node.
     pub fn leave(&self) {
         self.shared.leaving.cancel();
@@ -342,6 +355,17 @@ fn read(id: &AgentId, definition: &str) -> Result<Agent, String> {
 fn demo() -> Option<Agent> {
     let definition = Definition { kind: definition::Kind::Demo, ..Definition::default() };
     definition.into_agent(AgentId::new(DEMO).ok()?, |_| None).ok()
+}
+
+/// An agent's answer outside of any thread. Dropping it ends the request.
+pub struct Asked {
+    /// The id that the agent was given for the thread.
+    pub thread: ThreadId,
+    /// The id that it was given for the run.
+    pub run: RunId,
+    /// What it says.
+    pub events: EventStream,
+    _place: OwnedSemaphorePermit,
 }
 
 /// A run that was started, on its way to its agent.

@@ -15,6 +15,7 @@ use axum::{
 
 pub use close::CloseCode;
 pub use frames::CLIENT_FRAMES;
+pub use session::read_error;
 
 use crate::{
     api::{
@@ -80,7 +81,7 @@ pub fn configure(upgrade: WebSocketUpgrade, largest: usize) -> WebSocketUpgrade 
 }
 
 /// The handshake, with errors of our own form.
-pub struct Upgrade(WebSocketUpgrade);
+pub struct Upgrade(pub WebSocketUpgrade);
 
 impl FromRequestParts<ApiState> for Upgrade {
     type Rejection = Problem;
