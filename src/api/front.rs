@@ -12,7 +12,7 @@ use tower_http::{
 use utoipa::openapi::OpenApi;
 
 use super::{
-    ApiState, agui,
+    ApiState, agui, copilotkit,
     doors::{Doors, Entry},
     extract, guard,
     native::{self, envelope, meta, socket::CloseCode},
@@ -21,7 +21,7 @@ use super::{
 use crate::domain::AllowedOrigins;
 
 fn doors() -> Doors {
-    agui::register(native::register(Doors::default()))
+    copilotkit::register(agui::register(native::register(Doors::default())))
 }
 
 /// The router of all doors.

@@ -3,6 +3,7 @@
 pub mod agui;
 mod answers;
 pub mod body;
+pub mod copilotkit;
 pub mod doors;
 pub mod extract;
 pub mod front;
@@ -55,6 +56,8 @@ pub struct ApiState {
     pub quota: Quota,
     /// Time that a client has to answer when its socket is closed.
     pub close: Duration,
+    /// What the doors of CopilotKit's clients remember.
+    pub copilotkit: copilotkit::Node,
     /// Pages that may call from a browser.
     pub origins: Arc<AllowedOrigins>,
 }
@@ -100,6 +103,7 @@ impl ApiState {
             connections: TaskTracker::new(),
             heartbeat: HEARTBEAT_INTERVAL,
             close: CLOSE_TIMEOUT,
+            copilotkit: copilotkit::Node::default(),
             origins: Arc::default(),
         }
     }

@@ -117,6 +117,9 @@ problem_types! {
     /// Only for the project itself.
     Forbidden = "forbidden", FORBIDDEN, "This is not for end users", false,
         "Use the project's API key without the header Threadline-User.";
+    /// Another user's thread, told to the holder of the project's key alone.
+    ForeignThread = "foreign-thread", FORBIDDEN, "The thread belongs to another user", false,
+        "Choose another threadId; this one is taken by another user of the project.";
     /// No such agent.
     AgentNotFound = "agent-not-found", NOT_FOUND, "There is no such agent", false,
         "See GET /v1/agents; agents come from the configuration file, --agent NAME=URL, or PUT /v1/agents/{agentId}.";

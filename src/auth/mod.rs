@@ -3,6 +3,7 @@
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod joins;
 mod jwks;
 mod keys;
 mod projects;
@@ -18,6 +19,7 @@ use moka::sync::Cache;
 use subtle::ConstantTimeEq;
 
 pub use error::AuthError;
+pub use joins::{FeedPass, ThreadPass};
 pub use keys::{NewKey, NewToken};
 pub use projects::{Project, Projects};
 pub use tickets::Ticket;
@@ -197,7 +199,6 @@ impl Auth {
     async fn verify(&self, token: &str) -> Result<(ProjectId, tokens::Verified, Option<Digest>), AuthError> {
         let said = tokens::look(token)?;
         let now = self.shared.clock.now();
-        let foreign = AuthError::WrongToken("its issuer and audience belong to no project");
         let algorithm = said.algorithm;
         if let Some(issuer) = &said.iss
             && let Some((project, settings)) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
@@ -209,16 +210,28 @@ impl Auth {
             return tokens::verify(token, &key, algorithm, &settings.audience, now)
                 .map(|verified| (project, verified, None));
         }
+        self.verify_ours(token, &said, tokens::AUDIENCE).await
+    }
+
+    /// The same for one that a project's own secret is to have signed.
+    async fn verify_ours(
+        &self,
+        token: &str,
+        said: &tokens::Unverified,
+        audience: &str,
+    ) -> Result<(ProjectId, tokens::Verified, Option<Digest>), AuthError> {
+        let foreign = AuthError::WrongToken("its issuer and audience belong to no project");
         let project = ProjectId::new(said.iss.as_deref().unwrap_or(DEFAULT_PROJECT)).map_err(|_| foreign.clone())?;
         let Some(project) = self.shared.projects.get(&project).await? else { return Err(foreign) };
-        if algorithm != Algorithm::HS256 {
+        if said.algorithm != Algorithm::HS256 {
             return Err(AuthError::WrongToken("its algorithm is not HS256"));
         }
+        let now = self.shared.clock.now();
         // The newest secret first; the one before it is good until the next change.
         let mut refused = AuthError::WrongToken("the project has no secret");
         for secret in &project.secrets {
             let key = DecodingKey::from_secret(secret.as_bytes());
-            match tokens::verify(token, &key, Algorithm::HS256, tokens::AUDIENCE, now) {
+            match tokens::verify(token, &key, Algorithm::HS256, audience, now) {
                 Ok(verified) => return Ok((project.id, verified, Some(digest(secret)))),
                 Err(error) => refused = error,
             }
@@ -235,7 +248,9 @@ impl Auth {
     ) -> Result<String, AuthError> {
         let project = self.shared.projects.ensured(project).await?;
         let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
-        tokens::sign(secret, &project.id, user, scopes, self.shared.clock.now(), until)
+        let audience = tokens::AUDIENCE;
+        let new = tokens::NewToken { audience, project: &project.id, user, scopes, until, feed: None };
+        tokens::sign(secret, &new, self.shared.clock.now())
     }
 
     /// A ticket with which the principal, until a moment from now, opens one socket.

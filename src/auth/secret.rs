@@ -10,6 +10,9 @@ pub const KEY_PREFIX: &str = "tl_";
 /// Begins a socket ticket.
 pub const TICKET_PREFIX: &str = "tlt_";
 
+/// Begins a token that lets a socket join a thread.
+pub const JOIN_PREFIX: &str = "tlj_";
+
 /// The machine gives no randomness; nothing can be made secret then.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the machine gives no random numbers")]

@@ -21,7 +21,7 @@ pub struct Ticket {
 
 /// A principal as it waits with its ticket.
 #[derive(Serialize, Deserialize)]
-struct Bearer {
+pub(super) struct Bearer {
     project: String,
     user: Option<String>,
     scopes: String,
@@ -57,7 +57,7 @@ impl From<&Principal> for Bearer {
 }
 
 impl Bearer {
-    fn principal(self) -> Option<Principal> {
+    pub(super) fn principal(self) -> Option<Principal> {
         Some(Principal {
             project: ProjectId::new(self.project).ok()?,
             user: self.user.map(UserId::new).transpose().ok()?,
@@ -95,7 +95,11 @@ pub(super) async fn redeem(auth: &Auth, ticket: &str) -> Result<Principal, AuthE
     let bearer =
         auth.shared.store.take_ticket(&digest(ticket), auth.shared.clock.now()).await?.ok_or(AuthError::WrongTicket)?;
     let principal = serde_json::from_str::<Bearer>(&bearer).ok().and_then(Bearer::principal);
-    let principal = principal.ok_or(AuthError::WrongTicket)?;
+    still_good(auth, principal.ok_or(AuthError::WrongTicket)?).await
+}
+
+/// A principal that waited with its ticket, if what it had shown holds still.
+pub(super) async fn still_good(auth: &Auth, principal: Principal) -> Result<Principal, AuthError> {
     // A node in development may have issued it, and this one be none.
     let kind = principal.credential != Credential::Development || auth.is_development();
     if kind && auth.holds(&principal).await? { Ok(principal) } else { Err(AuthError::WrongTicket) }

@@ -16,6 +16,19 @@ use crate::domain::{
 /// `aud` of tokens that are signed with a project's secret.
 pub const AUDIENCE: &str = "threadline";
 
+/// `aud` of those that let their bearer follow a user's feed, and nothing else.
+pub(super) const FEED_AUDIENCE: &str = "threadline-feed";
+
+/// What a token is to say.
+pub(super) struct NewToken<'a> {
+    pub(super) audience: &'a str,
+    pub(super) project: &'a ProjectId,
+    pub(super) user: &'a UserId,
+    pub(super) scopes: Scopes,
+    pub(super) until: Timestamp,
+    pub(super) feed: Option<u64>,
+}
+
 /// What a token says. Its signature has not been looked at.
 #[derive(Debug, Deserialize)]
 pub(super) struct Unverified {
@@ -55,6 +68,7 @@ struct Claims {
     exp: Option<f64>,
     nbf: Option<f64>,
     scope: Option<String>,
+    feed: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -65,6 +79,8 @@ struct NewClaims<'a> {
     iat: i64,
     exp: i64,
     scope: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    feed: Option<u64>,
 }
 
 /// What a verified token gives.
@@ -73,6 +89,8 @@ pub(super) struct Verified {
     pub(super) user: UserId,
     pub(super) scopes: Scopes,
     pub(super) expires_at: Timestamp,
+    /// Of a token for a feed: from where on.
+    pub(super) feed: Option<u64>,
 }
 
 /// Whether a secret has the form of a token.
@@ -128,26 +146,21 @@ pub(super) fn verify(
     let user = user.ok_or(AuthError::WrongToken("its sub is no user id"))?;
     // Scopes of others (`openid profile`) say nothing about us; ours can only take away.
     let ours = claims.scope.map(|scope| Scopes::known(&scope)).filter(|scopes| *scopes != Scopes::default());
-    Ok(Verified { user, scopes: ours.unwrap_or(Scopes::USER).and(Scopes::USER), expires_at })
+    let scopes = ours.unwrap_or(Scopes::USER).and(Scopes::USER);
+    Ok(Verified { user, scopes, expires_at, feed: claims.feed })
 }
 
-/// A token for a user, signed with the project's secret.
-pub(super) fn sign(
-    secret: &str,
-    project: &ProjectId,
-    user: &UserId,
-    scopes: Scopes,
-    now: Timestamp,
-    until: Timestamp,
-) -> Result<String, AuthError> {
-    let scope = scopes.to_string();
+/// A token, signed with the project's secret.
+pub(super) fn sign(secret: &str, new: &NewToken<'_>, now: Timestamp) -> Result<String, AuthError> {
+    let scope = new.scopes.to_string();
     let claims = NewClaims {
-        iss: project.as_str(),
-        aud: AUDIENCE,
-        sub: user.as_str(),
+        iss: new.project.as_str(),
+        aud: new.audience,
+        sub: new.user.as_str(),
         iat: now.0.div_euclid(1_000),
-        exp: until.0.div_euclid(1_000),
+        exp: new.until.0.div_euclid(1_000),
         scope: &scope,
+        feed: new.feed,
     };
     let key = EncodingKey::from_secret(secret.as_bytes());
     jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)

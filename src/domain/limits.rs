@@ -71,6 +71,9 @@ pub const STREAM_PATIENCE: Duration = Duration::from_secs(10);
 pub const STREAM_RETRY: Duration = Duration::from_millis(500);
 /// How often expired leases and overdue stops are looked for. With the time to close it stays below the 5 s of P5.
 pub const REAP_INTERVAL: Duration = Duration::from_secs(1);
+/// Time that a run whose lock was released has for its last events, if it is silent meanwhile. With the time to close it
+/// the run is over within the 5 s of P5.
+pub const RELEASE_GRACE: Duration = Duration::from_secs(4);
 /// Time that a producer has to end a run after a stop was asked.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Runs closed by one sweep of the reaper.
@@ -255,6 +258,22 @@ pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// How long the end of a run is kept from clients at most, until its runner has its acknowledgement.
+pub const ACK_FIRST: Duration = Duration::from_millis(500);
+/// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.
+pub const INGEST_PATIENCE: Duration = Duration::from_secs(8);
+/// Events read at once to find the one that a cursor names.
+pub const CURSOR_PAGE: usize = 500;
+/// Runs of old runners that a node remembers.
+pub const MAX_LEGACY_RUNS: u64 = 10_000;
+/// Threads whose looks a socket on a feed remembers, to name their changes.
+pub const MAX_REMEMBERED_THREADS: usize = 500;
+/// How far a token for a feed reaches back: its client has read its list a moment before.
+pub const FEED_LOOK_BACK: u64 = 32;
+/// Bytes of events shown to an inspector; of a longer log the newest ones.
+pub const MAX_INSPECTED_BYTES: usize = 8 * 1_024 * 1_024;
+/// How long after its end a run's lock may be renewed without anybody being told: the renewal was on its way.
+pub const LATE_RENEWAL: Duration = Duration::from_secs(60);
 /// Subscriptions on one socket.
 pub const MAX_SUBSCRIPTIONS: usize = 256;
 /// Append and stop frames of one socket that may be under way at once; then the socket is read no further.
@@ -325,6 +344,10 @@ pub const TOKEN_LIFETIME: Duration = Duration::from_secs(3_600);
 pub const MAX_TOKEN_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Secrets of a project with which tokens may be signed: the newest, and the one before it.
 pub const MAX_TOKEN_SECRETS: usize = 2;
+/// Time in which a token for a thread's topic is to be used.
+pub const JOIN_LIFETIME: Duration = Duration::from_secs(600);
+/// Lifetime of a token for a feed's topic. Clients of it reconnect with the one that they have and never ask for another.
+pub const FEED_TOKEN_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Lifetime of a socket ticket.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(60);
 /// How long a node goes by what it knows of a key or a project: a key that is revoked on another node is refused after

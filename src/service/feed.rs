@@ -60,6 +60,12 @@ impl Feed {
         Ok(FeedSlice { has_more: cursor < page.head, cursor, entries: page.entries })
     }
 
+    /// The newest position of the principal's own feed.
+    pub async fn head(&self, principal: &Principal) -> Result<u64, ServiceError> {
+        let user = acting_user(principal, None)?;
+        Ok(self.context.store.feed(&principal.project, &user, u64::MAX >> 1, 0).await?.head)
+    }
+
     /// Follows the feed after a cursor.
     pub async fn subscribe(
         &self,

@@ -348,7 +348,8 @@ pub trait RunStore: Send + Sync {
     /// Asks a run to stop. Repeating it changes nothing.
     async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome>;
 
-    /// Gives a run's lock back before its last events: it is `finishing`. False if it is not active.
+    /// Gives a run's lock back before its last events: it is `finishing`, and its lease ends
+    /// [`crate::domain::limits::RELEASE_GRACE`] from now at the latest, if no append extends it. False if it is not active.
     async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool>;
 
     /// Threads whose active run is due: lease over, or a stop asked [`crate::domain::limits::STOP_GRACE`] ago.

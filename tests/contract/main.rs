@@ -61,6 +61,7 @@ contract! {
         a_lapsed_run_is_closed_by_the_next_start
         a_closing_that_saw_too_little_changes_nothing
         a_released_run_may_go_on_until_the_next_start
+        a_released_run_is_soon_due
         a_run_without_events_is_abandoned
         a_close_compares_and_sets
         a_close_if_due_asks_the_clock

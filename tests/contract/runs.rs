@@ -141,6 +141,22 @@ pub async fn a_released_run_may_go_on_until_the_next_start(env: Env) {
     assert!(!env.store.release(key, second.fence).await.expect("release"));
 }
 
+pub async fn a_released_run_is_soon_due(env: Env) {
+    let (key, fence) = env.running("t", "r1").await;
+    assert!(env.store.release(key, fence).await.expect("release"));
+    env.clock.advance(RELEASE_GRACE - Duration::from_millis(1));
+    // Released again, it has no more time.
+    assert!(env.store.release(key, fence).await.expect("release"));
+    assert!(env.store.due(10).await.expect("due").is_empty());
+    // What it still appends is a sign of life.
+    env.put(key, fence, [1]).await;
+    env.clock.advance(Duration::from_millis(1));
+    assert!(env.store.due(10).await.expect("due").is_empty());
+    assert!(env.store.release(key, fence).await.expect("release"));
+    env.clock.advance(RELEASE_GRACE);
+    assert_eq!(env.store.due(10).await.expect("due").len(), 1);
+}
+
 pub async fn a_run_without_events_is_abandoned(env: Env) {
     let (key, _) = env.running("t", "r1").await;
     env.clock.advance(LEASE);

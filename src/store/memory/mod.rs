@@ -20,7 +20,8 @@ use super::{
 };
 use crate::domain::{
     AgentId, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NewEvents, NewThread, ProjectId, Run, RunId,
-    RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId, limits::PAGE_BYTES,
+    RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    limits::{PAGE_BYTES, RELEASE_GRACE},
 };
 
 /// A store in memory. Nothing survives the process.
@@ -358,11 +359,13 @@ impl RunStore for MemoryStore {
     }
 
     async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+        let until = self.clock.now().plus(RELEASE_GRACE);
         let state = &mut *self.state();
         let row = state.threads.get_mut(&key).filter(|row| row.fence == fence && row.active().is_some());
         let Some(row) = row else { return Ok(false) };
         if let Some(run) = row.runs.get_mut(&fence) {
             run.status = RunStatus::Finishing;
+            run.lease_until = run.lease_until.min(Some(until));
         }
         row.thread.version += 1;
         Ok(true)

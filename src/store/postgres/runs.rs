@@ -15,7 +15,7 @@ use super::{
 use crate::{
     domain::{
         Fence, ProjectId, Run, RunId, ThreadKey, UserId,
-        limits::{PG_RACES, RECHECK_CHUNK, STOP_GRACE},
+        limits::{PG_RACES, RECHECK_CHUNK, RELEASE_GRACE, STOP_GRACE},
     },
     store::{
         ActiveHead, ActiveRuns, Beat, CloseOutcome, Closing, Due, RunStore, StartOutcome, StartRun, StopOutcome,
@@ -79,13 +79,17 @@ pub(super) const STOP: &str = concat!(
      )
      SELECT key FROM up"
 );
-pub(super) const RELEASE: &str = "\
-    WITH up AS (
-      UPDATE heads AS h SET finishing = TRUE WHERE h.key = $1 AND h.fence = $2 AND h.active RETURNING h.key
-    ), touched AS (
-      UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $1
-    )
-    SELECT key FROM up";
+pub(super) const RELEASE: &str = concat!(
+    "WITH ",
+    now!(),
+    ", up AS (
+       UPDATE heads AS h SET finishing = TRUE, lease_until = least(h.lease_until, c.now + $4::bigint) FROM c
+       WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.active RETURNING h.key
+     ), touched AS (
+       UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2::bigint
+     )
+     SELECT key FROM up"
+);
 pub(super) const DUE: &str = concat!(
     "WITH ",
     now!(),
@@ -179,7 +183,8 @@ impl RunStore for PgStore {
     }
 
     async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
-        Ok(!self.write(query(RELEASE).bind(key.0).bind(fence.0)).await?.is_empty())
+        let release = query(RELEASE).bind(self.now()).bind(key.0).bind(fence.0).bind(rows::millis(RELEASE_GRACE));
+        Ok(!self.write(release).await?.is_empty())
     }
 
     async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId, limits::STOP_GRACE,
+        Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
+        limits::{RELEASE_GRACE, STOP_GRACE},
     },
     store::{
         ActiveHead, ActiveRuns, Beat, CloseOutcome, Closing, Committed, Due, Head, RunStore, StartOutcome, StartRun,
@@ -69,7 +70,7 @@ const STOP: &str = "\
     UPDATE heads SET stop_at = ?1 WHERE key = ?2 AND run = ?3 AND stop_at IS NULL;
     UPDATE threads SET version = version + 1 WHERE key = ?2 AND changes() = 1";
 const RELEASE: &str = "\
-    UPDATE heads SET finishing = 1 WHERE key = ?1 AND fence = ?2 AND run IS NOT NULL;
+    UPDATE heads SET finishing = 1, lease_until = min(lease_until, ?3) WHERE key = ?1 AND fence = ?2 AND run IS NOT NULL;
     UPDATE threads SET version = version + 1 WHERE key = ?1 AND changes() = 1";
 pub(super) const DUE: &str = "\
     SELECT t.key, t.project, t.user, t.id FROM heads h CROSS JOIN threads t ON t.key = h.key
@@ -306,8 +307,10 @@ impl RunStore for SqliteStore {
     }
 
     async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+        let until = self.inner.clock.now().plus(RELEASE_GRACE);
         self.transact(move |connection| {
-            Box::pin(async move { Ok(fetch::change(connection, query(RELEASE).bind(key.0).bind(fence.0)).await? > 0) })
+            let release = query(RELEASE).bind(key.0).bind(fence.0).bind(until.0);
+            Box::pin(async move { Ok(fetch::change(connection, release).await? > 0) })
         })
         .await
     }

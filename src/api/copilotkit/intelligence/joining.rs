@@ -1,0 +1,120 @@
+//! How a page gets to its topics: the runtime asks for it, and hands the token on.
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::acting::{self, ForUser};
+use crate::{
+    api::{
+        ApiState,
+        extract::{Caller, InThread, Json, Params},
+        problem::{Problem, ProblemDocument},
+    },
+    auth::AuthError,
+    domain::{Principal, UserId, limits::FEED_LOOK_BACK},
+};
+
+fn acts_for(principal: &Principal) -> Result<&UserId, Problem> {
+    principal.user.as_ref().ok_or_else(|| Problem::invalid("say for which user: userId"))
+}
+
+/// The name of the topic of a user's list: `user_meta:` and this. The same in each list, whatever is asked for.
+pub async fn join_code(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
+    let names = state.auth.feed_names(&principal.project, acts_for(principal)?).await?;
+    names.into_iter().next().ok_or_else(|| AuthError::NoProject.into())
+}
+
+/// A token for that topic.
+pub async fn feed_token(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
+    let head = state.service.feed.head(principal).await?;
+    let after = head.saturating_sub(FEED_LOOK_BACK);
+    Ok(state.auth.feed_token(&principal.project, acts_for(principal)?, after).await?)
+}
+
+/// A token for a topic.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinToken {
+    join_token: String,
+}
+
+/// Lets a page join the topic of its user's list, as often as it wants.
+#[utoipa::path(post, path = "/api/threads/subscribe", tag = "copilotkit", request_body = ForUser, responses(
+    (status = 200, description = "The token", body = JoinToken),
+    (status = 400, description = "Not understood", body = ProblemDocument)))]
+pub async fn subscribe(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Json(body): Json<ForUser>,
+) -> Result<Answer<JoinToken>, Problem> {
+    let principal = acting::user(principal, body.user_id)?;
+    Ok(Answer(JoinToken { join_token: feed_token(&state, &principal).await? }))
+}
+
+/// The topic of a list, and a token for it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinCode {
+    join_token: String,
+    join_code: String,
+}
+
+/// The same with the topic's name, for the user of a thread.
+#[utoipa::path(get, path = "/api/threads/{threadId}/join-code", tag = "copilotkit",
+    params(("threadId" = String, Path), ForUser), responses(
+    (status = 200, description = "The topic, and a token for it", body = JoinCode),
+    (status = 403, description = "Another user's", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument)))]
+pub async fn code(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(id): InThread,
+    Params(asked): Params<ForUser>,
+) -> Result<Answer<JoinCode>, Problem> {
+    let (thread, principal) = acting::thread(&state, principal, asked.user_id, &id).await?;
+    let principal = Principal { user: Some(thread.user), ..principal };
+    let join_token = feed_token(&state, &principal).await?;
+    Ok(Answer(JoinCode { join_token, join_code: join_code(&state, &principal).await? }))
+}
+
+/// What a page needs to follow a thread.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Connected {
+    thread_id: String,
+    join_token: String,
+    /// The run that is active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<String>,
+}
+
+/// Lets a page join the topic of a thread, once. A thread that has nothing to show is answered 204: an empty chat.
+#[utoipa::path(post, path = "/api/threads/{threadId}/connect", tag = "copilotkit", params(("threadId" = String, Path)),
+    request_body = ForUser, responses(
+    (status = 200, description = "The token", body = Connected),
+    (status = 204, description = "No such thread, or nothing in it"),
+    (status = 403, description = "Another user's", body = ProblemDocument)))]
+pub async fn connect(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(id): InThread,
+    Json(body): Json<ForUser>,
+) -> Result<Response, Problem> {
+    let found = acting::existing(&state, principal, body.user_id, &id).await?;
+    let Some((thread, principal)) = found.filter(|(thread, _)| thread.tail > 0 || thread.active_run.is_some()) else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let principal = Principal { user: Some(thread.user), ..principal };
+    Ok(Answer(Connected {
+        join_token: state.auth.thread_token(&principal, &thread.id).await?,
+        thread_id: thread.id.to_string(),
+        run_id: thread.active_run.map(|run| run.id.to_string()),
+    })
+    .into_response())
+}

@@ -1,0 +1,37 @@
+//! The platform that CopilotKit's Node runtime speaks to: threads, locks and history over REST under `/api`, runs and
+//! what is live over the topics of `/runner` and `/client`.
+//!
+//! Whoever calls holds an API key of the project and says for which user. What it is about is written down in
+//! `docs/copilotkit.md`.
+
+pub mod acks;
+mod acting;
+pub mod event_id;
+mod joining;
+pub mod legacy;
+mod lock;
+mod reading;
+mod threads;
+pub mod topics;
+
+use utoipa_axum::routes;
+
+pub use joining::{feed_token, join_code};
+
+use crate::api::doors::{Access, Doors};
+
+/// Registers the routes.
+pub fn register(doors: Doors) -> Doors {
+    doors
+        .route(Access::READ, routes!(threads::list))
+        .route(Access::WRITE, routes!(threads::create))
+        .route(Access::READ, routes!(joining::subscribe))
+        .route(Access::READ, routes!(threads::get))
+        .route(Access::WRITE, routes!(threads::edit, threads::delete))
+        .route(Access::READ, routes!(reading::messages))
+        .route(Access::READ, routes!(joining::connect))
+        .route(Access::READ, routes!(joining::code))
+        .route(Access::WRITE, routes!(lock::acquire, lock::renew, lock::release))
+        .route(Access::READ, routes!(reading::events))
+        .route(Access::READ, routes!(reading::state))
+}

@@ -1,0 +1,229 @@
+//! What a thread holds: its messages, and its events and state for the inspector.
+
+use std::{io::Write, ops::ControlFlow};
+
+use axum::{Json as Answer, extract::State, response::Response};
+use serde::{Deserialize, Serialize};
+use serde_json::{json, value::RawValue};
+
+use super::acting;
+use crate::{
+    api::{
+        ApiState,
+        extract::{Caller, InThread, Params},
+        problem::{Problem, ProblemDocument},
+    },
+    domain::{
+        Principal, ThreadId, json as text,
+        limits::{MAX_EVENT_PAGE, MAX_INSPECTED_BYTES},
+    },
+    projection::conversation::Conversation,
+    service::{PageRequest, ServiceError},
+    store::ReadFrom,
+};
+
+/// A message as AG-UI has it, and as it is shown here.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    role: &'a RawValue,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    activity_type: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Vec::is_empty", default)]
+    tool_calls: Vec<Call<'a>>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a RawValue>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow, skip_serializing)]
+    function: Function<'a>,
+    #[serde(borrow, skip_deserializing)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, skip_deserializing)]
+    args: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: &'a RawValue,
+    #[serde(borrow)]
+    arguments: &'a RawValue,
+}
+
+/// The messages of a thread, all of them, oldest first. Before each run the runtime goes by their ids: what is not among
+/// them is new.
+#[utoipa::path(get, path = "/api/threads/{threadId}/messages", tag = "copilotkit",
+    params(("threadId" = String, Path), acting::ForUser), responses(
+    (status = 200, description = "The messages", body = serde_json::Value, example = json!({
+        "messages": [{ "id": "m1", "role": "user", "content": "Hello" }]
+    })),
+    (status = 403, description = "Another user's", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 422, description = "The conversation is too large", body = ProblemDocument),
+    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+pub async fn messages(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(id): InThread,
+    Params(asked): Params<acting::ForUser>,
+) -> Result<Response, Problem> {
+    let (_, principal) = acting::thread(&state, principal, asked.user_id, &id).await?;
+    let mut answer = state.answers.to(&principal);
+    loop {
+        let projected = state.service.projections.at(&principal, &id, None, None).await?;
+        match answer.json(messages_document(&projected.conversation)).await? {
+            ControlFlow::Break(response) => return Ok(response),
+            ControlFlow::Continue(again) => answer = again,
+        }
+    }
+}
+
+/// `{"messages": […]}`, in the form that the clients of these doors read.
+pub fn messages_document(conversation: &Conversation) -> Vec<u8> {
+    let mut out = b"{\"messages\":[".to_vec();
+    let begin = out.len();
+    let mut json = Vec::new();
+    for message in conversation.messages() {
+        json.clear();
+        message.write_json(&mut json);
+        let Ok(mut shown) = serde_json::from_slice::<Message<'_>>(&json) else { continue };
+        for call in &mut shown.tool_calls {
+            (call.name, call.args) = (Some(call.function.name), Some(call.function.arguments));
+        }
+        if !shown.tool_calls.is_empty() && shown.content.is_some_and(|content| content.get() == "\"\"") {
+            shown.content = None;
+        }
+        if out.len() > begin {
+            out.push(b',');
+        }
+        // Writing into memory cannot fail.
+        let _ = serde_json::to_writer(&mut out, &shown);
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// The events of a thread, for the inspector: all runs, oldest first. Of a long log the newest, and `truncated` says so.
+#[utoipa::path(get, path = "/api/_inspect/threads/{threadId}/events", tag = "copilotkit",
+    params(("threadId" = String, Path)), responses(
+    (status = 200, description = "The events", body = serde_json::Value, example = json!({
+        "events": [{ "type": "RUN_STARTED" }], "decodeErrorRowIds": [], "truncated": false
+    })),
+    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+pub async fn events(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(id): InThread,
+) -> Result<Response, Problem> {
+    let principal = acting::holder(principal);
+    let mut answer = state.answers.to(&principal);
+    loop {
+        match answer.json(events_document(&state, &principal, &id).await?).await? {
+            ControlFlow::Break(response) => return Ok(response),
+            ControlFlow::Continue(again) => answer = again,
+        }
+    }
+}
+
+/// `{"events": […]}` as an inspector wants them; none of a thread that there is not.
+pub async fn events_document(state: &ApiState, principal: &Principal, id: &ThreadId) -> Result<Vec<u8>, Problem> {
+    let mut pages = Vec::new();
+    let (mut bytes, mut before, mut more) = (0, u64::MAX, true);
+    while more && bytes < MAX_INSPECTED_BYTES {
+        let from = ReadFrom::Before(before);
+        let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch: None, run: None, wait: None };
+        let page = match state.service.events.page(principal, id, request).await {
+            Err(ServiceError::ThreadNotFound) => break,
+            page => page?,
+        };
+        (before, more) = (page.cursor, page.has_more);
+        bytes += page.slice.bytes();
+        pages.push(page.slice);
+    }
+    let more = more && !pages.is_empty();
+    let mut out = Vec::with_capacity(bytes + 128);
+    out.extend_from_slice(b"{\"events\":[");
+    let begin = out.len();
+    for (_, event, _) in pages.iter().rev().flat_map(|slice| slice.events()) {
+        if out.len() > begin {
+            out.push(b',');
+        }
+        out.extend_from_slice(event);
+    }
+    let _ = write!(out, "],\"decodeErrorRowIds\":[],\"truncated\":{more}}}");
+    Ok(out)
+}
+
+/// The state of a thread, for the inspector: the newest STATE_SNAPSHOT and every STATE_DELTA after it. Deltas without a
+/// snapshot are no state here.
+#[utoipa::path(get, path = "/api/_inspect/threads/{threadId}/state", tag = "copilotkit",
+    params(("threadId" = String, Path)), responses(
+    (status = 200, description = "The state", body = serde_json::Value, example = json!({
+        "kind": "snapshot", "state": { "step": 2 }, "skippedDeltas": 0
+    })),
+    (status = 503, description = "No store", body = ProblemDocument)))]
+pub async fn state(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(id): InThread,
+) -> Result<Answer<Box<RawValue>>, Problem> {
+    let shown = state_document(&state, &acting::holder(principal), &id).await?;
+    Ok(Answer(shown))
+}
+
+/// What the inspector is told of the state.
+pub async fn state_document(state: &ApiState, principal: &Principal, id: &ThreadId) -> Result<Box<RawValue>, Problem> {
+    let raw = |value: String| RawValue::from_string(value).unwrap_or_default();
+    // Back to the newest snapshot, keeping the deltas on the way.
+    let mut after: Vec<Vec<u8>> = Vec::new();
+    let mut before = u64::MAX;
+    loop {
+        let from = ReadFrom::Before(before);
+        let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch: None, run: None, wait: None };
+        let page = match state.service.events.page(principal, id, request).await {
+            Err(ServiceError::ThreadNotFound) => return Ok(raw(json!({ "kind": "no-snapshot" }).to_string())),
+            page => page?,
+        };
+        let mut found = false;
+        let events: Vec<&[u8]> = page.slice.events().map(|(_, event, _)| event).collect();
+        for event in events.into_iter().rev() {
+            match kind(event) {
+                Some("\"STATE_DELTA\"") => after.push(event.to_vec()),
+                Some("\"STATE_SNAPSHOT\"") => {
+                    after.push(event.to_vec());
+                    found = true;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        if found {
+            break;
+        }
+        if !page.has_more || after.iter().map(Vec::len).sum::<usize>() > MAX_INSPECTED_BYTES {
+            return Ok(raw(json!({ "kind": "no-snapshot" }).to_string()));
+        }
+        before = page.cursor;
+    }
+    let mut conversation = Conversation::default();
+    for event in after.iter().rev() {
+        conversation.observe(event);
+    }
+    let shown = String::from_utf8(conversation.state_json()).unwrap_or_default();
+    let skipped = conversation.skipped_deltas();
+    Ok(raw(format!("{{\"kind\":\"snapshot\",\"state\":{shown},\"skippedDeltas\":{skipped}}}")))
+}
+
+fn kind(event: &[u8]) -> Option<&str> {
+    text::member(std::str::from_utf8(event).ok()?, "type")
+}

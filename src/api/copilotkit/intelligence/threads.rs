@@ -1,0 +1,191 @@
+//! Threads over REST, as the Node runtime asks for them.
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{acting, joining};
+use crate::{
+    api::{
+        ApiState,
+        copilotkit::view::ThreadRecord,
+        extract::{Caller, InThread, Json, Params},
+        native::threads::{read_position, write_position},
+        problem::{Problem, ProblemDocument},
+    },
+    domain::{AgentId, ThreadId, UserId, limits::DEFAULT_PAGE},
+    service::{CreateThread, EditThread, ListRequest, ServiceError},
+};
+
+/// Which threads.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Whose.
+    #[param(value_type = String)]
+    user_id: Option<UserId>,
+    /// Of which agent; of all if absent.
+    #[param(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+    #[serde(default)]
+    include_archived: bool,
+    /// 1 to 500. Default 50.
+    limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// A page of threads.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadList {
+    threads: Vec<ThreadRecord>,
+    /// The topic of the user's list is `user_meta:` and this.
+    join_code: String,
+    /// Where the next page begins; null at the end.
+    #[schema(required)]
+    next_cursor: Option<String>,
+}
+
+/// A thread.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OneThread {
+    thread: ThreadRecord,
+}
+
+impl From<&crate::domain::Thread> for OneThread {
+    fn from(thread: &crate::domain::Thread) -> Self {
+        Self { thread: thread.into() }
+    }
+}
+
+/// Lists a user's threads, the newest first.
+#[utoipa::path(get, path = "/api/threads", tag = "copilotkit", params(ListParams), responses(
+    (status = 200, description = "A page", body = ThreadList),
+    (status = 400, description = "Not understood", body = ProblemDocument)))]
+pub async fn list(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Params(params): Params<ListParams>,
+) -> Result<Answer<ThreadList>, Problem> {
+    let principal = acting::user(principal, params.user_id)?;
+    let request = ListRequest {
+        include_archived: params.include_archived,
+        agent: params.agent_id,
+        after: params.cursor.as_deref().map(read_position).transpose()?,
+        limit: params.limit.unwrap_or(DEFAULT_PAGE),
+        ..ListRequest::default()
+    };
+    let page = state.service.threads.list(&principal, request).await?;
+    Ok(Answer(ThreadList {
+        threads: page.threads.iter().map(ThreadRecord::from).collect(),
+        join_code: joining::join_code(&state, &principal).await?,
+        next_cursor: page.next.as_ref().map(write_position),
+    }))
+}
+
+/// A thread to be made.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CreateBody {
+    #[schema(value_type = Option<String>)]
+    thread_id: Option<ThreadId>,
+    #[schema(value_type = String)]
+    user_id: Option<UserId>,
+    #[schema(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+    name: Option<String>,
+}
+
+/// Makes a thread. One that is there already, whoever made it, is a conflict: the client asks for it then.
+#[utoipa::path(post, path = "/api/threads", tag = "copilotkit", request_body = CreateBody, responses(
+    (status = 201, description = "Made", body = OneThread),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 409, description = "The id is taken", body = ProblemDocument)))]
+pub async fn create(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Json(body): Json<CreateBody>,
+) -> Result<Response, Problem> {
+    let principal = acting::user(principal, body.user_id)?;
+    let create = CreateThread {
+        id: body.thread_id,
+        agent: body.agent_id,
+        name: body.name.filter(|name| !name.is_empty()),
+        ..CreateThread::default()
+    };
+    match state.service.threads.create(&principal, create).await? {
+        (thread, true) => Ok((StatusCode::CREATED, Answer(OneThread::from(&thread))).into_response()),
+        (_, false) => Err(ServiceError::ThreadExists.into()),
+    }
+}
+
+/// Shows a thread.
+#[utoipa::path(get, path = "/api/threads/{threadId}", tag = "copilotkit",
+    params(("threadId" = String, Path), acting::ForUser), responses(
+    (status = 200, description = "The thread", body = OneThread),
+    (status = 403, description = "Another user's", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument)))]
+pub async fn get(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(id): InThread,
+    Params(asked): Params<acting::ForUser>,
+) -> Result<Answer<OneThread>, Problem> {
+    let (thread, _) = acting::thread(&state, principal, asked.user_id, &id).await?;
+    Ok(Answer(OneThread::from(&thread)))
+}
+
+/// A change of a thread; other members are passed over.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EditBody {
+    #[schema(value_type = Option<String>)]
+    user_id: Option<UserId>,
+    name: Option<String>,
+    archived: Option<bool>,
+}
+
+/// Renames, archives or unarchives a thread.
+#[utoipa::path(patch, path = "/api/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
+    request_body = EditBody, responses(
+    (status = 200, description = "The thread as it is now", body = OneThread),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 403, description = "Another user's", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument)))]
+pub async fn edit(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(id): InThread,
+    Json(body): Json<EditBody>,
+) -> Result<Answer<OneThread>, Problem> {
+    let (_, principal) = acting::thread(&state, principal, body.user_id, &id).await?;
+    let name = body.name.map(|name| Some(name).filter(|name| !name.is_empty()));
+    let edit = EditThread { name, archived: body.archived, metadata: None };
+    let thread = state.service.threads.edit(&principal, &id, edit).await?;
+    Ok(Answer(OneThread::from(&thread)))
+}
+
+/// Deletes a thread and all of its log.
+#[utoipa::path(delete, path = "/api/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
+    request_body = acting::ForUser, responses(
+    (status = 204, description = "Gone"),
+    (status = 403, description = "Another user's", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument)))]
+pub async fn delete(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(id): InThread,
+    Json(body): Json<acting::ForUser>,
+) -> Result<StatusCode, Problem> {
+    // Its clients take a second delete for a mistake, unlike those of other doors.
+    let (_, principal) = acting::thread(&state, principal, body.user_id, &id).await?;
+    state.service.threads.delete(&principal, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,236 @@
+//! The topic of a user's list of threads: what changed in it, and which runs began and ended.
+//!
+//! The feed keeps the newest change of each thread, so a socket that joins (again) is sent what changed since a little
+//! before its token was made, and its list is complete: all of these pushes may be repeated.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use serde_json::{Value, json, value::RawValue};
+
+use super::{Refusal, refused};
+use crate::{
+    api::{
+        ApiState,
+        copilotkit::{
+            intelligence::event_id,
+            phoenix::channel::{HangUp, Inbox, Joined, Outgoing, Plane, Push, Reply},
+            view::{ThreadRecord, UNNAMED_AGENT},
+        },
+    },
+    auth::FeedPass,
+    domain::{
+        FeedChange, FeedEntry, Principal, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
+        limits::{MAX_PAGE, MAX_REMEMBERED_THREADS},
+    },
+    metrics::Present,
+    service::{ListRequest, PageRequest, ServiceError},
+    store::ReadFrom,
+    subscription::{FeedDelivery, FeedSubscription},
+};
+
+/// One socket that follows a user's feed.
+pub struct FeedPlane {
+    state: ApiState,
+    pass: FeedPass,
+    /// What was delivered on this socket.
+    after: u64,
+}
+
+impl FeedPlane {
+    pub fn new(state: ApiState, pass: FeedPass) -> Self {
+        Self { after: pass.after, state, pass }
+    }
+
+    async fn follow(&mut self, topic: &str) -> Result<Joined, Refusal> {
+        let FeedPass { principal, .. } = &self.pass;
+        let user = principal.user.as_ref().ok_or(Refusal::Unauthorized)?;
+        let names = self.state.auth.feed_names(&principal.project, user).await?;
+        let named = topic.strip_prefix("user_meta:");
+        if !names.iter().any(|name| named == Some(name.as_str())) {
+            return Err(Refusal::Unauthorized);
+        }
+        let feed = &self.state.service.feed;
+        let subscription = match feed.subscribe(principal, None, self.after).await {
+            // The store was restored: the feed has other positions now.
+            Err(ServiceError::CursorAhead { tail, .. }) => feed.subscribe(principal, None, tail).await?,
+            subscription => subscription?,
+        };
+        let request = ListRequest { include_archived: true, limit: MAX_PAGE, ..ListRequest::default() };
+        let page = self.state.service.threads.list(principal, request).await?;
+        let known =
+            page.threads.iter().take(MAX_REMEMBERED_THREADS).map(|thread| (thread.id.clone(), Seen::of(thread)));
+        let following = Following {
+            known: known.collect(),
+            since: page.feed_cursor,
+            state: self.state.clone(),
+            principal: principal.clone(),
+            subscription,
+            _present: Present::new(&self.state.service.metrics().following.socket_feed),
+        };
+        let pushes = stream::unfold(Some(following), Following::next);
+        Ok(Joined { response: json!({}), pushes: pushes.boxed(), inbox: Box::new(Silent) })
+    }
+}
+
+#[async_trait]
+impl Plane for FeedPlane {
+    async fn join(&mut self, topic: &str, _: &RawValue) -> Result<Joined, Value> {
+        self.follow(topic).await.map_err(Refusal::for_reader)
+    }
+
+    async fn closed(self, _: bool) {}
+}
+
+/// Pages push nothing here.
+struct Silent;
+
+#[async_trait]
+impl Inbox for Silent {
+    async fn push(&mut self, _: &str, _: &RawValue) -> Reply {
+        Err(refused("unknown_event")).into()
+    }
+}
+
+/// How a thread looked when it was looked at last: what a change is called depends on it.
+#[derive(Debug, Clone)]
+struct Seen {
+    name: Option<String>,
+    archived: bool,
+    /// The run that was told of, and whether as ended.
+    told: Option<(RunId, bool)>,
+    last_run_at: Option<Timestamp>,
+}
+
+impl Seen {
+    fn of(thread: &Thread) -> Self {
+        Self {
+            name: thread.name.clone(),
+            archived: thread.archived,
+            told: thread.active_run.as_ref().map(|run| (run.id.clone(), false)),
+            last_run_at: thread.last_run_at,
+        }
+    }
+
+    /// Whether a run has begun or ended since.
+    fn is_behind(&self, thread: &Thread) -> bool {
+        let active = thread.active_run.as_ref().map(|run| &run.id);
+        self.last_run_at != thread.last_run_at
+            || self.told.as_ref().is_some_and(|(told, ended)| !ended && active != Some(told))
+    }
+}
+
+struct Following {
+    state: ApiState,
+    principal: Principal,
+    subscription: FeedSubscription,
+    /// The newest threads at the beginning, and what changed since.
+    known: HashMap<ThreadId, Seen>,
+    /// Where the feed stood when `known` was read: entries up to here are repeated, and their runs were seen.
+    since: u64,
+    _present: Present,
+}
+
+impl Following {
+    async fn next(waiting: Option<Self>) -> Option<(Outgoing, Option<Self>)> {
+        let mut following = waiting?;
+        loop {
+            match following.subscription.next().await {
+                Ok(FeedDelivery::Entries(entries)) => {
+                    let mut pushes = Vec::with_capacity(entries.len());
+                    for entry in entries {
+                        following.tell(entry, &mut pushes).await;
+                    }
+                    return Some((Outgoing::Push(pushes), Some(following)));
+                }
+                Ok(FeedDelivery::CaughtUp(_)) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "a feed cannot be read; its reader is to come again");
+                    return Some((Outgoing::Hangup(HangUp::Failed), None));
+                }
+            }
+        }
+    }
+
+    async fn tell(&mut self, entry: FeedEntry, pushes: &mut Vec<Push>) {
+        let id = &entry.thread_id;
+        let now = self.state.service.clock().now();
+        let mut change = json!({
+            "threadId": id.as_str(),
+            "userId": self.principal.user.as_ref().map(|user| user.as_str()),
+            "organizationId": self.principal.project.as_str(),
+            "occurredAt": now,
+        });
+        let mut push = |operation: &str, name: &str, value: Value| {
+            change["operation"] = operation.into();
+            change[name] = value;
+            pushes.push(Push { event: "thread_metadata", payload: change.to_string() });
+        };
+        let FeedChange::Upsert(thread) = entry.change else {
+            self.known.remove(id);
+            push("deleted", "deleted", json!({ "id": id.as_str() }));
+            return;
+        };
+        let before = self.known.get(id);
+        let record = serde_json::to_value(ThreadRecord::from(&*thread)).unwrap_or_default();
+        push(operation(before, &thread), "thread", record);
+        let told = before.and_then(|before| before.told.clone());
+        let mut seen = Seen { told, ..Seen::of(&thread) };
+        let ran = thread.last_run_at.is_some() && before.is_none_or(|before| before.is_behind(&thread));
+        if ran
+            && entry.cursor > self.since
+            && let Some(run) = self.newest_run(&thread).await
+        {
+            let now = Some((run.id.clone(), !run.status.is_active()));
+            if seen.told != now {
+                pushes.extend(self.activity(&thread, &run).await);
+            }
+            seen.told = now;
+        }
+        if self.known.len() < MAX_REMEMBERED_THREADS || self.known.contains_key(id) {
+            self.known.insert(id.clone(), seen);
+        }
+    }
+
+    async fn newest_run(&self, thread: &Thread) -> Option<Run> {
+        let runs = self.state.service.runs.list(&self.principal, &thread.id, None, 1, None).await;
+        runs.ok()?.0.pop()
+    }
+
+    /// What wakes a chat that shows the thread and did not begin the run itself.
+    async fn activity(&self, thread: &Thread, run: &Run) -> Option<Push> {
+        let kind = match run.status {
+            RunStatus::Running | RunStatus::Finishing => "RUN_STARTED",
+            RunStatus::Finished | RunStatus::Stopped => "RUN_FINISHED",
+            RunStatus::Error => "RUN_ERROR",
+            RunStatus::Abandoned => return None,
+        };
+        let activity = json!({
+            "threadId": thread.id.as_str(),
+            "agentId": thread.agent.as_ref().or(run.agent.as_ref()).map_or(UNNAMED_AGENT, |agent| agent.as_str()),
+            "runId": run.id.as_str(),
+            "eventType": kind,
+            "latestEventId": self.newest_event(thread).await,
+        });
+        Some(Push { event: "thread_run_activity", payload: activity.to_string() })
+    }
+
+    async fn newest_event(&self, thread: &Thread) -> Option<String> {
+        let request = PageRequest { from: ReadFrom::Before(u64::MAX), limit: 1, epoch: None, run: None, wait: None };
+        let page = self.state.service.events.page(&self.principal, &thread.id, request).await.ok()?;
+        let (seq, event, _) = page.slice.events().last()?;
+        Some(event_id::of(std::str::from_utf8(event).ok()?, page.epoch, seq))
+    }
+}
+
+/// What a change is called. Lists that hide archived threads go by it: whatever happens to an archived one is `archived`.
+fn operation(before: Option<&Seen>, thread: &Thread) -> &'static str {
+    match before {
+        _ if thread.archived => "archived",
+        None if thread.version == 1 => "created",
+        Some(before) if before.archived => "unarchived",
+        Some(before) if before.name != thread.name => "renamed",
+        None | Some(_) => "updated",
+    }
+}

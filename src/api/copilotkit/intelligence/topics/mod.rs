@@ -1,0 +1,151 @@
+//! The topics of this door, and the two kinds of sockets on which they are joined.
+
+mod feed;
+mod ingestion;
+mod thread;
+
+use async_trait::async_trait;
+use serde_json::{Value, json, value::RawValue};
+
+pub use ingestion::RunnerPlane;
+
+use crate::{
+    api::{
+        ApiState,
+        copilotkit::phoenix::channel::{Joined, Plane},
+    },
+    auth::AuthError,
+    domain::Principal,
+    service::ServiceError,
+};
+use feed::FeedPlane;
+use thread::ThreadPlane;
+
+/// One socket of a page: a thread, or the user's feed, as its token says.
+pub enum ClientPlane {
+    /// A thread.
+    Thread(Box<ThreadPlane>),
+    /// The feed.
+    Feed(Box<FeedPlane>),
+}
+
+impl ClientPlane {
+    /// For a page that has shown a token. A thread's token is used up by this.
+    pub async fn open(state: &ApiState, token: &str) -> Result<(Principal, Self), AuthError> {
+        if token.starts_with(crate::auth::secret::JOIN_PREFIX) {
+            let pass = state.auth.take_thread_token(token).await?;
+            let principal = pass.principal.clone();
+            return Ok((principal, Self::Thread(Box::new(ThreadPlane::new(state.clone(), pass)))));
+        }
+        let pass = state.auth.verify_feed_token(token).await?;
+        let principal = pass.principal.clone();
+        Ok((principal, Self::Feed(Box::new(FeedPlane::new(state.clone(), pass)))))
+    }
+}
+
+#[async_trait]
+impl Plane for ClientPlane {
+    async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value> {
+        match self {
+            Self::Thread(plane) => plane.join(topic, params).await,
+            Self::Feed(plane) => plane.join(topic, params).await,
+        }
+    }
+
+    async fn closed(self, handed_over: bool) {
+        match self {
+            Self::Thread(plane) => plane.closed(handed_over).await,
+            Self::Feed(plane) => plane.closed(handed_over).await,
+        }
+    }
+}
+
+fn refused(reason: &str) -> Value {
+    json!({ "reason": reason })
+}
+
+/// Why a join or a push is refused.
+enum Refusal {
+    Unauthorized,
+    Malformed(String),
+    Invalid(String),
+    /// The server has ended the run.
+    Evicted,
+    LegacyRunner,
+    /// The store cannot be asked, or did not answer in time.
+    Unavailable,
+    Draining,
+    Gone,
+    NoRun,
+    Limited(String),
+    Other(String),
+}
+
+impl From<ServiceError> for Refusal {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::ThreadNotFound => Self::Gone,
+            ServiceError::RunNotFound => Self::NoRun,
+            ServiceError::RunFenced(_) => Self::Evicted,
+            ServiceError::Store(error) => {
+                tracing::warn!(%error, "the store cannot be asked; the client comes again");
+                Self::Unavailable
+            }
+            ServiceError::Draining => Self::Draining,
+            ServiceError::InvalidEvent(error) => Self::Invalid(error.to_string()),
+            ServiceError::Limited(limited) => Self::Limited(limited.to_string()),
+            error @ (ServiceError::ThreadExists
+            | ServiceError::ConversationTooLarge
+            | ServiceError::RunActive(_)
+            | ServiceError::ProducerSeqGap { .. }
+            | ServiceError::ProducerSeqConflict { .. }
+            | ServiceError::LogReplaced { .. }
+            | ServiceError::CursorAhead { .. }
+            | ServiceError::InvalidRequest(_)) => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<AuthError> for Refusal {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Store(error) => ServiceError::Store(error).into(),
+            _ => Self::Unauthorized,
+        }
+    }
+}
+
+impl Refusal {
+    /// What a runner is told. `retryable: false` ends its run, anything else has it try again.
+    fn for_runner(self) -> Value {
+        let last = |reason: &str| json!({ "reason": reason, "retryable": false });
+        let again = |reason: &str| json!({ "reason": reason, "retryable": true });
+        match self {
+            Self::Unauthorized => last("unauthorized"),
+            Self::Malformed(detail) => json!({ "reason": "malformed", "detail": detail, "retryable": false }),
+            Self::Invalid(detail) => json!({ "reason": "invalid_event_batch", "detail": detail, "retryable": false }),
+            Self::Evicted => last("runner_evicted"),
+            Self::LegacyRunner => last("legacy_runner_rejoin"),
+            Self::Gone => last("thread_deleted"),
+            Self::NoRun => last("run_not_found"),
+            Self::Unavailable => again("store_unavailable"),
+            Self::Draining => again("gateway_draining"),
+            Self::Limited(detail) => json!({ "reason": "rate_limited", "detail": detail, "retryable": true }),
+            Self::Other(detail) => json!({ "reason": "refused", "detail": detail, "retryable": false }),
+        }
+    }
+
+    /// What a page is told.
+    fn for_reader(self) -> Value {
+        match self {
+            Self::Unauthorized | Self::Evicted | Self::LegacyRunner => refused("unauthorized"),
+            Self::Malformed(detail) | Self::Invalid(detail) => json!({ "reason": "malformed", "detail": detail }),
+            Self::Gone => refused("thread_not_found"),
+            Self::NoRun => refused("run_not_found"),
+            Self::Unavailable => refused("store_unavailable"),
+            Self::Draining => refused("draining"),
+            Self::Limited(detail) => json!({ "reason": "rate_limited", "detail": detail }),
+            Self::Other(detail) => json!({ "reason": "refused", "detail": detail }),
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The topic of a thread: one run from its first event (run mode), or the log after a cursor until nothing is going on
+//! any more (connect mode).
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+use tokio::sync::watch;
+
+use super::{Refusal, refused};
+use crate::{
+    api::{
+        ApiState,
+        copilotkit::{
+            intelligence::event_id,
+            phoenix::channel::{HangUp, Inbox, Joined, Outgoing, Plane, Push, Reply},
+        },
+    },
+    auth::ThreadPass,
+    domain::{Batch, LogSlice, RunId, Seq, json, limits::CURSOR_PAGE},
+    metrics::Present,
+    service::{PageRequest, ServiceError},
+    store::{ReadFrom, StoreError},
+    subscription::{Delivery, EndReason, Subscription, TopicState},
+};
+
+/// One socket that follows one thread.
+pub struct ThreadPlane {
+    state: ApiState,
+    pass: ThreadPass,
+    /// One more than the seq of the last event that was handed to the socket; 0 if none was.
+    delivered: Arc<AtomicU64>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "stream_mode", rename_all = "lowercase")]
+enum Mode {
+    Run { run_id: String },
+    Connect { last_seen_event_id: Option<String> },
+}
+
+impl ThreadPlane {
+    pub fn new(state: ApiState, pass: ThreadPass) -> Self {
+        let delivered = pass.resume.map_or(0, |seq| seq + 1);
+        Self { state, pass, delivered: Arc::new(AtomicU64::new(delivered)) }
+    }
+
+    async fn follow(&self, params: &RawValue) -> Result<Joined, Refusal> {
+        let mode = serde_json::from_str(params.get()).map_err(|error| Refusal::Malformed(error.to_string()))?;
+        let ThreadPass { principal, thread, .. } = &self.pass;
+        let events = &self.state.service.events;
+        // A client that joins again repeats what it joined with. What it was sent meanwhile it has.
+        let delivered = self.delivered.load(Ordering::Acquire).checked_sub(1);
+        let inbox = Box::new(Stops { state: self.state.clone(), pass: self.pass.clone() });
+        let pushes = match mode {
+            Mode::Run { run_id } => {
+                let run = RunId::new(run_id).map_err(|error| Refusal::Malformed(error.to_string()))?;
+                let after = delivered.unwrap_or(0);
+                let subscription = events.subscribe(principal, thread, after, None, Some(&run)).await?;
+                stream::unfold(Following::run(self, subscription, run), Following::next).boxed()
+            }
+            Mode::Connect { last_seen_event_id } => {
+                let (after, named) = match (delivered, last_seen_event_id) {
+                    (Some(seq), _) => (seq, self.name(seq).await?),
+                    (None, Some(id)) => match self.find(&id).await? {
+                        Some(seq) => (seq, Some(id)),
+                        // It is of a log that is gone: the client gets the one that is there.
+                        None => (0, None),
+                    },
+                    (None, None) => (0, None),
+                };
+                let subscription = events.subscribe(principal, thread, after, None, None).await?;
+                stream::unfold(Following::connect(self, subscription, named), Following::next).boxed()
+            }
+        };
+        Ok(Joined { response: json!({}), pushes, inbox })
+    }
+
+    /// The id of the event at this place.
+    async fn name(&self, seq: Seq) -> Result<Option<String>, ServiceError> {
+        let ThreadPass { principal, thread, .. } = &self.pass;
+        let from = ReadFrom::Before(seq.saturating_add(1));
+        let request = PageRequest { from, limit: 1, epoch: None, run: None, wait: None };
+        let page = self.state.service.events.page(principal, thread, request).await?;
+        Ok(page.slice.events().last().map(|(seq, event, _)| event_id::of(text(event), page.epoch, seq)))
+    }
+
+    /// The seq of the event with this id: most often one of the newest.
+    async fn find(&self, id: &str) -> Result<Option<Seq>, ServiceError> {
+        let ThreadPass { principal, thread, .. } = &self.pass;
+        let mut before = Seq::MAX;
+        loop {
+            let from = ReadFrom::Before(before);
+            let request = PageRequest { from, limit: CURSOR_PAGE, epoch: None, run: None, wait: None };
+            let page = self.state.service.events.page(principal, thread, request).await?;
+            if before == Seq::MAX
+                && let Some(seq) = event_id::place(id, page.epoch)
+            {
+                return Ok(Some(seq).filter(|seq| *seq <= page.tail));
+            }
+            let found = page.slice.events().filter(|(_, event, _)| event_id::is(text(event), id)).last();
+            if let Some((seq, _, _)) = found {
+                return Ok(Some(seq));
+            }
+            if !page.has_more {
+                return Ok(None);
+            }
+            before = page.cursor;
+        }
+    }
+}
+
+fn text(event: &[u8]) -> &str {
+    // The log holds nothing else.
+    std::str::from_utf8(event).unwrap_or_default()
+}
+
+#[async_trait]
+impl Plane for ThreadPlane {
+    async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value> {
+        if topic.strip_prefix("thread:") != Some(self.pass.thread.as_str()) {
+            return Err(refused("unauthorized"));
+        }
+        self.follow(params).await.map_err(Refusal::for_reader)
+    }
+
+    async fn closed(self, handed_over: bool) {
+        let delivered = self.delivered.load(Ordering::Acquire).checked_sub(1);
+        // What was written may have got lost, unless the client has answered the close behind it. Then only the client
+        // knows where it is, and it asks for another token.
+        if delivered.is_some() && !handed_over {
+            return;
+        }
+        let mut pass = self.pass;
+        pass.resume = delivered;
+        if let Err(error) = self.state.auth.return_thread_token(&pass).await {
+            tracing::debug!(%error, "a token for a thread could not be given back; its client asks for another");
+        }
+    }
+}
+
+/// Asks runs to stop.
+struct Stops {
+    state: ApiState,
+    pass: ThreadPass,
+}
+
+#[derive(Deserialize)]
+struct StopRun {
+    run_id: String,
+}
+
+#[async_trait]
+impl Inbox for Stops {
+    async fn push(&mut self, event: &str, payload: &RawValue) -> Reply {
+        if event != "stop_run" {
+            return Err(refused("unknown_event")).into();
+        }
+        let run = serde_json::from_str::<StopRun>(payload.get()).ok().and_then(|stop| RunId::new(stop.run_id).ok());
+        let Some(run) = run else { return Err(refused("run_not_active")).into() };
+        let stopped = self.state.service.runs.stop(&self.pass.principal, &self.pass.thread, &run).await;
+        let answer = match stopped {
+            Ok(run) if run.status.is_active() => Ok(json!({})),
+            Ok(_) | Err(ServiceError::RunNotFound | ServiceError::ThreadNotFound) => Err(refused("run_not_active")),
+            Err(error) => Err(Refusal::from(error).for_reader()),
+        };
+        answer.into()
+    }
+}
+
+/// A join on its way over the log.
+struct Following {
+    state: ApiState,
+    pass: ThreadPass,
+    subscription: Subscription,
+    delivered: Arc<AtomicU64>,
+    mode: Moving,
+    /// Whose events came last.
+    run: Option<RunId>,
+    _present: Present,
+}
+
+enum Moving {
+    /// Over one run.
+    Run(RunId),
+    Connect {
+        /// Where history ends; `None` once the client was told.
+        history: Option<Seq>,
+        /// The id of the last event that the client has.
+        newest: Option<String>,
+        state: watch::Receiver<TopicState>,
+    },
+    Over,
+}
+
+impl Following {
+    fn run(plane: &ThreadPlane, subscription: Subscription, run: RunId) -> Self {
+        Self::new(plane, subscription, Moving::Run(run))
+    }
+
+    fn connect(plane: &ThreadPlane, subscription: Subscription, newest: Option<String>) -> Self {
+        // As of the moment at which the subscription began, or later: what comes after this is live.
+        let history = Some(subscription.tail());
+        let state = subscription.watch();
+        Self::new(plane, subscription, Moving::Connect { history, newest, state })
+    }
+
+    fn new(plane: &ThreadPlane, subscription: Subscription, mode: Moving) -> Self {
+        let _present = Present::new(&plane.state.service.metrics().following.socket);
+        Self {
+            state: plane.state.clone(),
+            pass: plane.pass.clone(),
+            subscription,
+            delivered: plane.delivered.clone(),
+            mode,
+            run: None,
+            _present,
+        }
+    }
+
+    /// What is to be written next; `None` once there is nothing more to come.
+    async fn next(mut self) -> Option<(Outgoing, Self)> {
+        loop {
+            let out = match self.mode {
+                Moving::Over => return None,
+                Moving::Run(_) => self.next_of_run().await,
+                Moving::Connect { .. } => self.next_of_thread().await,
+            };
+            let out = out.unwrap_or_else(|error| {
+                tracing::warn!(%error, "a thread cannot be read; its reader is to come again");
+                self.mode = Moving::Over;
+                Some(Outgoing::Hangup(HangUp::Failed))
+            });
+            if let Some(out) = out {
+                return Some((out, self));
+            }
+        }
+    }
+
+    async fn next_of_run(&mut self) -> Result<Option<Outgoing>, StoreError> {
+        match self.subscription.next().await? {
+            Some(Delivery::Events(slice)) => {
+                let mut pushes = Vec::new();
+                self.deliver(&slice, &mut pushes).await;
+                Ok(Some(Outgoing::Push(pushes)))
+            }
+            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => Ok(None),
+            Some(Delivery::Ended(reason)) => {
+                let mode = std::mem::replace(&mut self.mode, Moving::Over);
+                let Moving::Run(run) = mode else { return Ok(None) };
+                Ok(self.last_words(reason, &run).await)
+            }
+            None => {
+                self.mode = Moving::Over;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The client waits for a terminal event; a run that ends without one in the log gets one that is not kept.
+    async fn last_words(&self, reason: EndReason, run: &RunId) -> Option<Outgoing> {
+        let (code, message) = match reason {
+            EndReason::ThreadDeleted => ("thread-deleted", "The thread was deleted."),
+            EndReason::RunEnded => {
+                let found = self.state.service.runs.get(&self.pass.principal, &self.pass.thread, run).await.ok()?;
+                if found.producer_seq > 0 {
+                    return None;
+                }
+                ("run-abandoned", "The run ended before its first event.")
+            }
+        };
+        let error = json!({ "type": "RUN_ERROR", "code": code, "message": message });
+        Some(Outgoing::Push(vec![Push { event: "ag_ui_event", payload: error.to_string() }]))
+    }
+
+    async fn next_of_thread(&mut self) -> Result<Option<Outgoing>, StoreError> {
+        let Moving::Connect { history, newest, state } = &mut self.mode else { return Ok(None) };
+        let mut pushes = Vec::new();
+        if history.is_some_and(|history| self.subscription.cursor() >= history) {
+            *history = None;
+            pushes.push(control("replay_complete", newest));
+        }
+        let seen = *state.borrow_and_update();
+        let idle = history.is_none() && !seen.active && self.subscription.cursor() >= seen.tail;
+        if idle {
+            pushes.push(control("stream_idle", newest));
+        }
+        if !pushes.is_empty() {
+            if idle {
+                self.mode = Moving::Over;
+            }
+            return Ok(Some(Outgoing::Push(pushes)));
+        }
+        let delivery = tokio::select! {
+            delivery = self.subscription.next() => delivery?,
+            // A run may end without a further event.
+            Ok(()) = state.changed() => return Ok(None),
+        };
+        match delivery {
+            Some(Delivery::Events(slice)) => {
+                let mut history = *history;
+                if let Some(end) = history.filter(|end| slice.last_seq().is_some_and(|last| last > *end)) {
+                    // The page reaches beyond what was there at the beginning.
+                    self.deliver(&slice.between(0, end + 1), &mut pushes).await;
+                    if let Moving::Connect { newest, .. } = &self.mode {
+                        pushes.push(control("replay_complete", newest));
+                    }
+                    self.deliver(&slice.between(end, Seq::MAX), &mut pushes).await;
+                    history = None;
+                } else {
+                    self.deliver(&slice, &mut pushes).await;
+                }
+                if let Moving::Connect { history: kept, .. } = &mut self.mode {
+                    *kept = history;
+                }
+                Ok(Some(Outgoing::Push(pushes)))
+            }
+            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => Ok(None),
+            Some(Delivery::Ended(_)) | None => {
+                if history.take().is_some() {
+                    pushes.push(control("replay_complete", newest));
+                }
+                pushes.push(control("stream_idle", newest));
+                self.mode = Moving::Over;
+                Ok(Some(Outgoing::Push(pushes)))
+            }
+        }
+    }
+
+    async fn deliver(&mut self, slice: &LogSlice, pushes: &mut Vec<Push>) {
+        for batch in &slice.0 {
+            self.state.copilotkit.acks.given(&self.pass.principal.project, &self.pass.thread, &batch.run).await;
+        }
+        let epoch = self.subscription.epoch();
+        let event = "ag_ui_event";
+        for batch in &slice.0 {
+            if let Some(payload) = self.missing_start(batch).await {
+                pushes.push(Push { event, payload });
+            }
+            let identified = |(seq, bytes)| Push { event, payload: event_id::identified(text(bytes), epoch, seq) };
+            pushes.extend(batch.events().map(identified));
+        }
+        let Some((seq, last, _)) = slice.events().last() else { return };
+        self.delivered.store(seq + 1, Ordering::Release);
+        if let Moving::Connect { newest, .. } = &mut self.mode {
+            *newest = Some(event_id::of(text(last), epoch, seq));
+        }
+    }
+}
+
+impl Following {
+    /// Clients take no run that does not begin with RUN_STARTED. Producers of other doors may leave it out: then it is
+    /// said here, and not kept.
+    async fn missing_start(&mut self, batch: &Batch) -> Option<String> {
+        if self.run.as_ref() == Some(&batch.run) {
+            return None;
+        }
+        self.run = Some(batch.run.clone());
+        let (seq, first) = batch.events().next()?;
+        if json::string_member(text(first), "type").is_some_and(|kind| kind == "RUN_STARTED" || kind == "RUN_ERROR") {
+            return None;
+        }
+        // A reader that goes on in the middle of a run has seen its beginning.
+        let ThreadPass { principal, thread, .. } = &self.pass;
+        let run = self.state.service.runs.get(principal, thread, &batch.run).await.ok()?;
+        let start = json!({ "type": "RUN_STARTED", "threadId": thread.as_str(), "runId": run.id.as_str() });
+        (run.first_seq == seq).then(|| start.to_string())
+    }
+}
+
+fn control(event: &'static str, newest: &Option<String>) -> Push {
+    Push { event, payload: json!({ "latestEventId": newest }).to_string() }
+}

@@ -1,0 +1,27 @@
+//! The doors of CopilotKit's clients: the published packages speak to them unchanged.
+//!
+//! `intelligence` is what the Node runtime takes for its platform (`apiUrl`, `wsUrl`, `apiKey`), `runtime` is what the
+//! browser packages take for the Node runtime (`runtimeUrl`). `phoenix` is the transport of both for what is live.
+
+pub mod intelligence;
+pub mod phoenix;
+pub mod view;
+
+use std::sync::Arc;
+
+use super::doors::Doors;
+use intelligence::{acks::Acks, legacy::Legacy};
+
+/// What a node remembers for these doors; nothing of it is missed after a restart. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Node {
+    /// Ends of runs that their runners do not know to be in yet.
+    pub acks: Acks,
+    /// Runs of old runners.
+    pub legacy: Arc<Legacy>,
+}
+
+/// Registers the routes.
+pub fn register(doors: Doors) -> Doors {
+    intelligence::register(doors)
+}

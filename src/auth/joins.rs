@@ -1,0 +1,126 @@
+//! What lets a page join a topic without a key of its own: whoever holds the key gives it a token for one thread, or for
+//! one user's feed.
+//!
+//! A thread's token is good for one socket, because a client that reconnects repeats the join it began with, whatever it
+//! has seen since: a second socket is refused, and the client asks for a new token with its true cursor. A feed's token
+//! is good for any number of sockets, because its client never asks for another.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    Auth, AuthError,
+    secret::{JOIN_PREFIX, digest, generate},
+    tickets::{Bearer, still_good},
+    tokens,
+};
+use crate::domain::{
+    Credential, Principal, ProjectId, Scopes, Seq, ThreadId, UserId,
+    limits::{FEED_TOKEN_LIFETIME, JOIN_LIFETIME},
+};
+
+/// What a thread's token lets its bearer do.
+#[derive(Debug, Clone)]
+pub struct ThreadPass {
+    /// Who follows the thread.
+    pub principal: Principal,
+    /// The thread.
+    pub thread: ThreadId,
+    /// Where the socket before this one ended, if all that was sent over it has arrived.
+    pub resume: Option<Seq>,
+    text: String,
+}
+
+/// What a feed's token lets its bearer do.
+#[derive(Debug, Clone)]
+pub struct FeedPass {
+    /// Whose feed it is.
+    pub principal: Principal,
+    /// Where the feed stood when the token was made.
+    pub after: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    bearer: Bearer,
+    thread: String,
+    resume: Option<Seq>,
+}
+
+impl Auth {
+    /// A token with which one socket joins a thread on behalf of this principal.
+    pub async fn thread_token(&self, principal: &Principal, thread: &ThreadId) -> Result<String, AuthError> {
+        let text = generate(JOIN_PREFIX)?;
+        let pass = ThreadPass { principal: principal.clone(), thread: thread.clone(), resume: None, text };
+        self.put(&pass).await?;
+        Ok(pass.text)
+    }
+
+    /// Takes a thread's token: of all who try, on any node, one gets it.
+    pub async fn take_thread_token(&self, text: &str) -> Result<ThreadPass, AuthError> {
+        if !text.starts_with(JOIN_PREFIX) {
+            return Err(AuthError::WrongTicket);
+        }
+        let taken = self.shared.store.take_ticket(&digest(text), self.shared.clock.now()).await?;
+        let kept: Option<Kept> = taken.and_then(|kept| serde_json::from_str(&kept).ok());
+        let Kept { bearer, thread, resume } = kept.ok_or(AuthError::WrongTicket)?;
+        let principal = still_good(self, bearer.principal().ok_or(AuthError::WrongTicket)?).await?;
+        let thread = ThreadId::new(thread).map_err(|_| AuthError::WrongTicket)?;
+        Ok(ThreadPass { principal, thread, resume, text: text.to_owned() })
+    }
+
+    /// Gives a thread's token back: nothing was sent with it, or everything that was has arrived.
+    pub async fn return_thread_token(&self, pass: &ThreadPass) -> Result<(), AuthError> {
+        self.put(pass).await
+    }
+
+    async fn put(&self, pass: &ThreadPass) -> Result<(), AuthError> {
+        let kept = Kept { bearer: Bearer::from(&pass.principal), thread: pass.thread.to_string(), resume: pass.resume };
+        let kept = serde_json::to_string(&kept).map_err(|error| AuthError::Invalid(error.to_string()))?;
+        let now = self.shared.clock.now();
+        Ok(self.shared.store.put_ticket(&digest(&pass.text), &kept, now.plus(JOIN_LIFETIME), now).await?)
+    }
+
+    /// A token with which any number of sockets follow a user's feed, from `after` on.
+    pub async fn feed_token(&self, project: &ProjectId, user: &UserId, after: u64) -> Result<String, AuthError> {
+        let project = self.shared.projects.ensured(project).await?;
+        let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
+        let now = self.shared.clock.now();
+        let new = tokens::NewToken {
+            audience: tokens::FEED_AUDIENCE,
+            project: &project.id,
+            user,
+            scopes: Scopes::USER,
+            until: now.plus(FEED_TOKEN_LIFETIME),
+            feed: Some(after),
+        };
+        tokens::sign(secret, &new, now)
+    }
+
+    /// Verifies a feed's token.
+    pub async fn verify_feed_token(&self, token: &str) -> Result<FeedPass, AuthError> {
+        let said = tokens::look(token)?;
+        let (project, verified, signer) = self.verify_ours(token, &said, tokens::FEED_AUDIENCE).await?;
+        let credential = Credential::Token { expires_at: verified.expires_at, signer };
+        let after = verified.feed.ok_or(AuthError::WrongToken("it is not for a feed"))?;
+        Ok(FeedPass {
+            principal: Principal { project, user: Some(verified.user), scopes: verified.scopes, credential },
+            after,
+        })
+    }
+
+    /// The names that a user's feed has as a topic, the one to be given out first. They change with the project's secret,
+    /// and one that was given out before its last change is known still.
+    pub async fn feed_names(&self, project: &ProjectId, user: &UserId) -> Result<Vec<String>, AuthError> {
+        let project = self.shared.projects.ensured(project).await?;
+        Ok(project.secrets.iter().map(|secret| feed_name(secret, user)).collect())
+    }
+}
+
+/// Cannot be guessed without the secret. It opens nothing: the token does.
+fn feed_name(secret: &str, user: &UserId) -> String {
+    let inner = Sha256::new().chain_update(secret).chain_update([0]).chain_update(user.as_str()).finalize();
+    let outer = Sha256::new().chain_update(secret).chain_update([1]).chain_update(inner).finalize();
+    outer.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
