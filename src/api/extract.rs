@@ -1,8 +1,14 @@
 //! What handlers take out of a request, with errors of our own form.
 
+use std::borrow::Cow;
+
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{HeaderMap, HeaderValue, Uri, header, request::Parts},
+};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
 };
 use serde::de::DeserializeOwned;
 
@@ -20,6 +26,10 @@ use crate::{
 pub const PROJECT_HEADER: &str = "threadline-project";
 /// Names the user on whose behalf a request is made.
 pub const USER_HEADER: &str = "threadline-user";
+/// The key of a Phoenix client that long-polls.
+const CHANNEL_AUTH_HEADER: &str = "x-phoenix-authtoken";
+/// Begins the subprotocol that holds the key of one that opens a socket.
+const CHANNEL_BEARER: &str = "base64url.bearer.phx.";
 
 /// The authenticated principal.
 #[derive(Debug, Clone)]
@@ -32,8 +42,9 @@ impl FromRequestParts<ApiState> for Caller {
         // Every registered route says who may pass. One that does not lets nobody in.
         let access = parts.extensions.get().copied().unwrap_or(Access::Operator);
         let ticket = (access == Access::Ticket).then(|| ticket(parts.uri.query())).flatten();
+        let carried = carried(&parts.headers);
         let shown = Shown {
-            secret: bearer(&parts.headers).or_else(|| socket_bearer(&parts.headers)),
+            secret: bearer(&parts.headers).or(carried.as_deref()),
             ticket: ticket.as_deref(),
             user: id_header(&parts.headers, USER_HEADER).map_err(AuthError::BadUser)?,
             project: id_header(&parts.headers, PROJECT_HEADER).map_err(AuthError::BadProject)?,
@@ -76,10 +87,26 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
 
-/// Browsers cannot set headers on a socket; they can name a subprotocol `bearer.<key>`.
-fn socket_bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
-    protocols.find_map(|list| list.split(',').find_map(|name| name.trim().strip_prefix("bearer.")))
+/// A key that comes as clients carry it who cannot set `Authorization`.
+fn carried(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    socket_bearer(headers).or_else(|| headers.get(CHANNEL_AUTH_HEADER)?.to_str().ok().map(Cow::Borrowed))
+}
+
+/// Browsers cannot set headers on a socket; they can name a subprotocol `bearer.<key>`, and Phoenix's clients name one that
+/// holds the key in Base64.
+fn socket_bearer(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    protocols.flat_map(|list| list.split(',')).map(str::trim).find_map(|name| match name.strip_prefix("bearer.") {
+        Some(key) => Some(Cow::Borrowed(key)),
+        None => in_base64(name.strip_prefix(CHANNEL_BEARER)?).map(Cow::Owned),
+    })
+}
+
+/// Whatever the name says, browsers write the standard alphabet.
+fn in_base64(text: &str) -> Option<String> {
+    let text = text.trim_end_matches('=');
+    let bytes = STANDARD_NO_PAD.decode(text).or_else(|_| URL_SAFE_NO_PAD.decode(text)).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 /// A JSON body of ours (not events): bounded, shallow, without unknown members.
@@ -186,5 +213,30 @@ impl FromRequestParts<ApiState> for InRun {
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
         let (thread, run) = path(parts, state).await?;
         Ok(Self(thread, run))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_carried_in_a_subprotocol_or_a_header_of_its_own() {
+        let shown = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().expect("a value"));
+            carried(&headers).map(Cow::into_owned)
+        };
+        let protocol = |value: &str| shown("sec-websocket-protocol", value);
+        assert_eq!(protocol("threadline.v1, bearer.tl_x").as_deref(), Some("tl_x"));
+        assert_eq!(protocol("phoenix,base64url.bearer.phx.Y3BrX3Rlc3Rfa2V5").as_deref(), Some("cpk_test_key"));
+        // `???>` in both alphabets, and with padding that some leave on.
+        for text in ["Pz8/Pg", "Pz8_Pg", "Pz8_Pg=="] {
+            assert_eq!(protocol(&format!("base64url.bearer.phx.{text}")).as_deref(), Some("???>"), "{text}");
+        }
+        for bad in ["phoenix", "base64url.bearer.phx.%%%", "base64url.bearer.phx._w", "base64url.bearer.phx"] {
+            assert_eq!(protocol(bad), None, "{bad}");
+        }
+        assert_eq!(shown("x-phoenix-authtoken", "tl_y").as_deref(), Some("tl_y"));
     }
 }

@@ -293,6 +293,22 @@ pub const FRAME_TARGET_BYTES: usize = 64 * 1_024;
 /// A socket that sends nothing at all (not even a pong) for this long is closed.
 pub const SOCKET_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Topics joined over one socket of Phoenix channels. Their clients join one each.
+pub const MAX_CHANNELS: usize = 32;
+/// Largest frame on such a socket that was opened with an API key: what is larger than a batch is refused with a reply,
+/// because a client that lost its socket over it would send it again.
+pub const CHANNEL_FRAME_BYTES: usize = 2 * MAX_BATCH_BYTES;
+/// Deepest nesting of what is pushed to a channel: an event of a batch lies two levels deep.
+pub const CHANNEL_PAYLOAD_DEPTH: usize = MAX_JSON_DEPTH + 2;
+/// Longest time that a long-poll of channels waits for something to answer; its clients give up after 20 s.
+pub const CHANNEL_POLL_WAIT: Duration = Duration::from_secs(10);
+/// A long-poll session whose client does not come back for this long is over.
+pub const CHANNEL_POLL_PATIENCE: Duration = Duration::from_secs(30);
+/// Long-poll sessions of one node.
+pub const MAX_POLL_SESSIONS: usize = 4_096;
+/// Requests of one such session that wait for their turn.
+pub const POLL_SESSION_QUEUE: usize = 4;
+
 /// Longest silence of an agent when its definition names none.
 pub const AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest silence that a definition can allow an agent.

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use threadline::{
-    domain::{Fence, NewThread, ProjectId, RunStatus, limits::STOP_GRACE},
+    domain::{
+        Fence, NewThread, ProjectId, RunStatus,
+        limits::{RELEASE_GRACE, STOP_GRACE},
+    },
     store::{Beat, CloseOutcome, StartOutcome, StopOutcome},
 };
 

@@ -15,6 +15,7 @@ use axum::{
 
 pub use close::CloseCode;
 pub use frames::CLIENT_FRAMES;
+pub use session::read_error;
 
 use crate::{
     api::{

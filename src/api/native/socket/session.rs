@@ -488,7 +488,8 @@ fn store_failed(error: StoreError) -> CloseCode {
     CloseCode::ServerError
 }
 
-fn read_error(error: axum::Error) -> Option<CloseCode> {
+/// What a client did wrong that cannot be read any more; `None` if it is just gone.
+pub fn read_error(error: axum::Error) -> Option<CloseCode> {
     use tokio_tungstenite::tungstenite::Error;
     match error.into_inner().downcast_ref::<Error>() {
         Some(Error::Capacity(_)) => Some(CloseCode::TooLarge),

@@ -1,0 +1,251 @@
+//! The WebSocket of Phoenix channels.
+
+use std::time::Duration;
+
+use axum::{
+    extract::{
+        WebSocketUpgrade,
+        ws::{CloseFrame, Message, Utf8Bytes, WebSocket},
+    },
+    response::{IntoResponse, Response},
+};
+use futures_util::{FutureExt, SinkExt};
+use tokio::time::{self, Instant};
+
+use super::{channel::Plane, session::Session};
+use crate::{
+    api::{
+        ApiState,
+        native::socket::{CloseCode, configure, read_error},
+        problem::Problem,
+    },
+    domain::{
+        Principal,
+        limits::{CHANNEL_FRAME_BYTES, STRANGER_FRAME_BYTES},
+    },
+    metrics::Present,
+};
+
+/// Asked for beside the one that holds the key, and answered.
+const PROTOCOL: &str = "phoenix";
+
+/// Switches to a socket for what this principal joins.
+pub fn open<P: Plane>(
+    state: ApiState,
+    principal: Principal,
+    plane: P,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, Problem> {
+    let place = state.quota.open(&principal)?;
+    let alive = state.connections.token();
+    // Half of a message is held until the other half comes: a stranger's must be small.
+    let largest = if principal.is_stranger() { STRANGER_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
+    Ok(configure(upgrade, largest)
+        .protocols([PROTOCOL])
+        .on_upgrade(async move |socket| {
+            let _held = (alive, place);
+            run(state, principal, plane, socket).await;
+        })
+        .into_response())
+}
+
+/// Why a socket is served no longer.
+enum End {
+    /// The client has closed it, or is gone.
+    Gone,
+    /// Nothing can be written to the client any more; what it has sent may still wait to be read.
+    Deaf,
+    /// It is to be closed.
+    Close(CloseCode),
+}
+
+/// Serves a socket until it ends.
+pub async fn run<P: Plane>(state: ApiState, principal: Principal, plane: P, mut socket: WebSocket) {
+    let metrics = state.service.metrics().clone();
+    let _present = Present::new(&metrics.sockets);
+    let mut session = Session::new(state.quota.clone(), principal.clone(), plane);
+    let handed_over = match serve(&state, &principal, &mut session, &mut socket).await {
+        End::Gone => {
+            session.be_over();
+            // Reading to the end answers the client's close frame.
+            let _ = time::timeout(state.close, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
+            false
+        }
+        End::Deaf => {
+            session.be_over();
+            read_rest(&mut session, &mut socket, state.close).await;
+            false
+        }
+        End::Close(code) => {
+            metrics.socket_closed(code.reason());
+            session.be_over();
+            farewell(&mut session, &mut socket, code, state.close).await
+        }
+    };
+    session.end(handed_over).await;
+}
+
+async fn serve<P: Plane>(
+    state: &ApiState,
+    principal: &Principal,
+    session: &mut Session<P>,
+    socket: &mut WebSocket,
+) -> End {
+    let draining = state.draining.clone();
+    let mut credential = state.auth.watch(principal);
+    let mut beat = time::interval_at(Instant::now() + state.heartbeat, state.heartbeat);
+    beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    // A tab in the background sends a heartbeat once a minute.
+    let idle = state.quota.limits().socket_idle * 3 / 2;
+    let mut heard = Instant::now();
+    loop {
+        if let Err(end) = flush(state, session, socket).await {
+            return end;
+        }
+        let paused = session.paused();
+        let carried_out = tokio::select! {
+            message = socket.recv(), if paused.is_none() => {
+                let read = read(session, socket, message).await;
+                heard = Instant::now();
+                read
+            }
+            () = time::sleep_until(paused.unwrap_or(heard)), if paused.is_some() => {
+                // It was not listened to meanwhile.
+                heard = Instant::now();
+                Ok(())
+            }
+            pumped = session.pump() => pumped.map_err(End::Close),
+            _ = beat.tick() => {
+                if paused.is_none() && heard.elapsed() > idle {
+                    return End::Close(CloseCode::Idle);
+                }
+                ping(state, socket).await
+            }
+            () = draining.cancelled() => return End::Close(CloseCode::Draining),
+            () = credential.over() => return End::Close(CloseCode::CredentialOver),
+        };
+        if let Err(end) = carried_out.and_then(|()| session.gather().map_err(End::Close)) {
+            return end;
+        }
+    }
+}
+
+/// Carries out what has come, one frame after the other.
+async fn read<P: Plane>(
+    session: &mut Session<P>,
+    socket: &mut WebSocket,
+    message: Option<Result<Message, axum::Error>>,
+) -> Result<(), End> {
+    let mut next = Some(message);
+    // What has come with it shares the flush.
+    while let Some(message) = next {
+        match message {
+            Some(Ok(Message::Text(text))) => session.take(text.as_str()).await.map_err(End::Close)?,
+            // A Phoenix server would take it for a push; no client of ours sends any.
+            Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
+            Some(Ok(Message::Close(_))) | None => return Err(End::Gone),
+            Some(Err(error)) => return Err(read_error(error).map_or(End::Gone, End::Close)),
+        }
+        let more = session.has_room() && session.paused().is_none();
+        next = if more { socket.recv().now_or_never() } else { None };
+    }
+    Ok(())
+}
+
+/// Its pong shows that the other side lives.
+async fn ping(state: &ApiState, socket: &mut WebSocket) -> Result<(), End> {
+    match time::timeout(state.quota.limits().write, socket.send(Message::Ping(bytes::Bytes::new()))).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(End::Deaf),
+        Err(_) => Err(End::Close(CloseCode::SlowConsumer)),
+    }
+}
+
+async fn flush<P: Plane>(state: &ApiState, session: &mut Session<P>, socket: &mut WebSocket) -> Result<(), End> {
+    // Reading slowly is no fault, reading next to nothing is.
+    let limits = state.quota.limits();
+    let patience = limits.write + Duration::from_secs((session.out_bytes() / limits.slowest_read.max(1)) as u64);
+    let frames = session.take_out();
+    if frames.is_empty() {
+        return Ok(());
+    }
+    let write = async {
+        for frame in frames {
+            socket.feed(Message::Text(frame.into())).await?;
+        }
+        socket.flush().await
+    };
+    let written = time::timeout(patience, write).await;
+    session.written();
+    match written {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(End::Deaf),
+        Err(_) => Err(End::Close(CloseCode::SlowConsumer)),
+    }
+}
+
+/// Takes the pushes that had arrived before the client went, or was cut off. The last frame of its close, if it has sent
+/// one.
+async fn read_rest<P: Plane>(
+    session: &mut Session<P>,
+    socket: &mut WebSocket,
+    patience: Duration,
+) -> Option<CloseFrame> {
+    let until = Instant::now() + patience;
+    // What was begun is carried through.
+    while let Ok(Some(Ok(message))) = time::timeout_at(until, socket.recv()).await {
+        match message {
+            Message::Text(text) => session.take(text.as_str()).await.ok()?,
+            Message::Close(frame) => return frame,
+            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => {}
+        }
+    }
+    None
+}
+
+/// Closes a socket. True if the client has answered: it has read everything then.
+async fn farewell<P: Plane>(
+    session: &mut Session<P>,
+    socket: &mut WebSocket,
+    code: CloseCode,
+    patience: Duration,
+) -> bool {
+    let wire = wire_code(code);
+    let close = CloseFrame { code: wire, reason: Utf8Bytes::from_static(code.reason()) };
+    if !matches!(time::timeout(patience, socket.send(Message::Close(Some(close)))).await, Ok(Ok(()))) {
+        return false;
+    }
+    let answer = if code == CloseCode::Draining {
+        // Its producer may send what it has once more elsewhere, or not: versions before 1.69 do not.
+        read_rest(session, socket, patience).await
+    } else {
+        let close = async {
+            loop {
+                match socket.recv().await? {
+                    Ok(Message::Close(frame)) => return frame,
+                    Ok(_) => {}
+                    Err(_) => return None,
+                }
+            }
+        };
+        time::timeout(patience, close).await.ok().flatten()
+    };
+    // With another code it is no answer: the client was going by itself.
+    let handed_over = answer.is_some_and(|answer| answer.code == wire);
+    // The end of the connection is the client's to see first.
+    let _ = time::timeout(patience, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
+    handed_over
+}
+
+/// Codes of RFC 6455: for Phoenix's clients all are the same but 1000, which some of them take for good.
+fn wire_code(code: CloseCode) -> u16 {
+    match code {
+        CloseCode::Draining => 1012,
+        CloseCode::ServerError | CloseCode::SlowConsumer => 1011,
+        CloseCode::CredentialOver => 1008,
+        CloseCode::Idle => 1001,
+        CloseCode::NotUtf8 | CloseCode::BadFrame => 1007,
+        CloseCode::TooLarge => 1009,
+        CloseCode::ProtocolError | CloseCode::UnsupportedVersion => 1002,
+    }
+}
