@@ -49,7 +49,7 @@ export const title = (text) => `About ${text.split(" ")[1]}`;
 
 const text = ({ content }) => (typeof content === "string" ? content : content.map((part) => part.text ?? "").join(""));
 
-async function* play({ threadId, runId, messages, state }) {
+export async function* play({ threadId, runId, messages, state }) {
   yield { type: "RUN_STARTED", threadId, runId };
   yield* answer({ runId, messages, state });
   yield { type: "RUN_FINISHED", threadId, runId };

@@ -17,7 +17,8 @@ export async function ended(world, chat) {
     log = await world.log(chat);
     return ["RUN_FINISHED", "RUN_ERROR"].includes(log.at(-1)?.type);
   };
-  await until(`the end of the run in ${chat.threadId}`, terminal, () => JSON.stringify(log.slice(-3)));
+  const stand = () => `${JSON.stringify(log.slice(-3))} ${chat.client.errors.map(({ error }) => error.message)}`;
+  await until(`the end of the run in ${chat.threadId}`, terminal, stand);
   return log;
 }
 

@@ -6,6 +6,8 @@ import { load } from "./packages.mjs";
 
 // The core asks the runtime about itself only where there is a window, and connects with that window's WebSocket.
 globalThis.window = globalThis;
+// It tells the console of every error, too, and of tools without a schema.
+console.error = console.warn = () => {};
 globalThis.WebSocket = (await load("ws")).WebSocket;
 const { CopilotKitCore, AgentThreadLockedError, ɵcreateThreadStore: createThreadStore } = await load("@copilotkit/core");
 export { AgentThreadLockedError };

@@ -9,13 +9,14 @@ import { Client } from "./client.mjs";
 import { Program } from "./process.mjs";
 import { Proxy } from "./proxy.mjs";
 
-const OPERATOR = "cpk_operator_of_the_tests";
+export const OPERATOR = "cpk_operator_of_the_tests";
 const quiet = { COPILOTKIT_TELEMETRY_DISABLED: "true", DO_NOT_TRACK: "1", SCARF_ANALYTICS: "false", LOG_LEVEL: "warn" };
 
 /** The real server with a data directory of its own, on a port to come back to. */
 export class Threadline {
-  static async start() {
+  static async start(...options) {
     const threadline = new Threadline();
+    threadline.options = options;
     threadline.port = await freePort();
     await threadline.serve();
     return threadline;
@@ -25,7 +26,7 @@ export class Threadline {
 
   /** Starts the server, for the first time or once more. */
   async serve() {
-    const parameters = ["serve", "--listen", `127.0.0.1:${this.port}`, "--data", this.data];
+    const parameters = ["serve", "--listen", `127.0.0.1:${this.port}`, "--data", this.data, ...this.options];
     const env = { THREADLINE_API_KEY: OPERATOR, NO_COLOR: "1" };
     this.server = await Program.start("Threadline", process.env.THREADLINE, parameters, env);
     this.url = this.server.url;
