@@ -117,6 +117,9 @@ problem_types! {
     /// Only for the project itself.
     Forbidden = "forbidden", FORBIDDEN, "This is not for end users", false,
         "Use the project's API key without the header Threadline-User.";
+    /// The token of a socket is not valid (any more).
+    ForbiddenToken = "forbidden-token", FORBIDDEN, "The token is not valid", false,
+        "Ask for another one: it may have been used before, be too old, or be for something else.";
     /// Another user's thread, told to the holder of the project's key alone.
     ForeignThread = "foreign-thread", FORBIDDEN, "The thread belongs to another user", false,
         "Choose another threadId; this one is taken by another user of the project.";

@@ -11,6 +11,7 @@ mod joining;
 pub mod legacy;
 mod lock;
 mod reading;
+mod sockets;
 mod threads;
 pub mod topics;
 
@@ -34,4 +35,10 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::WRITE, routes!(lock::acquire, lock::renew, lock::release))
         .route(Access::READ, routes!(reading::events))
         .route(Access::READ, routes!(reading::state))
+        // The token in the query is what lets in, and for one topic alone.
+        .route(Access::Public, routes!(sockets::client))
+        .route(Access::WRITE, routes!(sockets::runner))
+        .route(Access::WRITE, routes!(sockets::poll_runner))
+        // So is the session, which its owner has opened with a key.
+        .route(Access::Public, routes!(sockets::send))
 }

@@ -81,7 +81,7 @@ pub fn configure(upgrade: WebSocketUpgrade, largest: usize) -> WebSocketUpgrade 
 }
 
 /// The handshake, with errors of our own form.
-pub struct Upgrade(WebSocketUpgrade);
+pub struct Upgrade(pub WebSocketUpgrade);
 
 impl FromRequestParts<ApiState> for Upgrade {
     type Rejection = Problem;
