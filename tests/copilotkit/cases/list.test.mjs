@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { title } from "../harness/agent.mjs";
+import "../harness/leave.mjs";
 import { until } from "../harness/until.mjs";
 import { World } from "../harness/world.mjs";
 import { can } from "../harness/packages.mjs";

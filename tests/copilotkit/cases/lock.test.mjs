@@ -5,6 +5,7 @@ import { after, before, describe, test } from "node:test";
 import { words } from "../harness/agent.mjs";
 import { ended, reloaded, whole } from "../harness/agree.mjs";
 import { AgentThreadLockedError } from "../harness/client.mjs";
+import "../harness/leave.mjs";
 import { Threadline, World } from "../harness/world.mjs";
 
 const options = { timeout: 90_000 };
@@ -43,7 +44,7 @@ describe("a lock of 2 s", { concurrency: true }, () => {
     const killed = performance.now();
     await Promise.all([run, watched]);
     const seconds = (performance.now() - killed) / 1000;
-    assert.ok(seconds < 12, `after ${seconds} s`);
+    assert.ok(seconds < 10, `after ${seconds} s`);
     const log = await ended(world, tab);
     assert.equal(log.at(-1).type, "RUN_ERROR");
     assert.equal(log.at(-2).type, "TEXT_MESSAGE_END");

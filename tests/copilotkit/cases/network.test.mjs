@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { words } from "../harness/agent.mjs";
 import { reloaded, whole } from "../harness/agree.mjs";
 import { can } from "../harness/packages.mjs";
+import "../harness/leave.mjs";
 import { until } from "../harness/until.mjs";
 import { Threadline, World } from "../harness/world.mjs";
 

@@ -7,6 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { words } from "../harness/agent.mjs";
 import { Site } from "../harness/browser.mjs";
 import { serveAgent } from "../harness/endpoint.mjs";
+import "../harness/leave.mjs";
 import { until } from "../harness/until.mjs";
 import { host, OPERATOR, Threadline } from "../harness/world.mjs";
 

@@ -8,7 +8,13 @@ import { load } from "./packages.mjs";
 globalThis.window = globalThis;
 // It tells the console of every error, too, and of tools without a schema.
 console.error = console.warn = () => {};
-globalThis.WebSocket = (await load("ws")).WebSocket;
+const { WebSocket } = await load("ws");
+globalThis.WebSocket = class extends WebSocket {
+  constructor(url, protocols) {
+    // As in a browser, every message is a task of its own.
+    super(url, protocols, { allowSynchronousEvents: false });
+  }
+};
 const { CopilotKitCore, AgentThreadLockedError, ɵcreateThreadStore: createThreadStore } = await load("@copilotkit/core");
 export { AgentThreadLockedError };
 
