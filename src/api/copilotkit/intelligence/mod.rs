@@ -6,6 +6,7 @@
 
 pub mod acks;
 mod acting;
+mod annotations;
 pub mod event_id;
 mod joining;
 pub mod legacy;
@@ -35,6 +36,7 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::WRITE, routes!(lock::acquire, lock::renew, lock::release))
         .route(Access::READ, routes!(reading::events))
         .route(Access::READ, routes!(reading::state))
+        .route(Access::WRITE, routes!(annotations::annotate))
         // The token in the query is what lets in, and for one topic alone.
         .route(Access::Public, routes!(sockets::client))
         .route(Access::WRITE, routes!(sockets::runner))
