@@ -13,6 +13,13 @@ pub const MAX_ERROR_TEXT_BYTES: usize = 4_096;
 /// Largest `usage` of a terminal event that is kept with its run, in bytes of JSON.
 pub const MAX_USAGE_BYTES: usize = 16 * 1_024;
 
+/// Longest type of an annotation, in bytes.
+pub const MAX_ANNOTATION_TYPE_BYTES: usize = 256;
+/// Largest payload of an annotation, in bytes of JSON.
+pub const MAX_ANNOTATION_BYTES: usize = 64 * 1_024;
+/// Annotations on a page, at most: even the largest fit into [`MAX_PAGE_BYTES`].
+pub const MAX_ANNOTATION_PAGE: usize = 50;
+
 /// Largest single event, in bytes of JSON.
 pub const MAX_EVENT_BYTES: usize = 8 * 1_024 * 1_024;
 /// Largest append batch, HTTP body or socket frame, in bytes.

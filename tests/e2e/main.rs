@@ -12,6 +12,7 @@ mod configuration;
 mod connections;
 mod contract_documents;
 mod copilotkit;
+mod copilotkit_runtime;
 mod development;
 mod draining;
 mod equivalence;

@@ -78,7 +78,7 @@ impl RunnerPlane {
             principal: self.principal.clone(),
             thread,
             run,
-            known: None,
+            known: (found.producer_seq == 0).then(Known::default),
             legacy,
         };
         let pushes = stream::unfold(Some(Stop { changes: topic.watch(), _topic: topic, fence }), stop);
@@ -172,7 +172,7 @@ impl Inbox for Producing {
             Err(refusal) => return Err(refusal.for_runner()).into(),
         };
         // Whoever waits for the end of the run sees it once the runner knows that it is in.
-        let ends = events.last().is_some_and(|event| is_terminal(event.get()));
+        let ends = events.iter().any(|event| is_terminal(event.get()));
         let held = ends.then(|| self.state.copilotkit.acks.hold(&self.principal.project, &self.thread, &self.run));
         let took = time::timeout(INGEST_PATIENCE, self.take(&events, &ids)).await;
         let result = match took {
