@@ -265,6 +265,8 @@ pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// How long frames of a client are taken one after the other before it is written to again.
+pub const FRAMES_TURN: Duration = Duration::from_millis(10);
 /// How long the end of a run is kept from clients at most, until its runner has its acknowledgement.
 pub const ACK_FIRST: Duration = Duration::from_millis(500);
 /// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.
