@@ -168,7 +168,8 @@ impl<P: Plane> Session<P> {
     }
 
     async fn leave(&mut self, frame: &Frame<'_>) {
-        match self.channels.iter().position(|channel| channel.address.topic() == frame.topic) {
+        let at = self.channels.iter().position(|channel| channel.address.topic() == frame.topic);
+        match at {
             // Of a join that was replaced.
             Some(at) if !self.channels[at].address.is_of(frame) => {}
             Some(at) => {
