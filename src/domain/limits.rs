@@ -307,6 +307,10 @@ pub const MAX_CHANNELS: usize = 32;
 /// Largest frame on such a socket that was opened with an API key: what is larger than a batch is refused with a reply,
 /// because a client that lost its socket over it would send it again.
 pub const CHANNEL_FRAME_BYTES: usize = 2 * MAX_BATCH_BYTES;
+/// Frames that have come together are carried out together, up to this many …
+pub const FRAMES_TOGETHER: usize = 64;
+/// … or about this many bytes: replies and pushes wait for no more than these.
+pub const FRAMES_TOGETHER_BYTES: usize = 256 * 1_024;
 /// Deepest nesting of what is pushed to a channel: an event of a batch lies two levels deep.
 pub const CHANNEL_PAYLOAD_DEPTH: usize = MAX_JSON_DEPTH + 2;
 /// Longest time that a long-poll of channels waits for something to answer; its clients give up after 20 s.
