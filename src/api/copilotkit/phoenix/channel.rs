@@ -71,6 +71,9 @@ pub trait Inbox: Send {
         }
         replies
     }
+
+    /// The client has left the channel, and pushes nothing more. A client that is merely gone may come again.
+    async fn left(&mut self) {}
 }
 
 /// The reply to a push.

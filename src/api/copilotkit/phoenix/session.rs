@@ -166,7 +166,7 @@ impl<P: Plane> Session<P> {
             match wish {
                 Wish::Beat => self.reply(frame, Ok(json!({})).into()),
                 Wish::Join => self.join(frame).await,
-                Wish::Leave => self.leave(frame),
+                Wish::Leave => self.leave(frame).await,
                 Wish::Push => self.push(together).await,
                 // Such a frame can only be refused again.
                 Wish::Refused(reason) => self.refuse(frame, reason),
@@ -195,12 +195,14 @@ impl<P: Plane> Session<P> {
         }
     }
 
-    fn leave(&mut self, frame: &Frame<'_>) {
-        match self.channels.iter().position(|channel| channel.address.topic() == frame.topic) {
+    async fn leave(&mut self, frame: &Frame<'_>) {
+        let at = self.channels.iter().position(|channel| channel.address.topic() == frame.topic);
+        match at {
             // Of a join that was replaced.
             Some(at) if !self.channels[at].address.is_of(frame) => {}
             Some(at) => {
-                let left = self.channels.remove(at);
+                let mut left = self.channels.remove(at);
+                left.inbox.left().await;
                 self.reply(frame, Ok(json!({})).into());
                 self.write(left.address.closed());
             }

@@ -193,6 +193,21 @@ impl Inbox for Producing {
         }
         replies
     }
+
+    /// Whoever leaves has nothing more to say. An old runner loses the end of a run that was stopped; any other run that has
+    /// not ended waits a moment for another socket of its own, and not as long as its lock would last.
+    async fn left(&mut self) {
+        let (runs, principal) = (&self.state.service.runs, &self.principal);
+        let ended = match runs.get(principal, &self.thread, &self.run).await {
+            Ok(run) if !run.status.is_active() => return,
+            Ok(run) if run.stop_requested_at.is_some() => runs.finish(principal, &self.thread, &self.run).await,
+            Ok(_) => runs.release(principal, &self.thread, &self.run).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, run = %self.run, "a run whose runner has left is left to its lease");
+        }
+    }
 }
 
 fn is_terminal(event: &str) -> bool {
