@@ -54,6 +54,11 @@ impl<'a> Frame<'a> {
         json::depth(self.payload.get().as_bytes(), limit) > limit
     }
 
+    /// Whether it is for the same join of the same topic.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (&self.topic, &self.join_ref) == (&other.topic, &other.join_ref)
+    }
+
     /// The reply to it.
     pub fn reply(&self, result: &Result<Value, Value>) -> String {
         let (status, response) = match result {
