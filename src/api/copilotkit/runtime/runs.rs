@@ -22,7 +22,6 @@ use crate::{
     api::{
         ApiState, agui,
         extract::{Caller, InAgent, InAgentThread, Json},
-        observe,
         problem::{Problem, ProblemDocument},
         sse,
     },
@@ -78,12 +77,8 @@ pub async fn start(
     let events = &state.service.events;
     let subscription = events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id)).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    let followed = Run {
-        first: [].into(),
-        rest: Some((subscription, Telling::new(thread, id, false))),
-        requester: Some(requester),
-        counted: observe::Followed::new(state),
-    };
+    let rest = Some((subscription, Telling::new(thread, id, false)));
+    let followed = Run::new(state, None, rest, Some(requester));
     Ok(sse::response(followed, None, place, state, principal))
 }
 
@@ -193,8 +188,7 @@ pub async fn come_back(
             std::ops::ControlFlow::Continue(again) => answer = again,
         }
     };
-    let counted = observe::Followed::new(state);
-    let followed = Run { first: first.into_iter().collect(), rest, requester: None, counted };
+    let followed = Run::new(state, first, rest, None);
     Ok(sse::response(followed, None, place, state, principal))
 }
 

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 
 use super::stream::{Telling, write};
 use crate::{
-    agents::{Asked, ClientInput},
+    agents::{Asked, ClientInput, source::AgentFailure},
     api::{
         ApiState,
         extract::{Caller, InAgent},
@@ -80,7 +80,7 @@ impl Followed for Suggestions {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         let mut out = Vec::new();
         while out.is_empty() && !self.over {
-            let ending = match self.asked.events.next().await {
+            let failure = match self.asked.events.next().await {
                 Some(Ok(event)) => {
                     // One event is one line.
                     let event: Vec<u8> =
@@ -91,10 +91,11 @@ impl Followed for Suggestions {
                     self.telling.tell(&mut out, &event);
                     continue;
                 }
-                Some(Err(failure)) => Ending::Error { code: failure.code().to_owned(), message: failure.to_string() },
-                None => Ending::Finished,
+                Some(Err(failure)) => failure,
+                None => AgentFailure::Incomplete,
             };
             self.over = true;
+            let ending = Ending::Error { code: failure.code().to_owned(), message: failure.to_string() };
             let closers = self.open.closers(self.asked.thread.as_str(), self.asked.run.as_str(), &ending);
             closers.body().split(|byte| *byte == b'\n').for_each(|event| write(&mut out, event));
         }
