@@ -43,6 +43,7 @@ const CONTINUATIONS: usize = 16;
     (status = 404, description = "No such agent", body = ProblemDocument),
     (status = 409, description = "Another run is active in the thread, or its id is taken", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "The messages or the state cannot be stored, or the conversation is too large", body = ProblemDocument),
     (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
 pub async fn run(
@@ -158,6 +159,7 @@ fn is_meant(active: &RunId, named: &RunId) -> bool {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 404, description = "No such agent", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "The conversation is too large", body = ProblemDocument)))]
 pub async fn connect(
     State(state): State<ApiState>,

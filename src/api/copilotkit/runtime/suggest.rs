@@ -34,6 +34,7 @@ const TOOL: &str = "\"copilotkitSuggest\"";
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 404, description = "No such agent", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
 pub async fn suggest(
     State(state): State<ApiState>,
