@@ -12,6 +12,7 @@ use axum::{
     http::HeaderValue,
     response::Response,
 };
+use serde_json::json;
 use tokio::time;
 use utoipa_axum::routes;
 
@@ -33,7 +34,7 @@ use crate::{
     },
     service::{Service, ServiceError, StartedRun},
     store::StoreError,
-    subscription::{Delivery, Subscription},
+    subscription::{Delivery, EndReason, Subscription},
 };
 
 /// The thread of the run, which the server may have made up.
@@ -163,6 +164,12 @@ impl Drop for Requester {
     }
 }
 
+/// The end of a run whose log is gone, its end with it. Not from the log: it has no seq.
+fn deleted() -> Bytes {
+    let event = json!({ "type": "RUN_ERROR", "message": "The thread was deleted.", "code": "thread-deleted" });
+    format!("data: {event}\n\n").into()
+}
+
 /// The events of one run, and nothing else: AG-UI clients take every `data:` for an event, and a stream that ends
 /// cleanly for a run that succeeded. So a run that has not ended is cut off.
 struct Run {
@@ -189,7 +196,11 @@ impl Followed for Run {
                     return Ok(Some(out.into()));
                 }
                 Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => {}
-                Some(Delivery::Ended(_)) | None => {
+                Some(Delivery::Ended(EndReason::ThreadDeleted)) => {
+                    self.requester.done();
+                    return Ok(Some(deleted()));
+                }
+                Some(Delivery::Ended(EndReason::RunEnded)) | None => {
                     self.requester.done();
                     return Ok(None);
                 }

@@ -97,7 +97,7 @@ impl AuditEntry {
             Credential::Development => "development".to_owned(),
             Credential::Operator => "operator".to_owned(),
             Credential::Key { id, .. } => format!("key:{id}"),
-            Credential::Token { .. } => "user".to_owned(),
+            Credential::Token { .. } | Credential::Lent { .. } => "user".to_owned(),
         };
         Self { project: project.clone(), at, actor, action: action.to_owned(), facts: facts.to_string() }
     }
@@ -115,6 +115,8 @@ pub struct Footprint {
     pub events: u64,
     /// Their snapshots of messages and state.
     pub snapshots: u64,
+    /// Their annotations.
+    pub annotations: u64,
     /// Entries of the user's feed.
     pub feed_entries: u64,
     /// Deleted threads of which something is left.

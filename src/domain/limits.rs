@@ -13,6 +13,13 @@ pub const MAX_ERROR_TEXT_BYTES: usize = 4_096;
 /// Largest `usage` of a terminal event that is kept with its run, in bytes of JSON.
 pub const MAX_USAGE_BYTES: usize = 16 * 1_024;
 
+/// Longest type of an annotation, in bytes.
+pub const MAX_ANNOTATION_TYPE_BYTES: usize = 256;
+/// Largest payload of an annotation, in bytes of JSON.
+pub const MAX_ANNOTATION_BYTES: usize = 64 * 1_024;
+/// Annotations on a page, at most: even the largest fit into [`MAX_PAGE_BYTES`].
+pub const MAX_ANNOTATION_PAGE: usize = 50;
+
 /// Largest single event, in bytes of JSON.
 pub const MAX_EVENT_BYTES: usize = 8 * 1_024 * 1_024;
 /// Largest append batch, HTTP body or socket frame, in bytes.
@@ -258,6 +265,8 @@ pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// How long frames of a client are taken one after the other before it is written to again.
+pub const FRAMES_TURN: Duration = Duration::from_millis(10);
 /// How long the end of a run is kept from clients at most, until its runner has its acknowledgement.
 pub const ACK_FIRST: Duration = Duration::from_millis(500);
 /// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.
@@ -266,7 +275,9 @@ pub const INGEST_PATIENCE: Duration = Duration::from_secs(8);
 pub const CURSOR_PAGE: usize = 500;
 /// Runs of old runners that a node remembers.
 pub const MAX_LEGACY_RUNS: u64 = 10_000;
-/// Threads whose looks a socket on a feed remembers, to name their changes.
+/// The newest threads, whose looks a socket on a feed reads when it joins, to name their changes.
+pub const FEED_BASELINE: usize = 100;
+/// Threads whose looks a socket on a feed remembers.
 pub const MAX_REMEMBERED_THREADS: usize = 500;
 /// How far a token for a feed reaches back: its client has read its list a moment before.
 pub const FEED_LOOK_BACK: u64 = 32;

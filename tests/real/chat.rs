@@ -42,3 +42,14 @@ fn the_ag_ui_models_of_python_chat_with_every_agent() {
         passes(Process::start("python", command), 12);
     }
 }
+
+#[test]
+fn what_a_tool_does_is_approved_once_wherever_the_answer_comes_from() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut agent = Process::start("the agent", python_of("example-venv", "tests/real/python/mails.py"));
+    let agent_url = format!("{}/", agent.printed("running on "));
+    let (_server, url) = threadline(data.path(), 0, Some(&agent_url));
+    let mut command = python_of("agui-venv", "tests/real/python/approvals.py");
+    command.args([&url, "trips", &agent_url]);
+    passes(Process::start("python", command), 1);
+}

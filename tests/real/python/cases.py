@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
 from ag_ui.core import ToolMessage
-from client import SHOW_MAP, Chat, Refused, answer, text_of, user
+from client import SHOW_MAP, Chat, answer, ids, refusal, text_of, user
 
 BASE, AGENTS = sys.argv[1], sys.argv[2].split(",")
 CASES: list[tuple[str, Callable[[], None]]] = []
@@ -21,18 +21,6 @@ def case(*agents: str) -> Callable[[Callable[[str], None]], None]:
             CASES.append((f"{agent}: {check.__name__.replace('_', ' ')}", lambda: check(agent)))
 
     return add
-
-
-def refusal(act: Callable[[], object]) -> Refused:
-    try:
-        act()
-    except Refused as refused:
-        return refused
-    raise AssertionError("it was let in")
-
-
-def ids(messages: list) -> list[str]:
-    return [message.id for message in messages]
 
 
 @case(*AGENTS)

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
@@ -129,6 +129,18 @@ def events_of(response: httpx.Response) -> Iterator[tuple[int, str]]:
                 yield seq, value
             case [""]:
                 name = "message"
+
+
+def refusal(act: Callable[[], object]) -> Refused:
+    try:
+        act()
+    except Refused as refused:
+        return refused
+    raise AssertionError("it was let in")
+
+
+def ids(messages: list) -> list[str]:
+    return [message.id for message in messages]
 
 
 def text_of(events: list[Any]) -> str:
