@@ -12,8 +12,21 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::json as text;
 
-/// Members of messages that must be what they are, or not be there: with `null` in one, an event says nothing.
-const STRICT: [&str; 4] = ["role", "name", "subagentRunId", "metadata"];
+/// Members that may be absent: with `null` in one of these, the projection passes the event over.
+fn strict(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "TEXT_MESSAGE_START" => &["role", "name", "subagentRunId", "metadata"],
+        "TEXT_MESSAGE_CHUNK" | "REASONING_MESSAGE_CHUNK" => {
+            &["messageId", "role", "name", "delta", "subagentRunId", "metadata"]
+        }
+        "TOOL_CALL_CHUNK" => &["toolCallId", "toolCallName", "delta", "subagentRunId", "metadata"],
+        "REASONING_MESSAGE_START" | "TOOL_CALL_START" | "TOOL_CALL_RESULT" => &["subagentRunId", "metadata"],
+        "ACTIVITY_SNAPSHOT" | "ACTIVITY_DELTA" => &["replace", "subagentRunId", "metadata"],
+        "TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_END" | "TOOL_CALL_ARGS" | "TOOL_CALL_END" => &["metadata"],
+        "REASONING_MESSAGE_CONTENT" | "REASONING_MESSAGE_END" => &["metadata"],
+        _ => &[],
+    }
+}
 
 /// How the token of a member begins that has to be there.
 type Need = (&'static str, char);
@@ -85,9 +98,7 @@ pub fn event<'a>(event: &'a [u8], thread: &str, run: &str) -> Option<Cow<'a, [u8
 fn mend(kind: &str, object: &mut Map<String, Value>, thread: &str, run: &str) -> Option<bool> {
     // What the application has put there is its own.
     let own = |name: &str| matches!(name, "snapshot" | "value" | "event" | "rawEvent" | "result");
-    let writes =
-        ["TEXT_MESSAGE_", "TOOL_CALL_", "REASONING_MESSAGE_", "ACTIVITY_"].iter().any(|it| kind.starts_with(it));
-    if writes && STRICT.iter().any(|name| object.get(*name).is_some_and(Value::is_null)) {
+    if strict(kind).iter().any(|name| object.get(*name).is_some_and(Value::is_null)) {
         return None;
     }
     let before = object.len();
@@ -295,7 +306,7 @@ mod tests {
             json!({"type":"CUSTOM"}),
             json!({"type":"TEXT_MESSAGE_START","messageId":"m","role":null}),
             json!({"type":"TEXT_MESSAGE_START","messageId":"m","role":"king"}),
-            json!({"type":"TOOL_CALL_END","toolCallId":"c","subagentRunId":null}),
+            json!({"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","subagentRunId":null}),
         ] {
             assert_eq!(sent(bad.clone()), None, "{bad}");
         }
@@ -313,6 +324,10 @@ mod tests {
             json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x","metadata":null}),
             json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x","subagentRunId":null}),
             json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":null}),
+            json!({"type":"TEXT_MESSAGE_CHUNK","messageId":"n","delta":"x","name":null}),
+            json!({"type":"TEXT_MESSAGE_CHUNK","messageId":"n","delta":null}),
+            json!({"type":"TOOL_CALL_CHUNK","toolCallId":"n","toolCallName":"f","delta":"x","parentMessageId":null}),
+            json!({"type":"TOOL_CALL_END","toolCallId":"c","subagentRunId":null}),
             json!({"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","parentMessageId":null}),
             json!({"type":"TOOL_CALL_RESULT","messageId":"r","toolCallId":"c","content":"x","role":"king"}),
             json!({"type":"REASONING_MESSAGE_START","messageId":"w"}),
