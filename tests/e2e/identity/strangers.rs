@@ -120,9 +120,9 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                     let call = json!({ "method": "resource/request", "params": params, "body": {} });
                     eve.post("/copilotkit", call).await.problem(404, "thread-not-found");
                 }
-                for method in ["agent/stop", "agent/connect"] {
+                for (method, body) in [("agent/stop", json!({})), ("agent/connect", json!({ "threadId": "t" }))] {
                     let params = json!({ "agentId": "demo", "threadId": "t" });
-                    let call = json!({ "method": method, "params": params, "body": { "threadId": "t" } });
+                    let call = json!({ "method": method, "params": params, "body": body });
                     let answer = eve.post("/copilotkit", call).await;
                     assert!(answer.status == 404 || answer.body.is_empty(), "{}", answer.text());
                 }
