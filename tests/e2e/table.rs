@@ -34,6 +34,7 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
         .replace("{slug}", "run-active")
         .replace("{agentId}", "demo")
         .replace("{keyId}", "none")
+        .replace("{clientEventId}", "noted")
         .replace("{projectId}", "default")
         .replace("{userId}", "nobody");
     assert!(!path.contains('{'), "a parameter of {path} is unknown here");

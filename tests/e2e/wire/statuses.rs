@@ -29,6 +29,13 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
     ),
     (
         "GET",
+        "/v1/threads/{threadId}/annotations",
+        503,
+        "src/api/answers.rs",
+        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+    ),
+    (
+        "GET",
         "/v1/threads/{threadId}/messages",
         503,
         "src/api/answers.rs",
@@ -146,9 +153,9 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
         note(ask(&key(server, "default", &others).await, route).await);
     }
     if route.path.contains('{') {
-        let bad = ["{threadId}", "{agentId}", "{slug}", "{runId}", "{keyId}", "{projectId}", "{userId}"]
-            .iter()
-            .fold(route.path.clone(), |path, name| path.replace(name, "%FF"));
+        let names =
+            ["{threadId}", "{agentId}", "{slug}", "{runId}", "{keyId}", "{projectId}", "{userId}", "{clientEventId}"];
+        let bad = names.iter().fold(route.path.clone(), |path, name| path.replace(name, "%FF"));
         note(asked(&bad, &[], body).await);
         note(
             asked(
@@ -160,7 +167,8 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
                     .replace("{runId}", "r")
                     .replace("{keyId}", "none")
                     .replace("{projectId}", "none")
-                    .replace("{userId}", "none"),
+                    .replace("{userId}", "none")
+                    .replace("{clientEventId}", "none"),
                 &[],
                 body,
             )
@@ -253,6 +261,11 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
         note("POST", threads, ann.post(threads, body).await);
     }
     note("PATCH", thread, ann.patch("/v1/threads/u", json!({ "name": "N" })).await);
+
+    for (thread, user) in [("u", "ann"), ("u", "bob"), ("none", "ann")] {
+        let noted = json!({ "type": "x", "userId": user, "threadId": thread });
+        note("PUT", "/connector/annotate/{clientEventId}", project.put("/connector/annotate/a", noted).await);
+    }
 
     let agent = "/v1/agents/{agentId}";
     for (client, name, definition) in [
