@@ -23,7 +23,8 @@ quick:
 	$(CARGO) test --lib --test contract --test model --test client
 
 # What takes longer than the rest together.
-test-full: setup-test
+test-full: setup-copilotkit
+	$(CARGO) test --test copilotkit -- --ignored --nocapture
 	$(CARGO) test --release --test faults -- --ignored --nocapture
 	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
 	PLANT=all scripts/chaos.sh
@@ -102,9 +103,12 @@ bench-production: setup-bench
 setup:
 	@scripts/setup.sh run
 
-.PHONY: setup-test setup-bench
+.PHONY: setup-test setup-copilotkit setup-bench
 setup-test:
 	@scripts/setup.sh test
+
+setup-copilotkit:
+	@scripts/setup.sh copilotkit
 
 setup-bench:
 	@scripts/setup.sh bench

@@ -18,7 +18,7 @@ for file in Cargo.lock fuzz/Cargo.lock; do
   [ ! -e "$file" ] || target/tools/bin/cargo-audit audit --file "$file" --db "$database" --no-fetch --stale --deny warnings
 done
 # The packages of the tests; not every registry answers that.
-for directory in tests/agui tests/real/node; do
+for directory in tests/agui tests/real/node tests/copilotkit/packages/{newest,browser} examples/copilotkit{,/runtime}; do
   npm audit --prefix "$directory" >/dev/null 2>&1 || echo "npm audit of $directory: no answer, or a finding (npm audit --prefix $directory)"
 done
 echo "$newest nothing-known $lock" >AUDITED

@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
 # Sees to it that what the build and the tests need is there: installs Debian packages where it may, else says which.
-# Rust itself has to be there already. `setup.sh run` (the default), `setup.sh test` or `setup.sh bench`.
+# Rust itself has to be there already. `setup.sh run` (the default), `setup.sh test` or `setup.sh bench`; `setup.sh copilotkit`
+# is `test` and CopilotKit's older releases, which only `make test-full` runs.
 set -euo pipefail
+older=""
+if [ "${1:-}" = "copilotkit" ]; then
+  older=yes
+  set -- test
+fi
 
 need_rust="1.94"
 packages=()
@@ -35,6 +41,7 @@ if [ "${1:-run}" = "test" ]; then
   want_server pgbouncer pgbouncer
   want openssl openssl
   want haproxy haproxy        # nodes behind a load balancer
+  want chromium chromium      # CopilotKit's components for React
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
 
@@ -76,13 +83,22 @@ fi
 # npm notes in node_modules what it installed; it is up to date if that is newer than what is asked for.
 node_packages() {
   if [ "$1/node_modules/.package-lock.json" -nt "$1/package-lock.json" ]; then return; fi
-  echo "Installing the AG-UI client for ${1#"$root"/}" >&2
+  echo "Installing the npm packages of ${1#"$root"/}" >&2
   npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund --silent
   touch "$1/node_modules/.package-lock.json"
 }
 root=$(cd "$(dirname "$0")/.." && pwd)
 node_packages "$root/tests/agui"
 node_packages "$root/tests/real/node"
+# CopilotKit as its users have it.
+node_packages "$root/tests/copilotkit/packages/newest"
+node_packages "$root/tests/copilotkit/packages/browser"
+node_packages "$root/examples/copilotkit"
+if [ -n "$older" ]; then
+  node_packages "$root/tests/copilotkit/packages/1.69"
+  node_packages "$root/tests/copilotkit/packages/1.57"
+  node_packages "$root/examples/copilotkit/runtime"
+fi
 # What the examples need of Python, and what the tests check with.
 "$root/scripts/example-venv.sh" >/dev/null
 # AG-UI's SDK for Python, the newest: the examples have the one that their agent is built on.

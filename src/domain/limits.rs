@@ -266,7 +266,9 @@ pub const INGEST_PATIENCE: Duration = Duration::from_secs(8);
 pub const CURSOR_PAGE: usize = 500;
 /// Runs of old runners that a node remembers.
 pub const MAX_LEGACY_RUNS: u64 = 10_000;
-/// Threads whose looks a socket on a feed remembers, to name their changes.
+/// The newest threads, whose looks a socket on a feed reads when it joins, to name their changes.
+pub const FEED_BASELINE: usize = 100;
+/// Threads whose looks a socket on a feed remembers.
 pub const MAX_REMEMBERED_THREADS: usize = 500;
 /// How far a token for a feed reaches back: its client has read its list a moment before.
 pub const FEED_LOOK_BACK: u64 = 32;

@@ -1,0 +1,64 @@
+// Starts all that the example needs, and ends it with Ctrl-C: Threadline (or takes the one at THREADLINE_URL), the page, and
+// with --runtime CopilotKit's own runtime between them.
+//
+//   THREADLINE      the program (target/release/threadline or target/debug/threadline)
+//   THREADLINE_URL  a Threadline that runs already
+//   PORT            of the page (3000); the runtime has the next one
+
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { servePage } from "./page.mjs";
+
+const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+const port = Number(process.env.PORT ?? 3000);
+const withRuntime = process.argv.includes("--runtime");
+const children = [];
+const end = (status) => {
+  for (const child of children) child.kill();
+  process.exit(status);
+};
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => end(0));
+
+/** Starts a program and gives the address that it says it listens on. */
+function start(name, command, parameters, env = {}) {
+  const child = spawn(command, parameters, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"] });
+  children.push(child);
+  child.on("error", (error) => fail(`${name} cannot be started: ${error.message}`));
+  child.on("exit", (code) => fail(`${name} has ended (${code}).`));
+  return new Promise((resolve) => {
+    let said = "";
+    child.stdout.setEncoding("utf8").on("data", (text) => {
+      said += text;
+      const address = said.match(/listening on (http:\S+)/);
+      if (address) resolve(address[1]);
+    });
+  });
+}
+
+function fail(message) {
+  console.error(message);
+  end(1);
+}
+
+async function threadline() {
+  if (process.env.THREADLINE_URL) return process.env.THREADLINE_URL.replace(/\/$/, "");
+  const built = ["../../target/release/threadline", "../../target/debug/threadline"].map(here).find(existsSync);
+  const program = process.env.THREADLINE ?? built;
+  if (!program) fail("Build Threadline first: cargo build --release");
+  return start("Threadline", program, ["serve", "--listen", "127.0.0.1:0", "--data", here("data")]);
+}
+
+async function runtime(url) {
+  if (!existsSync(here("runtime/node_modules"))) fail("Install the runtime first: npm ci --prefix runtime");
+  const env = { THREADLINE_URL: url, PORT: String(port + 1), COPILOTKIT_TELEMETRY_DISABLED: "true" };
+  return `${await start("The runtime", process.execPath, [here("runtime/server.mjs")], env)}/api/copilotkit`;
+}
+
+const url = await threadline();
+const settings = withRuntime
+  ? { runtimeUrl: await runtime(url), agentId: "counter", headers: {} }
+  : { runtimeUrl: `${url}/copilotkit`, agentId: "demo", headers: {} };
+await servePage(port, () => settings);
+console.log(`Threadline is at ${url}, and the page's runtimeUrl is ${settings.runtimeUrl}.`);
+console.log(`Open http://localhost:${port} in two tabs. Ctrl-C ends it.`);

@@ -1,0 +1,197 @@
+// The list of a person's threads, as `useThreads` has it: complete, in order, and the same in every tab.
+
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { title } from "../harness/agent.mjs";
+import "../harness/leave.mjs";
+import { until } from "../harness/until.mjs";
+import { World } from "../harness/world.mjs";
+import { can } from "../harness/packages.mjs";
+
+const options = { timeout: 60_000 };
+
+describe("the list of threads", { concurrency: true }, () => {
+  let world;
+  before(async () => (world = await World.start()));
+  after(() => world?.end());
+
+  /** Two tabs of somebody new, each with a list. `shows` waits until both show the same that is asked for. */
+  const two = async (settings = {}) => {
+    const here = await world.open();
+    const there = await world.open(here.headers["x-user"]);
+    const lists = [await here.threads(settings), await there.threads(settings)];
+    const live = () => world.proxy.open("/client/websocket") > 0;
+    await until("a socket for the lists", live);
+    const shows = (what, test) => Promise.all(lists.map((list) => list.shows(what, test)));
+    const close = () => lists.forEach((list) => list.close());
+    return { here, there, lists, shows, close };
+  };
+
+  test("two tabs see threads come, change and go", options, async () => {
+    const { here, lists, shows, close } = await two();
+    const chat = here.chat();
+    await chat.say("say one 3 1");
+    await shows("the new thread", (threads) => threads.length === 1 && threads[0].id === chat.threadId);
+    const [list] = lists;
+    await list.store.renameThread(chat.threadId, "a name");
+    await shows("the name", ([thread]) => thread.name === "a name");
+    await list.store.archiveThread(chat.threadId);
+    await shows("no thread in the archive", (threads) => threads.length === 0);
+    if (can.unarchive) {
+      await list.store.unarchiveThread(chat.threadId);
+      await shows("the thread again", ([thread]) => thread?.name === "a name" && !thread.archived);
+    }
+    await list.store.deleteThread(chat.threadId);
+    const second = here.chat();
+    await second.say("say two 3 1");
+    await shows("only the other", (threads) => threads.length === 1 && threads[0].id === second.threadId);
+    assert.deepEqual(here.errors, []);
+    const deleted = here.chat(chat.threadId);
+    await deleted.connect();
+    assert.deepEqual([deleted.said, here.errors], [[], []]);
+    close();
+  });
+
+  test("the archive is shown to who asks for it", options, async () => {
+    const { here, lists, shows, close } = await two({ includeArchived: true });
+    const chat = here.chat();
+    await chat.say("say one 3 1");
+    await shows("the new thread", (threads) => threads.length === 1);
+    await lists[0].store.archiveThread(chat.threadId);
+    await shows("it is archived", ([thread]) => thread.archived);
+    // A run of an archived thread does not bring it back to who does not want to see it.
+    const hidden = await here.threads();
+    assert.deepEqual(hidden.threads, []);
+    const ran = lists[0].find(chat.threadId).lastRunAt;
+    await chat.say("say two 3 1");
+    await shows("the run", ([thread]) => thread.archived && thread.lastRunAt > ran);
+    assert.deepEqual(hidden.threads, []);
+    hidden.close();
+    close();
+  });
+
+  test("the newest run is first", options, async () => {
+    const { here, shows, close } = await two();
+    const chats = [];
+    for (const name of ["a", "b", "c"]) {
+      const chat = here.chat();
+      await chat.say(`say ${name} 2 1`);
+      chats.push(chat.threadId);
+    }
+    const order = (...expected) => (threads) => threads.map(({ id }) => id).join() === expected.join();
+    const [a, b, c] = chats;
+    await shows("c, b, a", order(c, b, a));
+    await here.chat(a).say("say again 2 1");
+    await shows("a, c, b", order(a, c, b));
+    const fresh = await here.threads();
+    assert.ok(order(a, c, b)(fresh.threads), "and so says the server");
+    fresh.close();
+    close();
+  });
+
+  test("pages of a long list", options, async () => {
+    const client = await world.open();
+    const made = [];
+    for (const index of Array(5).keys()) {
+      const chat = client.chat();
+      await chat.say(`say page${index} 1 1`);
+      made.unshift(chat.threadId);
+    }
+    const list = await client.threads({ limit: 2 });
+    for (const [shown, more] of [[2, true], [4, true], [5, false]]) {
+      assert.deepEqual(list.threads.map(({ id }) => id), made.slice(0, shown));
+      assert.equal(list.store.getState().nextCursor != null, more);
+      list.store.fetchNextPage();
+      await list.settled();
+    }
+    list.close();
+  });
+
+  test("the threads of another agent, and of somebody else, are not in it", options, async () => {
+    const { here, there, shows, lists, close } = await two();
+    const user = here.headers["x-user"];
+    await (await world.open()).chat().say("say stranger 2 1");
+    await (await world.open(user, "other")).chat().say("say other 2 1");
+    const mine = there.chat();
+    await mine.say("say mine 2 1");
+    // Older packages put everything into the list that they are told of.
+    const [agent] = can.filter ? ["scripted"] : [undefined];
+    const own = (threads) => threads.filter(({ agentId }) => !agent || agentId === agent);
+    await shows("mine", (threads) => own(threads).some(({ id }) => id === mine.threadId));
+    for (const list of lists) {
+      assert.ok(list.threads.every(({ createdById }) => createdById === user));
+      if (can.filter) assert.deepEqual(list.threads.map(({ id }) => id), [mine.threadId]);
+    }
+    const fresh = await here.threads();
+    assert.deepEqual(fresh.threads.map(({ id }) => id), [mine.threadId]);
+    fresh.close();
+    close();
+  });
+
+  test("what somebody else has cannot be renamed, archived or deleted", options, async () => {
+    const { here, shows, close } = await two();
+    const chat = here.chat();
+    await chat.say("say mine 3 1");
+    const stranger = await (await world.open()).threads();
+    await assert.rejects(stranger.store.renameThread(chat.threadId, "stolen"));
+    await assert.rejects(stranger.store.archiveThread(chat.threadId));
+    await assert.rejects(stranger.store.deleteThread(chat.threadId));
+    await shows("mine as it was", ([thread]) => thread.id === chat.threadId && !thread.name && !thread.archived);
+    const fresh = await here.threads();
+    assert.deepEqual([fresh.threads.length, fresh.names[0] || null], [1, null]);
+    for (const list of [stranger, fresh]) list.close();
+    close();
+  });
+
+  test("a run is told to the other tabs", { ...options, skip: !can.activity }, async () => {
+    const { here, lists, close } = await two();
+    const chat = here.chat();
+    const run = chat.say("say busy 40 5");
+    const told = (list, type) =>
+      list.activity.some((notice) => notice.threadId === chat.threadId && notice.eventType === type && notice.runId);
+    for (const list of lists) await until("the beginning", () => told(list, "RUN_STARTED"));
+    await run;
+    for (const list of lists) {
+      await until("the end", () => told(list, "RUN_FINISHED"));
+      const types = list.activity.filter(({ threadId }) => threadId === chat.threadId).map(({ eventType }) => eventType);
+      assert.deepEqual(types, ["RUN_STARTED", "RUN_FINISHED"]);
+    }
+    close();
+  });
+
+  test("a list whose socket is cut goes on, with what it missed", options, async () => {
+    const apart = await World.start({ threadline: world.threadline });
+    const client = await apart.open();
+    const list = await client.threads();
+    await until("its socket", () => apart.proxy.open("/client/websocket") === 1);
+    const elsewhere = await world.open(client.headers["x-user"]);
+    const cut = apart.proxy.cut("/client/websocket");
+    const chat = elsewhere.chat();
+    await chat.say("say missed 2 1");
+    assert.equal(cut, 1);
+    await list.shows("what it missed", (threads) => threads.some(({ id }) => id === chat.threadId));
+    await (await elsewhere.threads()).store.renameThread(chat.threadId, "later");
+    await list.shows("what came then", ([thread]) => thread.name === "later");
+    list.close();
+    await apart.end();
+  });
+});
+
+describe("names of threads", () => {
+  let world;
+  before(async () => (world = await World.start({ generateThreadNames: true })));
+  after(() => world?.end());
+
+  test("the runtime's own name for a new thread is shown, and another may be given", options, async () => {
+    const client = await world.open();
+    const list = await client.threads();
+    const chat = client.chat();
+    await chat.say("say gardening 3 1");
+    await list.shows("the name", ([thread]) => thread?.name === title("say gardening"));
+    assert.deepEqual(client.errors, []);
+    await list.store.renameThread(chat.threadId, "My garden");
+    await chat.say("say more 3 1");
+    await list.shows("my own name", ([thread]) => thread.name === "My garden");
+    list.close();
+  });
+});

@@ -1,0 +1,129 @@
+// Connections that break in the middle of a run, and a server that goes away: the chat goes on, exactly.
+
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { words } from "../harness/agent.mjs";
+import { reloaded, whole } from "../harness/agree.mjs";
+import { can } from "../harness/packages.mjs";
+import "../harness/leave.mjs";
+import { until } from "../harness/until.mjs";
+import { Threadline, World } from "../harness/world.mjs";
+
+const options = { timeout: 90_000 };
+
+describe("a network that breaks", { concurrency: true }, () => {
+  let threadline;
+  before(async () => (threadline = await Threadline.start()));
+  after(() => threadline?.end());
+
+  const apart = async (test) => {
+    const world = await World.start({ threadline });
+    try {
+      await test(world, (await world.open()).chat());
+    } finally {
+      await world.end();
+    }
+  };
+  const runner = process.env.RUNNER === "websocket" ? "/runner/websocket" : "/runner/longpoll";
+
+  test("a tab loses its socket in the middle of a run", options, () =>
+    apart(async (world, chat) => {
+      const run = chat.say("all cut 200 15");
+      await chat.hears("cut30 ");
+      assert.equal(world.proxy.cut("/client/websocket"), 1);
+      await run;
+      const log = await whole(world, chat);
+      assert.equal(log.at(-1).type, "RUN_FINISHED");
+      assert.deepEqual(chat.said[1], ["assistant", words("cut", 200)]);
+      assert.deepEqual(chat.agent.state, { name: "cut", steps: ["looked up"] });
+      assert.deepEqual(chat.client.errors, []);
+      await reloaded(world, chat);
+      await chat.say("say after 5 1");
+      assert.deepEqual(chat.said.at(-1), ["assistant", words("after", 5)]);
+      assert.deepEqual(chat.client.errors, []);
+    }));
+
+  test("a tab that only watches loses its socket", options, () =>
+    apart(async (world, chat) => {
+      const elsewhere = await World.start({ threadline });
+      const user = chat.client.headers["x-user"];
+      const watcher = (await elsewhere.open(user)).chat(chat.threadId);
+      await chat.say("say before 10 1");
+      const run = chat.say("say watched 200 15");
+      await chat.hears("watched5 ");
+      const watched = watcher.connect();
+      await watcher.hears("watched30 ");
+      assert.equal(elsewhere.proxy.cut("/client/websocket"), 1);
+      await Promise.all([run, watched]);
+      for (const tab of [chat, watcher]) {
+        await whole(world, tab);
+        assert.deepEqual(tab.said.at(-1), ["assistant", words("watched", 200)]);
+        assert.deepEqual(tab.client.errors, []);
+      }
+      await elsewhere.end();
+    }));
+
+  test("the runner loses its connection in the middle of a run", { ...options, skip: !can.rejoin }, () =>
+    apart(async (world, chat) => {
+      const run = chat.say("all lost 200 10");
+      for (const word of ["lost20 ", "lost60 ", "lost100 "]) {
+        await chat.hears(word);
+        assert.ok(world.proxy.cut(runner) > 0);
+      }
+      await run;
+      const log = await whole(world, chat);
+      assert.equal(log.at(-1).type, "RUN_FINISHED");
+      assert.deepEqual(chat.said[1], ["assistant", words("lost", 200)]);
+      assert.deepEqual(chat.client.errors, []);
+      await reloaded(world, chat);
+    }));
+
+  test("a stop while the runner has no connection", { ...options, skip: !can.rejoin }, () =>
+    apart(async (world, chat) => {
+      const run = chat.say("say gone 2000 10");
+      await chat.hears("gone20 ");
+      world.proxy.refused.add("/runner/");
+      world.proxy.cut(runner);
+      chat.stop();
+      await run;
+      await sleep(500);
+      world.proxy.refused.clear();
+      const fresh = await reloaded(world, chat, { messages: false });
+      assert.equal(fresh.events.at(-1).type, "RUN_FINISHED");
+      assert.ok(fresh.events.length < 1500, `${fresh.events.length} events`);
+    }));
+});
+
+describe("a server that goes away", { concurrency: true }, () => {
+  for (const [what, signal] of [["is restarted", "SIGTERM"], ["is killed", "SIGKILL"]]) {
+    test(`in the middle of a run it ${what}`, { ...options, skip: !can.rejoin }, async () => {
+      const world = await World.start();
+      const chat = (await world.open()).chat();
+      const list = await chat.client.threads();
+      const tab = (await world.open(chat.client.headers["x-user"])).chat(chat.threadId);
+      await chat.say("say before 10 1");
+      const run = chat.say("say through 300 20");
+      await chat.hears("through20 ");
+      const watched = tab.connect();
+      await tab.hears("through30 ");
+      await world.threadline.server.end(signal);
+      await world.threadline.serve();
+      await Promise.all([run, watched]);
+      const said = [["user", "say before 10 1"], ["assistant", words("before", 10)]];
+      said.push(["user", "say through 300 20"], ["assistant", words("through", 300)]);
+      for (const each of [chat, tab]) {
+        await whole(world, each, said);
+        assert.deepEqual(each.client.errors, []);
+      }
+      await reloaded(world, chat);
+      // The list is live again.
+      await list.store.renameThread(chat.threadId, "through it all");
+      const late = await tab.client.threads();
+      await late.store.renameThread(chat.threadId, "by another tab");
+      await list.shows("the name", ([thread]) => thread.name === "by another tab");
+      for (const each of [list, late]) each.close();
+      await world.end();
+    });
+  }
+});

@@ -1,0 +1,56 @@
+// What must be so whatever happened: everybody has the same conversation, and nobody missed an event or got one twice.
+
+import assert from "node:assert/strict";
+import { until } from "./until.mjs";
+
+/** What events are known by. Those that Threadline wrote itself are told with an id that ends in their seq. */
+const ids = (events) =>
+  events.map(({ metadata }, index) => {
+    const id = metadata?.cpki_event_id ?? `tl-${index + 1}`;
+    return id.replace(/^tl-.*-(\d+)$/, "tl-$1");
+  });
+
+/** As JSON has it: members that are undefined are not there. */
+export const plain = (value) => JSON.parse(JSON.stringify(value));
+
+const core = (messages) => plain(messages).map(({ id, role, content, toolCallId }) => ({ id, role, content, toolCallId }));
+
+/** Waits until the last run of a chat's thread has ended; gives the log. */
+export async function ended(world, chat) {
+  let log = [];
+  const terminal = async () => {
+    log = await world.log(chat);
+    return ["RUN_FINISHED", "RUN_ERROR"].includes(log.at(-1)?.type);
+  };
+  const stand = () => `${JSON.stringify(log.slice(-3))} ${chat.client.errors.map(({ error }) => error.message)}`;
+  await until(`the end of the run in ${chat.threadId}`, terminal, stand);
+  return log;
+}
+
+/** This chat was told every event of its thread, once and in order, and shows what was said. */
+export async function whole(world, chat, said) {
+  const log = await ended(world, chat);
+  assert.deepEqual(ids(chat.events), ids(log));
+  assert.equal(new Set(ids(log)).size, log.length, "every event has an id of its own");
+  if (said) assert.deepEqual(chat.said, said);
+  return log;
+}
+
+/** Whoever opens the thread now has all of it, as this chat has, and as Threadline itself tells it. */
+export async function reloaded(world, chat, { messages = true } = {}) {
+  const user = chat.client.headers["x-user"];
+  const fresh = (await world.open(user, chat.client.agentId)).chat(chat.threadId);
+  await fresh.connect();
+  await whole(world, fresh);
+  // The core reports an old error once more, with the history that it is in.
+  assert.deepEqual(fresh.client.errors.filter(({ code }) => code !== "agent_run_error_event"), []);
+  fresh.client.errors.length = 0;
+  if (messages) {
+    assert.deepEqual(plain(fresh.messages), plain(chat.messages));
+    assert.deepEqual(plain(fresh.agent.state), plain(chat.agent.state));
+  }
+  const path = `/v1/threads/${encodeURIComponent(chat.threadId)}`;
+  const native = await (await world.threadline.get(user, `${path}/messages`)).json();
+  assert.deepEqual(core(native.messages), core(fresh.messages));
+  return fresh;
+}

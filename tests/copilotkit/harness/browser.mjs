@@ -1,0 +1,116 @@
+// Chromium with the example's page, which has CopilotKit's components for React.
+
+import assert from "node:assert/strict";
+import { servePage } from "../../../examples/copilotkit/page.mjs";
+import load from "../packages/browser/import.mjs";
+import { until } from "./until.mjs";
+
+const { chromium } = await load("playwright-core");
+const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+/** The page, served at one address for every test; `settingsOf` gives what it is told for a user. */
+export class Site {
+  static async start(settingsOf) {
+    const site = new Site();
+    const settings = ({ url }) => settingsOf(new URL(url, "http://site").searchParams.get("user"));
+    site.server = await servePage(0, settings);
+    site.url = `http://127.0.0.1:${site.server.address().port}`;
+    const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+    site.browser = await chromium.launch({ executablePath, args });
+    return site;
+  }
+
+  /** A tab of a user; with a thread it opens that. */
+  async open(user, threadId = "") {
+    const page = await this.browser.newPage();
+    const tab = new Tab(page);
+    await page.goto(`${this.url}/?user=${user}#${threadId}`);
+    await page.getByTestId("copilot-chat-textarea").waitFor();
+    return tab;
+  }
+
+  async end() {
+    await this.browser?.close();
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+}
+
+export class Tab {
+  constructor(page) {
+    this.page = page;
+    this.complaints = [];
+    this.answer = null;
+    page.setDefaultTimeout(30_000);
+    page.on("pageerror", (error) => this.complaints.push(error.message));
+    page.on("dialog", (dialog) => (this.answer ? dialog.accept(this.answer) : dialog.dismiss()));
+  }
+
+  get threadId() {
+    return new URL(this.page.url()).hash.slice(1);
+  }
+
+  /** Writes something and sends it. */
+  async say(text) {
+    const area = this.page.getByTestId("copilot-chat-textarea");
+    await area.fill(text);
+    await area.press("Enter");
+  }
+
+  /** What was said, in order: the texts of the messages, without their ends of lines. */
+  said() {
+    const messages = this.page.locator('[data-testid="copilot-user-message"], [data-testid="copilot-assistant-message"]');
+    return messages.evaluateAll((found) => found.map((each) => each.innerText.replace(/\s+/g, " ").trim()).filter(Boolean));
+  }
+
+  /** Waits until exactly this was said. */
+  async shows(...said) {
+    const expected = said.map((each) => each.trim());
+    let shown = [];
+    const same = async () => JSON.stringify((shown = await this.said())) === JSON.stringify(expected);
+    await until(`${this.threadId} with ${expected}`, same, () => `but ${JSON.stringify(shown)}`);
+  }
+
+  hears(text) {
+    return until(`"${text}"`, async () => (await this.said()).join(" ").includes(text));
+  }
+
+  /** Waits until the list has these threads, by their ids. */
+  async lists(...threads) {
+    let shown = [];
+    const items = this.page.locator("nav li");
+    const same = async () => {
+      shown = await items.evaluateAll((found) => found.map((each) => each.dataset.thread));
+      return JSON.stringify(shown) === JSON.stringify(threads);
+    };
+    await until(`the list ${threads}`, same, () => `but ${shown}`);
+  }
+
+  item(threadId) {
+    return this.page.locator(`nav li[data-thread="${threadId}"]`);
+  }
+
+  async press(threadId, what) {
+    await this.item(threadId).getByRole("button", { name: what }).click();
+  }
+
+  async turnTo(threadId) {
+    await this.item(threadId).locator("a").click();
+  }
+
+  async newChat() {
+    const before = this.threadId;
+    await this.page.getByRole("button", { name: "New chat" }).click();
+    await until("a new thread", () => this.threadId !== before);
+  }
+
+  async reload() {
+    await this.page.reload();
+    await this.page.getByTestId("copilot-chat-textarea").waitFor();
+  }
+
+  async close() {
+    assert.deepEqual(this.complaints, []);
+    await this.page.close();
+  }
+}

@@ -1,0 +1,150 @@
+// What a browser has of CopilotKit, without the browser: its core, and its list of threads.
+
+import { randomUUID } from "node:crypto";
+import { until } from "./until.mjs";
+import { load } from "./packages.mjs";
+
+// The core asks the runtime about itself only where there is a window, and connects with that window's WebSocket.
+globalThis.window = globalThis;
+// It tells the console of every error, too, and of tools without a schema.
+console.error = console.warn = () => {};
+const { WebSocket } = await load("ws");
+globalThis.WebSocket = class extends WebSocket {
+  constructor(url, protocols) {
+    // As in a browser, every message is a task of its own.
+    super(url, protocols, { allowSynchronousEvents: false });
+  }
+};
+const { CopilotKitCore, AgentThreadLockedError, ɵcreateThreadStore: createThreadStore } = await load("@copilotkit/core");
+export { AgentThreadLockedError };
+
+/** A person's tab. */
+export class Client {
+  static async open(runtime, user, agentId = "scripted") {
+    const client = new Client(runtime, user, agentId);
+    await until(`the runtime is known to ${user}`, () => client.core.runtimeConnectionStatus === "connected");
+    return client;
+  }
+
+  constructor(runtime, user, agentId) {
+    this.agentId = agentId;
+    this.runtime = runtime;
+    this.headers = { "x-user": user };
+    this.core = new CopilotKitCore({ runtimeUrl: runtime, headers: this.headers });
+    this.errors = [];
+    this.core.subscribe({ onError: ({ error, code }) => void this.errors.push({ error, code }) });
+  }
+
+  /** A chat in a thread, that knows nothing of it yet. */
+  chat(threadId = randomUUID()) {
+    return new Chat(this, threadId);
+  }
+
+  /** The list of this person's threads, kept up to date. */
+  async threads(options = {}) {
+    const list = new ThreadList(this, options);
+    await list.settled();
+    return list;
+  }
+
+  get(path) {
+    return fetch(this.runtime + path, { headers: this.headers });
+  }
+}
+
+/** One chat of a tab. `events` is everything that its agent was told, over all of its runs and connections. */
+export class Chat {
+  constructor(client, threadId) {
+    this.client = client;
+    // As the hooks for React do it: every chat has a copy of the runtime's agent.
+    this.agent = client.core.getAgent(client.agentId).clone();
+    this.agent.setMessages([]);
+    this.agent.setState({});
+    this.events = [];
+    this.agent.subscribe({ onEvent: ({ event }) => void this.events.push(event) });
+    this.open(threadId);
+  }
+
+  /** Turns to another thread, as somebody does who clicks on it. */
+  open(threadId) {
+    this.threadId = threadId;
+    this.agent.threadId = threadId;
+    return this;
+  }
+
+  /** Says something; ends with the run. */
+  say(text) {
+    this.agent.addMessage({ id: randomUUID(), role: "user", content: text });
+    return this.run();
+  }
+
+  run() {
+    return this.client.core.runAgent({ agent: this.agent });
+  }
+
+  /** Opens the thread; ends when there is nothing more to expect. */
+  connect() {
+    return this.client.core.connectAgent({ agent: this.agent });
+  }
+
+  stop() {
+    this.client.core.stopAgent({ agent: this.agent });
+  }
+
+  get messages() {
+    return this.agent.messages;
+  }
+
+  /** What was said, as `[role, content]`. */
+  get said() {
+    return this.messages.map(({ role, content }) => [role, content]);
+  }
+
+  /** Waits until this text has come. */
+  hears(text) {
+    const heard = () => this.messages.some(({ content }) => typeof content === "string" && content.includes(text));
+    return until(`"${text}" in ${this.threadId}`, heard, () => JSON.stringify(this.said));
+  }
+
+  sees(type) {
+    return until(`${type} in ${this.threadId}`, () => this.events.some((event) => event.type === type));
+  }
+}
+
+/** CopilotKit's own list of threads, as `useThreads` has it. */
+export class ThreadList {
+  constructor(client, { includeArchived, limit } = {}) {
+    this.activity = [];
+    this.store = createThreadStore({ fetch: (...request) => fetch(...request) });
+    this.store.start();
+    this.store.subscribeToRunActivity?.((notice) => this.activity.push(notice));
+    const { runtime: runtimeUrl, headers, agentId } = client;
+    const wsUrl = client.core.intelligence?.wsUrl;
+    this.store.setContext({ runtimeUrl, headers, agentId, wsUrl, includeArchived, limit });
+  }
+
+  get threads() {
+    return this.store.getState().threads;
+  }
+
+  get names() {
+    return this.threads.map(({ name }) => name);
+  }
+
+  find(id) {
+    return this.threads.find((thread) => thread.id === id);
+  }
+
+  settled() {
+    const settled = ({ isLoading, isFetchingNextPage }) => !isLoading && !isFetchingNextPage;
+    return until("a page of threads", () => settled(this.store.getState()));
+  }
+
+  shows(what, test) {
+    return until(what, () => test(this.threads), () => JSON.stringify(this.threads));
+  }
+
+  close() {
+    this.store.stop();
+  }
+}

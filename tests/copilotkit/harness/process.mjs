@@ -1,0 +1,45 @@
+// Programs that take part, each ended with whoever started it.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+
+const running = new Set();
+process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
+
+export class Program {
+  /** Starts it and waits for the address that it says it listens on. */
+  static async start(name, command, parameters, env = {}) {
+    const child = spawn(command, parameters, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+    const program = new Program(name, child);
+    program.url = await program.#address();
+    return program;
+  }
+
+  constructor(name, child) {
+    this.name = name;
+    this.child = child;
+    this.said = "";
+    this.ended = once(child, "exit");
+    running.add(child);
+    this.ended.then(() => running.delete(child));
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text) => void (this.said += text));
+    }
+  }
+
+  async #address() {
+    for (;;) {
+      const found = this.said.match(/listening on (http:\S+)/);
+      if (found) return found[1];
+      const ended = await Promise.race([once(this.child.stdout, "data"), this.ended.then(() => true)]);
+      if (ended === true) throw new Error(`${this.name} ended at once:\n${this.said}`);
+    }
+  }
+
+  /** Ends it, and waits until it has gone. */
+  async end(signal = "SIGKILL") {
+    if (this.child.exitCode === null && this.child.signalCode === null) this.child.kill(signal);
+    await this.ended;
+  }
+}

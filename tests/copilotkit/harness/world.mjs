@@ -1,0 +1,111 @@
+// Threadline, the backend of an application in front of it, and the network between.
+
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Client } from "./client.mjs";
+import { Program } from "./process.mjs";
+import { Proxy } from "./proxy.mjs";
+
+export const OPERATOR = "cpk_operator_of_the_tests";
+const quiet = { COPILOTKIT_TELEMETRY_DISABLED: "true", DO_NOT_TRACK: "1", SCARF_ANALYTICS: "false", LOG_LEVEL: "warn" };
+
+/** The real server with a data directory of its own, on a port to come back to. */
+export class Threadline {
+  static async start(...options) {
+    const threadline = new Threadline();
+    threadline.options = options;
+    threadline.port = await freePort();
+    await threadline.serve();
+    return threadline;
+  }
+
+  data = mkdtempSync(join(tmpdir(), "threadline-copilotkit-"));
+
+  /** Starts the server, for the first time or once more. */
+  async serve() {
+    const parameters = ["serve", "--listen", `127.0.0.1:${this.port}`, "--data", this.data, ...this.options];
+    const env = { THREADLINE_API_KEY: OPERATOR, NO_COLOR: "1" };
+    this.server = await Program.start("Threadline", process.env.THREADLINE, parameters, env);
+    this.url = this.server.url;
+  }
+
+  /** A request of the native API on behalf of a user. */
+  async send(user, method, path, body, headers = {}) {
+    const response = await fetch(this.url + path, {
+      method,
+      headers: { Authorization: `Bearer ${OPERATOR}`, "Threadline-User": user, ...headers },
+      body: body && JSON.stringify(body),
+    });
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+    return response;
+  }
+
+  async get(user, path, headers) {
+    return this.send(user, "GET", path, undefined, headers);
+  }
+
+  /** The events of a thread, from the log. */
+  async log(user, threadId) {
+    const path = `/v1/threads/${encodeURIComponent(threadId)}/events`;
+    const lines = await (await this.get(user, path, { Accept: "application/x-ndjson" })).text();
+    return lines.split("\n").filter(Boolean).map((line) => JSON.parse(line).event);
+  }
+
+  async end() {
+    await this.server.end();
+    rmSync(this.data, { recursive: true, force: true });
+  }
+}
+
+/** All that a person needs who opens a tab. */
+export class World {
+  static async start({ threadline, webSocket = process.env.RUNNER === "websocket", ...settings } = {}) {
+    const world = new World();
+    world.own = threadline ? undefined : await Threadline.start();
+    world.threadline = threadline ?? world.own;
+    world.proxy = await Proxy.start(world.threadline.url);
+    const platform = {
+      apiUrl: world.threadline.url,
+      wsUrl: world.proxy.url.replace("http", "ws"),
+      apiKey: OPERATOR,
+    };
+    world.host = await host({ platform, webSocket, ...settings });
+    return world;
+  }
+
+  /** A tab of somebody new, or of this user. */
+  open(user = `user-${randomUUID()}`, agentId) {
+    return Client.open(`${this.host.url}/api/copilotkit`, user, agentId);
+  }
+
+  log(chat) {
+    return this.threadline.log(chat.client.headers["x-user"], chat.threadId);
+  }
+
+  async end() {
+    await this.host.end();
+    this.proxy.close();
+    await this.own?.end();
+  }
+}
+
+/** A backend of an application. Without a platform it keeps everything in its own memory. */
+export function host(settings) {
+  const program = new URL("host.mjs", import.meta.url).pathname;
+  return Program.start("the runtime", process.execPath, [program], { ...quiet, HOST: JSON.stringify(settings) });
+}
+
+// Below the range that connections are given theirs from: who tries in vain could find itself there otherwise.
+async function freePort() {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const server = createServer();
+    const free = await new Promise((resolve) => {
+      server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+    });
+    if (free) return port;
+  }
+}

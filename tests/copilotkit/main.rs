@@ -1,0 +1,32 @@
+//! CopilotKit's published packages, unmodified, against the real program: the runtime in a Node process, its core
+//! without a browser, and its React components in Chromium.
+//!
+//! The cases are in `cases/*.test.mjs`, for node:test; each of them that fails is named here with what it said. Packages
+//! and browser are installed by `make setup-test`; the older releases, which only `make test-full` runs, by
+//! `scripts/setup.sh copilotkit`. What is missing fails a test; nothing is skipped.
+
+mod suite;
+
+use suite::Suite;
+
+#[test]
+fn a_runtime_that_long_polls() {
+    Suite::of("newest").runner("longpoll").passes(&["chat", "list", "network", "lock"], 30);
+}
+
+#[test]
+fn a_runtime_with_a_web_socket() {
+    Suite::of("newest").runner("websocket").passes(&["chat", "network", "lock"], 20);
+}
+
+#[test]
+#[ignore = "an older release: make test-full"]
+fn release_1_69() {
+    Suite::of("1.69").runner("longpoll").passes(&["chat", "list", "network", "lock"], 30);
+}
+
+#[test]
+#[ignore = "an older release: make test-full"]
+fn release_1_57() {
+    Suite::of("1.57").runner("longpoll").passes(&["chat", "list", "network", "lock"], 20);
+}
