@@ -22,7 +22,6 @@ use super::{
     report::{Budget, Report},
     socket::{self, Producer, Socket},
 };
-use crate::api::extract::USER_HEADER;
 
 /// Events in a push, at most.
 const BATCH: usize = 32;
@@ -249,7 +248,8 @@ async fn finish(server: SocketAddr, runners: &mut [Runner]) -> Result<(), BenchE
         let mut last = String::new();
         runner.write("{\"type\":\"RUN_FINISHED\"}", 1, &mut last);
         runner.ask("events", &format!("{{\"events\":[{last}]}}")).await?;
-        let seen = http.get(format!("http://{server}/v1/threads/{}", runner.thread)).header(USER_HEADER, &runner.user);
+        let seen =
+            http.get(format!("http://{server}/v1/threads/{}", runner.thread)).header("threadline-user", &runner.user);
         let seen: serde_json::Value = seen.send().await?.error_for_status()?.json().await?;
         let tail = seen["tail"].as_u64().unwrap_or_default();
         if tail != runner.sent + 1 {
