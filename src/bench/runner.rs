@@ -27,6 +27,8 @@ use super::{
 const BATCH: usize = 32;
 /// Different events.
 const EVENTS: usize = 4_096;
+/// Different pushes of one run, over the native socket.
+const BODIES: usize = 8;
 /// A runner sends what it has after this long.
 const FLUSH: Duration = Duration::from_millis(5);
 /// Time between two tokens of a model.
@@ -146,23 +148,13 @@ impl Runner {
                 payload.push(',');
             }
             let event = &self.events[(self.sent as usize + at) % self.events.len()];
-            self.write(event, at as u64 + 1, &mut payload);
+            write(event, &self.thread, &self.run, self.sent + at as u64 + 1, &mut payload);
         }
         payload.push_str("]}");
         let start = Instant::now();
         self.ask("events", &payload).await?;
         self.sent += count as u64;
         Ok(start.elapsed())
-    }
-
-    /// An event with what a runner adds to it.
-    fn write(&self, event: &str, number: u64, out: &mut String) {
-        let (thread, run, seq, id) = (&self.thread, &self.run, self.sent + number, uuid::Uuid::new_v4());
-        out.push_str(event.strip_suffix('}').unwrap_or(event));
-        out.push_str(&format!(
-            ",\"threadId\":\"{thread}\",\"runId\":\"{run}\",\"thread_id\":\"{thread}\",\"run_id\":\"{run}\",\
-             \"metadata\":{{\"cpki_event_id\":\"{id}\",\"cpki_event_seq\":{seq}}}}}"
-        ));
     }
 
     /// Pushes until `end`; the time that each push took.
@@ -190,6 +182,16 @@ impl Runner {
     }
 }
 
+/// An event with what a runner adds to it.
+fn write(event: &str, thread: &str, run: &str, seq: u64, out: &mut String) {
+    let id = uuid::Uuid::new_v4();
+    out.push_str(event.strip_suffix('}').unwrap_or(event));
+    out.push_str(&format!(
+        ",\"threadId\":\"{thread}\",\"runId\":\"{run}\",\"thread_id\":\"{thread}\",\"run_id\":\"{run}\",\
+         \"metadata\":{{\"cpki_event_id\":\"{id}\",\"cpki_event_seq\":{seq}}}}}"
+    ));
+}
+
 /// Begins runs, some at once.
 async fn start(server: SocketAddr, count: usize) -> Result<Vec<Runner>, BenchError> {
     let (http, events) = (Client::new(), Arc::new(Events::new(61).take(EVENTS).collect::<Vec<_>>()));
@@ -211,10 +213,20 @@ async fn start(server: SocketAddr, count: usize) -> Result<Vec<Runner>, BenchErr
 
 /// As many runs over the native socket, each over its own.
 async fn native(server: SocketAddr, count: usize) -> Result<Vec<Producer>, BenchError> {
-    let bodies = append::bodies(BATCH, EVENTS / BATCH, 62);
     let mut producers = Vec::with_capacity(count);
     for run in socket::start_runs(server, count).await? {
-        producers.push(Producer::new(Socket::open(server).await?, vec![run], BATCH, bodies.clone()));
+        // The same events, with all that a runner adds.
+        let (mut bodies, mut events, mut seq) = (Vec::new(), Events::new(62), 0);
+        for _ in 0..BODIES {
+            let mut body = String::new();
+            for event in events.by_ref().take(BATCH) {
+                seq += 1;
+                body.push_str(if body.is_empty() { "" } else { "," });
+                write(&event, &run.thread, &run.run, seq, &mut body);
+            }
+            bodies.push(body);
+        }
+        producers.push(Producer::new(Socket::open(server).await?, vec![run], BATCH, bodies));
     }
     Ok(producers)
 }
@@ -246,7 +258,7 @@ async fn finish(server: SocketAddr, runners: &mut [Runner]) -> Result<(), BenchE
     let http = Client::new();
     for runner in runners {
         let mut last = String::new();
-        runner.write("{\"type\":\"RUN_FINISHED\"}", 1, &mut last);
+        write("{\"type\":\"RUN_FINISHED\"}", &runner.thread, &runner.run, runner.sent + 1, &mut last);
         runner.ask("events", &format!("{{\"events\":[{last}]}}")).await?;
         let seen =
             http.get(format!("http://{server}/v1/threads/{}", runner.thread)).header("threadline-user", &runner.user);
