@@ -48,6 +48,14 @@ impl Suite {
         self
     }
 
+    /// What a page has in front of it.
+    pub fn door(mut self, door: &str) -> Self {
+        self.environment.push(("DOOR", door.to_owned()));
+        made("packages/browser/node_modules/.package-lock.json");
+        made("../../examples/copilotkit/node_modules/.package-lock.json");
+        self
+    }
+
     /// Runs them. At least this many cases pass (a runner that finds none is content, too), and none fails.
     pub fn passes(self, cases: &[&str], least: u32) {
         let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

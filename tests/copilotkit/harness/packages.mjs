@@ -12,6 +12,8 @@ export const can = {
   /** Their runner comes back with what was not acknowledged; older ones run the agent again. */
   rejoin: since(1.69),
   unarchive: since(1.69),
+  /** They say for whom a thread is to be deleted. */
+  deleteFor: since(1.69),
   /** They keep threads of other agents out of a list that is live. */
   filter: since(1.69),
   /** They are told of runs in other tabs. */
