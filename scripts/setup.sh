@@ -101,6 +101,8 @@ if [ -n "$older" ]; then
 fi
 # What the examples need of Python, and what the tests check with.
 "$root/scripts/example-venv.sh" >/dev/null
+# AG-UI's SDK for Python, the newest: the examples have the one that their agent is built on.
+"$root/scripts/venv.sh" "$root/tests/real/python/requirements.txt" "$root/target/agui-venv" >/dev/null
 # What examines the server from outside.
 "$root/scripts/venv.sh" "$root/tests/e2e/wire/requirements.txt" "$root/target/wire-venv" >/dev/null
 "$root/scripts/checker-venv.sh" >/dev/null

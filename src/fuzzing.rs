@@ -41,6 +41,7 @@ impl fmt::Debug for Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "agent-stream", run: agents::agent_stream },
     Target { name: "agui-input", run: agents::agui_input },
+    Target { name: "channels", run: api::channels },
     Target { name: "client", run: client_side },
     Target { name: "closing", run: closing },
     Target { name: "conversation", run: conversation },

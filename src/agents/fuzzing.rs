@@ -51,7 +51,7 @@ pub(crate) fn openai_stream(data: &[u8]) {
         context: "[]".to_owned(),
         forwarded_props: "{}".to_owned(),
         resume: None,
-        rest: serde_json::Map::new(),
+        rest: Vec::new(),
     };
     let chunks: Vec<_> = data.split(|byte| *byte == b'\n').collect();
     for event in openai::events_of(&input, &chunks) {

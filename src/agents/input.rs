@@ -1,7 +1,7 @@
 //! From what a client sends and what the thread holds to what the agent is given.
 //!
-//! A client may send the whole conversation, as AG-UI clients do, or only what is new. If it sends the thread's first
-//! message, or one that an agent said, it has the history, and the agent is given its messages as they are. Otherwise
+//! A client may send the whole conversation, as AG-UI clients do, or only what is new. If it sends the first thing that
+//! was said in the thread, or one that an agent said, it has the history, and the agent is given its messages as they are. Otherwise
 //! the history is put before them; a question that is known already was asked before, by a run that failed perhaps,
 //! and stands in its place. Either way only new messages are stored, in the run's RUN_STARTED.
 
@@ -10,42 +10,13 @@ use std::{
     fmt::Write,
 };
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{AgentError, source::RunInput};
+use super::{AgentError, ClientInput, interrupts::Answered, source::RunInput};
 use crate::{
     domain::{NewEvents, RunId, ThreadId, event::BatchBuilder, json},
     projection::conversation::Conversation,
 };
-
-/// AG-UI's RunAgentInput as a client sends it. Everything may be left out; members that AG-UI does not name (yet) are
-/// handed on. Source: <https://docs.ag-ui.com/sdk/js/core/types#runagentinput>.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClientInput {
-    /// If given, it must be the thread of the request.
-    pub thread_id: Option<ThreadId>,
-    /// The run's id; made up if absent.
-    pub run_id: Option<RunId>,
-    /// The run that this one goes on from.
-    pub parent_run_id: Option<String>,
-    /// The whole conversation, or only what is new.
-    pub messages: Vec<Box<RawValue>>,
-    /// The state as the client has it; the thread's own if absent, null or empty.
-    pub state: Option<Box<RawValue>>,
-    /// Tools of the front end.
-    pub tools: Option<Box<RawValue>>,
-    /// Context for the agent.
-    pub context: Option<Box<RawValue>>,
-    /// Handed on, never stored.
-    pub forwarded_props: Option<Box<RawValue>>,
-    /// Answers to interrupts.
-    pub resume: Option<Box<RawValue>>,
-    /// Everything else.
-    #[serde(flatten)]
-    pub rest: serde_json::Map<String, serde_json::Value>,
-}
 
 /// A client's input, checked.
 #[derive(Debug)]
@@ -57,6 +28,8 @@ pub(super) struct Prepared {
     knows_history: bool,
     /// Whether the client's state is to be used.
     brings_state: bool,
+    /// The interrupts that it answers.
+    pub(super) answered: Answered,
     /// What the run begins with: RUN_STARTED, and the state if the client has changed it.
     pub(super) first: NewEvents,
 }
@@ -74,6 +47,7 @@ pub(super) fn prepare(
             return Err(invalid(format!("{name} is not an array")));
         }
     }
+    let answered = Answered::read(client.resume.as_ref().map(|resume| resume.get()))?;
     let mut messages = Vec::with_capacity(client.messages.len());
     let (mut fresh, mut known, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
     for (index, message) in client.messages.iter().enumerate() {
@@ -100,14 +74,16 @@ pub(super) fn prepare(
         messages.push((id, text));
     }
     let knows_history = !known.is_empty() && {
-        let mut before = conversation.messages().filter(|message| message.role() != "activity").enumerate();
+        // Instructions come with every request of some clients, and say nothing of what they know.
+        let is_said = |role: &str| !matches!(role, "activity" | "system" | "developer");
+        let mut before = conversation.messages().filter(|message| is_said(message.role())).enumerate();
         before.any(|(at, message)| (at == 0 || message.role() == "assistant") && known.contains(message.id()))
     };
     let state = client.state.as_ref().map(|state| state.get()).filter(|state| !is_empty(state));
     let brings_state = state.is_some();
     let changed = state.filter(|state| !same(state.as_bytes(), &conversation.state_json()));
     let first = first_events(thread, run, &client, &fresh, changed)?;
-    Ok(Prepared { client, messages, knows_history, brings_state, first })
+    Ok(Prepared { client, messages, knows_history, brings_state, answered, first })
 }
 
 impl Prepared {

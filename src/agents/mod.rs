@@ -1,6 +1,7 @@
 //! Running agents: each kind is a source of AG-UI events, and one driver appends what they say.
 
 pub mod agui;
+pub mod client_input;
 pub mod definition;
 pub mod demo;
 mod drive;
@@ -9,6 +10,7 @@ mod events;
 pub(crate) mod fuzzing;
 pub mod http;
 pub mod input;
+pub mod interrupts;
 pub mod openai;
 mod reading;
 pub mod source;
@@ -22,8 +24,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use client_input::ClientInput;
 pub use definition::Definition;
-pub use input::ClientInput;
 
 use crate::{
     domain::{
@@ -38,6 +40,7 @@ use crate::{
 };
 use drive::Drive;
 use input::Prepared;
+use interrupts::Breach;
 use source::EventStream;
 
 /// The built-in agent, which is always there.
@@ -59,6 +62,9 @@ pub enum AgentError {
     /// What the client sent for the agent does not fit into an event.
     #[error("the new messages and the state have at most {MAX_EVENT_BYTES} bytes each")]
     TooLarge,
+    /// The thread waits for answers, or does not wait for those that it was given.
+    #[error("{0}")]
+    Interrupts(Breach),
     /// The thread has a run of this id that is another agent's.
     #[error("the run {0} is not of this agent")]
     RunTaken(RunId),
@@ -259,6 +265,12 @@ impl Agents {
         let nothing = Conversation::default();
         let conversation = before.as_ref().map_or(&nothing, |before| &before.conversation);
         let prepared = input::prepare(thread, &id, request.input, conversation)?;
+        if let Err(breach) = prepared.answered.check(conversation) {
+            // Asked again, it is the same run: what waits now may be what it came to.
+            if service.runs.get(principal, thread, &id).await.is_err() {
+                return Err(AgentError::Interrupts(breach));
+            }
+        }
         let place = self.places.clone().try_acquire_owned().ok();
         // What is there already needs no place.
         if place.is_none() && service.runs.get(principal, thread, &id).await.is_err() {
@@ -293,6 +305,19 @@ impl Agents {
             self.shared.tasks.spawn(work.run(before, prepared));
         }
         Ok(started)
+    }
+
+    /// Has the agent answer outside of any thread: nothing of it is kept.
+    pub fn ask(&self, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
+        let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
+        let run = client.run_id.take().unwrap_or_else(RunId::generate);
+        let nothing = Conversation::default();
+        let input = input::prepare(&thread, &run, client, &nothing)?.complete(&thread, &run, &nothing);
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            self.shared.service.metrics().limited(RUN_LIMIT);
+            return Err(AgentError::Busy);
+        };
+        Ok(Asked { events: self.source(agent, &input), thread, run, _place: place })
     }
 
     /// Begins to end what is under way: runs of agents cannot be handed to another node.
@@ -332,6 +357,17 @@ fn demo() -> Option<Agent> {
     definition.into_agent(AgentId::new(DEMO).ok()?, |_| None).ok()
 }
 
+/// An agent's answer outside of any thread. Dropping it ends the request.
+pub struct Asked {
+    /// The id that the agent was given for the thread.
+    pub thread: ThreadId,
+    /// The id that it was given for the run.
+    pub run: RunId,
+    /// What it says.
+    pub events: EventStream,
+    _place: OwnedSemaphorePermit,
+}
+
 /// A run that was started, on its way to its agent.
 struct Work {
     agents: Agents,
@@ -352,12 +388,20 @@ impl Work {
         let (thread, run) = (&self.thread, &self.started.run);
         let result = async {
             let conversation = self.conversation(before).await?;
+            // Another run may have come in between: two clients that answer the same interrupt.
+            if let Err(breach) = prepared.answered.check(&conversation) {
+                return Ok(Err(breach));
+            }
             let input = prepared.complete(thread, &run.id, &conversation);
             let (topic, fence) = service.events.watch_run(&self.principal, thread, &run.id).await?;
-            Ok::<_, ServiceError>((input, topic, fence))
+            Ok::<_, ServiceError>(Ok((input, topic, fence)))
+        };
+        // Should this fail as well, the run's lease runs out.
+        let fail = async |code: &str, message: String| {
+            let _ = service.runs.fail(&self.principal, thread, &run.id, Some(code.to_owned()), Some(message)).await;
         };
         match result.await {
-            Ok((input, topic, fence)) => {
+            Ok(Ok((input, topic, fence))) => {
                 let stream = self.agents.source(&self.agent, &input);
                 drop(input);
                 let drive = Drive {
@@ -373,12 +417,10 @@ impl Work {
                 };
                 drive.run(stream, topic).await;
             }
+            Ok(Err(breach)) => fail(breach.code(), breach.to_string()).await,
             Err(error) => {
                 tracing::warn!(%error, thread = %thread, run = %run.id, "a run could not be handed to its agent");
-                let message = "The conversation could not be read.".to_owned();
-                let code = "agent-not-started".to_owned();
-                // Should this fail as well, the run's lease runs out.
-                let _ = service.runs.fail(&self.principal, thread, &run.id, Some(code), Some(message)).await;
+                fail("agent-not-started", "The conversation could not be read.".to_owned()).await;
             }
         }
     }

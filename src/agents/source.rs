@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
+use super::client_input::Unknown;
 use crate::domain::{RunId, ThreadId, json::quoted};
 
 /// The events of one run of an agent, each one JSON text (not checked yet), in order. Dropping it ends the request.
@@ -33,7 +34,7 @@ pub struct RunInput {
     /// A JSON array of answers to interrupts.
     pub resume: Option<String>,
     /// Members that AG-UI does not name (yet).
-    pub rest: serde_json::Map<String, serde_json::Value>,
+    pub rest: Unknown,
 }
 
 impl RunInput {

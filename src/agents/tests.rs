@@ -86,7 +86,7 @@ pub(super) fn torn(body: &str) -> Vec<u8> {
 /// An input of empty parts.
 pub(super) fn input() -> RunInput {
     RunInput {
-        rest: serde_json::Map::new(),
+        rest: Vec::new(),
         thread_id: ThreadId::new("thread").expect("an id"),
         run_id: RunId::new("run").expect("an id"),
         parent_run_id: None,

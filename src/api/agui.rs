@@ -12,6 +12,7 @@ use axum::{
     http::HeaderValue,
     response::Response,
 };
+use serde_json::json;
 use tokio::time;
 use utoipa_axum::routes;
 
@@ -33,7 +34,7 @@ use crate::{
     },
     service::{Service, ServiceError, StartedRun},
     store::StoreError,
-    subscription::{Delivery, Subscription},
+    subscription::{Delivery, EndReason, Subscription},
 };
 
 /// The thread of the run, which the server may have made up.
@@ -53,7 +54,8 @@ pub fn register(doors: Doors) -> Doors {
 ///
 /// The thread is made if there is none. New messages are stored; a client that sends only what is new gets the history
 /// put before it. Each event has its seq as SSE `id`. The run goes on if the client leaves (unless
-/// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on.
+/// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on. While
+/// interrupts are open, `resume` must answer all of them.
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
     params(("agentId" = String, Path), ("Last-Event-ID" = Option<u64>, Header)),
     request_body(content((serde_json::Value = "application/json"))), responses(
@@ -61,7 +63,8 @@ pub fn register(doors: Doors) -> Doors {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such agent", body = ProblemDocument),
-    (status = 409, description = "Another run is active in the thread, or its id is taken", body = ProblemDocument),
+    (status = 409, description = "Another run is active in the thread, its id is taken, or interrupts wait for an answer",
+        body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 416, description = "Last-Event-ID is beyond the end", body = ProblemDocument),
@@ -161,6 +164,12 @@ impl Drop for Requester {
     }
 }
 
+/// The end of a run whose log is gone, its end with it. Not from the log: it has no seq.
+fn deleted() -> Bytes {
+    let event = json!({ "type": "RUN_ERROR", "message": "The thread was deleted.", "code": "thread-deleted" });
+    format!("data: {event}\n\n").into()
+}
+
 /// The events of one run, and nothing else: AG-UI clients take every `data:` for an event, and a stream that ends
 /// cleanly for a run that succeeded. So a run that has not ended is cut off.
 struct Run {
@@ -187,7 +196,11 @@ impl Followed for Run {
                     return Ok(Some(out.into()));
                 }
                 Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => {}
-                Some(Delivery::Ended(_)) | None => {
+                Some(Delivery::Ended(EndReason::ThreadDeleted)) => {
+                    self.requester.done();
+                    return Ok(Some(deleted()));
+                }
+                Some(Delivery::Ended(EndReason::RunEnded)) | None => {
                     self.requester.done();
                     return Ok(None);
                 }

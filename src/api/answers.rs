@@ -64,14 +64,23 @@ impl Answers {
 impl Answer<'_> {
     /// Answers with this document if there is room for it. If not, it is dropped, so that who waits holds nothing; once
     /// there is room it is to be made again.
-    pub async fn json(mut self, bytes: Vec<u8>) -> Result<ControlFlow<Response, Self>, Problem> {
+    pub async fn json(self, bytes: Vec<u8>) -> Result<ControlFlow<Response, Self>, Problem> {
+        Ok(match self.bytes(bytes).await? {
+            ControlFlow::Break(bytes) => {
+                ControlFlow::Break(([(header::CONTENT_TYPE, "application/json")], bytes).into_response())
+            }
+            ControlFlow::Continue(again) => ControlFlow::Continue(again),
+        })
+    }
+
+    /// The same for a part of an answer.
+    pub async fn bytes(mut self, bytes: Vec<u8>) -> Result<ControlFlow<Bytes, Self>, Problem> {
         // One that is larger than all of the room takes all of it.
         let size = if bytes.len() < ANSWER_FREE_BYTES { 0 } else { bytes.len().min(self.held.most()) };
         let wanted = size.saturating_sub(self.held.bytes());
         // Without waiting.
         if wanted == 0 || self.held.take(wanted, Instant::now()).await.is_ok() {
-            let bytes = Bytes::from_owner(Owned { bytes, _held: self.held });
-            return Ok(ControlFlow::Break(([(header::CONTENT_TYPE, "application/json")], bytes).into_response()));
+            return Ok(ControlFlow::Break(Bytes::from_owner(Owned { bytes, _held: self.held })));
         }
         drop(bytes);
         let until = *self.until.get_or_insert_with(|| Instant::now() + self.answers.patience);

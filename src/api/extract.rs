@@ -55,7 +55,8 @@ impl FromRequestParts<ApiState> for Caller {
             Access::Needs(scope) => need(&principal, scope)?,
             Access::Ticket => need(&principal, Scope::Read)?,
             Access::Operator if principal.is_operator() => {}
-            Access::Operator => return Err(AuthError::NotOperator.into()),
+            // Where something else lets in, no key does.
+            Access::Operator | Access::Given => return Err(AuthError::NotOperator.into()),
         }
         state.quota.admit(&principal)?;
         // Whoever reads the body finds it there.
@@ -166,6 +167,10 @@ pub struct InThread(pub ThreadId);
 #[derive(Debug)]
 pub struct InRun(pub ThreadId, pub RunId);
 
+/// The agent and the thread named in the path.
+#[derive(Debug)]
+pub struct InAgentThread(pub AgentId, pub ThreadId);
+
 /// The agent named in the path.
 #[derive(Debug)]
 pub struct InAgent(pub AgentId);
@@ -207,14 +212,20 @@ macro_rules! in_path {
 }
 in_path!(InAgent InKey InPath InProject InThread InUser);
 
-impl FromRequestParts<ApiState> for InRun {
-    type Rejection = Problem;
+/// Takes both parameters of a path.
+macro_rules! in_path_of_two {
+    ($($name:ident)+) => {
+        $(impl FromRequestParts<ApiState> for $name {
+            type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
-        let (thread, run) = path(parts, state).await?;
-        Ok(Self(thread, run))
-    }
+            async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+                let (outer, inner) = path(parts, state).await?;
+                Ok(Self(outer, inner))
+            }
+        })+
+    };
 }
+in_path_of_two!(InAgentThread InRun);
 
 #[cfg(test)]
 mod tests {

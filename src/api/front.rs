@@ -7,14 +7,14 @@ use axum::{
 };
 use tower_http::{
     catch_panic::CatchPanicLayer,
-    cors::{AllowOrigin, CorsLayer},
+    cors::{AllowHeaders, AllowOrigin, CorsLayer},
 };
 use utoipa::openapi::OpenApi;
 
 use super::{
     ApiState, agui, copilotkit,
     doors::{Doors, Entry},
-    extract, guard,
+    guard,
     native::{self, envelope, meta, socket::CloseCode},
     observe::{self, REQUEST_ID_HEADER},
 };
@@ -77,14 +77,8 @@ fn cors(pages: AllowOrigin) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(pages)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
-        .allow_headers([
-            header::ACCEPT,
-            header::AUTHORIZATION,
-            header::CONTENT_TYPE,
-            HeaderName::from_static("last-event-id"),
-            HeaderName::from_static(extract::USER_HEADER),
-            HeaderName::from_static(REQUEST_ID_HEADER),
-        ])
+        // Applications have clients send headers of their own; what may be asked is decided by who asks.
+        .allow_headers(AllowHeaders::mirror_request())
         .expose_headers([
             header::RETRY_AFTER,
             HeaderName::from_static(REQUEST_ID_HEADER),

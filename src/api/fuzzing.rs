@@ -2,7 +2,10 @@
 
 use axum::http::{HeaderMap, HeaderValue, Uri};
 
+use serde_json::Value;
+
 use super::{
+    copilotkit::phoenix::frame::{Address, Frame},
     extract::{parse_json, query},
     native::{
         events::{Form, ReadParams, last_event_id, wait_time},
@@ -19,6 +22,30 @@ use crate::{agents::Definition, domain::NewEvents};
 pub(crate) fn frames(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let _ = frame_events(text).map(NewEvents::from_raw_array);
+}
+
+/// A frame of Phoenix channels: what is answered to it is for the one who has sent it, and holds its payload as it came.
+pub(crate) fn channels(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Some(frame) = Frame::parse(text) else { return };
+    let read = |text: &str| serde_json::from_str::<[Value; 5]>(text).unwrap_or_default();
+    let named = |reference: &Option<String>| reference.as_deref().map_or(Value::Null, Value::from);
+    let topic = Value::from(frame.topic.as_str());
+    for result in [Ok(Value::Null), Err(Value::from("x"))] {
+        let [join_ref, reference, to, event, _] = read(&frame.reply(&result));
+        assert_eq!((join_ref, reference), (named(&frame.join_ref), named(&frame.reference)));
+        assert_eq!((to, event), (topic.clone(), "phx_reply".into()));
+    }
+    let address = Address::of(&frame);
+    assert!(address.is_of(&frame) && address.topic() == frame.topic);
+    let pushed = address.push(&frame.event, frame.payload.get());
+    assert_eq!(
+        Frame::parse(&pushed).map(|pushed| pushed.payload.get().to_owned()),
+        Some(frame.payload.get().to_owned())
+    );
+    for own in [address.closed(), address.crashed()] {
+        assert_eq!(read(&own)[2], topic);
+    }
 }
 
 /// A query string in the first line, header fields in the second, a JSON body behind them.

@@ -31,7 +31,6 @@ use crate::{
 };
 use answers::Answers;
 use body::Bodies;
-use copilotkit::phoenix::longpoll::Sessions;
 use problem::Problem;
 
 /// What the doors stand on.
@@ -61,8 +60,6 @@ pub struct ApiState {
     pub copilotkit: copilotkit::Node,
     /// Pages that may call from a browser.
     pub origins: Arc<AllowedOrigins>,
-    /// Long-poll sessions of Phoenix channels.
-    pub polls: Sessions,
 }
 
 /// Carries something through to its end even if whoever asked for it goes away in the middle.
@@ -108,7 +105,6 @@ impl ApiState {
             close: CLOSE_TIMEOUT,
             copilotkit: copilotkit::Node::default(),
             origins: Arc::default(),
-            polls: Sessions::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::native::view::RunView;
 use crate::{
-    agents::AgentError,
+    agents::{AgentError, interrupts::Breach},
     auth::AuthError,
     domain::{
         EventErrorKind, Limit,
@@ -75,6 +75,12 @@ problem_types! {
     /// The id of the run is taken.
     RunExists = "run-exists", CONFLICT, "The run id is taken", false,
         "The thread has a run of this id, of another agent. Choose another runId, or leave it out and get one.";
+    /// The thread waits for answers.
+    InterruptsOpen = "interrupts-open", CONFLICT, "The thread waits for an answer", false,
+        "Send `resume` with an entry for every open interrupt, answered or `cancelled`: GET /v1/threads/{threadId}/messages has them in `interrupts`.";
+    /// What is answered does not wait any more.
+    InterruptSettled = "interrupt-settled", CONFLICT, "The interrupt is answered already", false,
+        "Somebody has answered it before, perhaps this client. Load the thread anew: GET /v1/threads/{threadId}/messages has what is open in `interrupts`.";
     /// Events are missing before these.
     ProducerSeqGap = "producer-seq-gap", CONFLICT, "Events are missing before these", false,
         "Send the events from producerSeq `expected` on.";
@@ -345,6 +351,13 @@ impl From<AgentError> for Problem {
             AgentError::NotFound(_) => Self::new(Type::AgentNotFound, detail),
             AgentError::InvalidInput(_) => Self::invalid(detail),
             AgentError::TooLarge => Self::new(Type::TooLarge, detail),
+            AgentError::Interrupts(breach) => {
+                let kind = match breach {
+                    Breach::Open(_) => Type::InterruptsOpen,
+                    Breach::Settled(_) => Type::InterruptSettled,
+                };
+                Self::new(kind, detail).with(json!({ "interruptIds": breach.interrupts() }))
+            }
             AgentError::RunTaken(_) => Self::new(Type::RunExists, detail),
             AgentError::InvalidAgent(_) => Self::new(Type::InvalidAgent, detail),
             AgentError::Configured(_) => Self::new(Type::AgentConfigured, detail),

@@ -52,7 +52,9 @@ impl Auth {
     /// A token with which one socket joins a thread on behalf of this principal.
     pub async fn thread_token(&self, principal: &Principal, thread: &ThreadId) -> Result<String, AuthError> {
         let text = generate(JOIN_PREFIX)?;
-        let pass = ThreadPass { principal: principal.clone(), thread: thread.clone(), resume: None, text };
+        let scopes = principal.scopes.and(Scopes::USER);
+        let principal = Principal { credential: principal.credential.lent(), scopes, ..principal.clone() };
+        let pass = ThreadPass { principal, thread: thread.clone(), resume: None, text };
         self.put(&pass).await?;
         Ok(pass.text)
     }

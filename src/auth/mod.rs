@@ -262,7 +262,9 @@ impl Auth {
     pub async fn holds(&self, principal: &Principal) -> Result<bool, AuthError> {
         let fresh = principal.expires_at().is_none_or(|until| self.shared.clock.now() < until);
         match &principal.credential {
-            Credential::Key { digest, .. } if fresh => Ok(self.valid_key(digest).await?.is_some()),
+            Credential::Key { digest, .. } | Credential::Lent { key: Some((_, digest)), .. } if fresh => {
+                Ok(self.valid_key(digest).await?.is_some())
+            }
             // With the secret that signed it goes the token.
             Credential::Token { signer: Some(signer), .. } if fresh => {
                 let project = self.shared.projects.get(&principal.project).await?;

@@ -33,6 +33,7 @@ enum Kept {
     Development,
     Operator,
     Key { id: String, digest: [u8; 32], expires_at: Option<i64> },
+    Lent { key: Option<(String, [u8; 32])>, expires_at: Option<i64> },
     Token { expires_at: i64, signer: Option<[u8; 32]> },
 }
 
@@ -48,6 +49,10 @@ impl From<&Principal> for Bearer {
                 Credential::Key { id, digest, expires_at } => {
                     Kept::Key { id: id.to_string(), digest: digest.0, expires_at: expires_at.map(|until| until.0) }
                 }
+                Credential::Lent { key, expires_at } => Kept::Lent {
+                    key: key.as_ref().map(|(id, digest)| (id.to_string(), digest.0)),
+                    expires_at: expires_at.map(|until| until.0),
+                },
                 Credential::Token { expires_at, signer } => {
                     Kept::Token { expires_at: expires_at.0, signer: signer.map(|signer| signer.0) }
                 }
@@ -68,6 +73,13 @@ impl Bearer {
                 Kept::Key { id, digest, expires_at } => Credential::Key {
                     id: KeyId::new(id).ok()?,
                     digest: Digest(digest),
+                    expires_at: expires_at.map(Timestamp),
+                },
+                Kept::Lent { key: None, expires_at } => {
+                    Credential::Lent { key: None, expires_at: expires_at.map(Timestamp) }
+                }
+                Kept::Lent { key: Some((id, digest)), expires_at } => Credential::Lent {
+                    key: Some((KeyId::new(id).ok()?, Digest(digest))),
                     expires_at: expires_at.map(Timestamp),
                 },
                 Kept::Token { expires_at, signer } => {

@@ -17,7 +17,9 @@ impl Watch {
         match principal.credential {
             // These are what they are as long as the server runs.
             Credential::Development | Credential::Operator => Self(None),
-            Credential::Key { .. } | Credential::Token { .. } => Self(Some(Box::pin(until_over(auth, principal)))),
+            Credential::Key { .. } | Credential::Lent { .. } | Credential::Token { .. } => {
+                Self(Some(Box::pin(until_over(auth, principal))))
+            }
         }
     }
 

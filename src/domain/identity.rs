@@ -97,7 +97,7 @@ impl AuditEntry {
             Credential::Development => "development".to_owned(),
             Credential::Operator => "operator".to_owned(),
             Credential::Key { id, .. } => format!("key:{id}"),
-            Credential::Token { .. } => "user".to_owned(),
+            Credential::Token { .. } | Credential::Lent { .. } => "user".to_owned(),
         };
         Self { project: project.clone(), at, actor, action: action.to_owned(), facts: facts.to_string() }
     }

@@ -266,7 +266,9 @@ pub const INGEST_PATIENCE: Duration = Duration::from_secs(8);
 pub const CURSOR_PAGE: usize = 500;
 /// Runs of old runners that a node remembers.
 pub const MAX_LEGACY_RUNS: u64 = 10_000;
-/// Threads whose looks a socket on a feed remembers, to name their changes.
+/// The newest threads, whose looks a socket on a feed reads when it joins, to name their changes.
+pub const FEED_BASELINE: usize = 100;
+/// Threads whose looks a socket on a feed remembers.
 pub const MAX_REMEMBERED_THREADS: usize = 500;
 /// How far a token for a feed reaches back: its client has read its list a moment before.
 pub const FEED_LOOK_BACK: u64 = 32;
@@ -327,10 +329,14 @@ pub const MAX_AGENTS: usize = 1_000;
 /// Largest definition of an agent, in bytes of JSON.
 pub const MAX_AGENT_BYTES: usize = 64 * 1_024;
 
+/// Interrupts of a thread, no longer open, that are told from those that it never had.
+pub const MAX_SETTLED_INTERRUPTS: usize = 256;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.
 pub const MAX_OPEN_PARTS: usize = 1_024;
 /// Bytes of their ids, and of the ids in the run's RUN_STARTED, so that the closing events fit into one batch.
 pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;
+/// Bytes of a run's newest CUSTOM events that a CopilotKit client is told again when it comes back.
+pub const MAX_CUSTOM_BYTES: usize = 256 * 1_024;
 /// Runs that are ended side by side on behalf of their producers.
 pub const REAPERS: usize = 16;
 

@@ -129,6 +129,13 @@ pub enum Credential {
         /// When it ceases to be valid.
         expires_at: Option<Timestamp>,
     },
+    /// What the holder of a key has lent to a page of its: good as long as the key, and the page is a stranger.
+    Lent {
+        /// Which key; `None` is the operator's.
+        key: Option<(KeyId, Digest)>,
+        /// When the key ceases to be valid.
+        expires_at: Option<Timestamp>,
+    },
     /// An end user's token: whoever sends it is a stranger, and the limits of users hold.
     Token {
         /// When it ceases to be valid.
@@ -136,6 +143,20 @@ pub enum Credential {
         /// Of the project's secret that it was signed with; `None` if an issuer has signed it.
         signer: Option<Digest>,
     },
+}
+
+impl Credential {
+    /// What a page is given that is to act on behalf of whoever has shown this.
+    pub fn lent(&self) -> Self {
+        match self {
+            Self::Operator => Self::Lent { key: None, expires_at: None },
+            Self::Key { id, digest, expires_at } => {
+                Self::Lent { key: Some((id.clone(), *digest)), expires_at: *expires_at }
+            }
+            // On a developer's machine nobody is a stranger; what a page has itself it keeps.
+            Self::Development | Self::Lent { .. } | Self::Token { .. } => self.clone(),
+        }
+    }
 }
 
 /// Who is asking. Every method of the service takes one.
@@ -177,16 +198,16 @@ impl Principal {
         matches!(self.credential, Credential::Development | Credential::Operator)
     }
 
-    /// Whether it came with an end user's token: such a one is not trusted to be modest.
+    /// Whether it came with an end user's token, or with what a page was lent: such a one is not trusted to be modest.
     pub fn is_stranger(&self) -> bool {
-        matches!(self.credential, Credential::Token { .. })
+        matches!(self.credential, Credential::Token { .. } | Credential::Lent { .. })
     }
 
     /// When it ceases to be valid.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match &self.credential {
             Credential::Development | Credential::Operator => None,
-            Credential::Key { expires_at, .. } => *expires_at,
+            Credential::Key { expires_at, .. } | Credential::Lent { expires_at, .. } => *expires_at,
             Credential::Token { expires_at, .. } => Some(*expires_at),
         }
     }

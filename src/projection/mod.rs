@@ -2,4 +2,5 @@
 
 pub mod closing;
 pub mod conversation;
+pub mod resuming;
 pub mod spacing;

@@ -167,7 +167,7 @@ impl Quota {
     fn holders(&self, principal: &Principal) -> impl Iterator<Item = Holder> {
         let limits = self.limits_of(&principal.project);
         let user = match principal.credential {
-            Credential::Token { .. } => limits.user,
+            Credential::Token { .. } | Credential::Lent { .. } => limits.user,
             Credential::Development => limits.development,
             Credential::Operator | Credential::Key { .. } => Quotas::NONE,
         };

@@ -113,7 +113,11 @@ pub fn path(relative: &str) -> PathBuf {
 
 fn made(relative: &str) {
     let path = path(relative);
-    assert!(path.exists(), "{} is missing: `make setup-test` or `scripts/setup.sh copilotkit` makes it", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing: `make setup-test` or `scripts/setup.sh copilotkit` makes it",
+        path.display()
+    );
 }
 
 fn node() -> Command {

@@ -81,9 +81,7 @@ fn bad_bodies(route: &Route) -> Vec<(&'static str, Vec<u8>, &'static [u8])> {
             ("large", vec![b' '; too_large], LARGE),
         ],
     };
-    // What AG-UI does not name yet is handed on to the agent.
-    let open = route.path.starts_with("/agui/");
-    bodies.into_iter().filter(|(what, ..)| !(open && *what == "unknown member")).collect()
+    bodies.into_iter().filter(|(what, ..)| !(route.is_open() && *what == "unknown member")).collect()
 }
 
 everywhere! {

@@ -79,14 +79,28 @@ impl Route {
 
     /// Whether its body is as large as a batch of events may be: it is one, or the messages for an agent.
     pub fn takes_events(&self) -> bool {
-        let messages = self.method == "POST" && self.path.starts_with("/agui/");
+        let messages = self.path.starts_with("/agui/") || self.takes_run_input();
         messages || matches!(self.body(), Body::Events | Body::ObjectOrEvents)
+    }
+
+    /// Whether its body is, or may hold, what CopilotKit's packages send for a run.
+    pub fn takes_run_input(&self) -> bool {
+        let stops = self.path.contains("/stop/");
+        self.path == "/copilotkit" || self.path.starts_with("/copilotkit/agent/") && !stops
+    }
+
+    /// Whether members that it does not know are passed over.
+    pub fn is_open(&self) -> bool {
+        // What AG-UI does not name yet is handed on to the agent; CopilotKit's packages send what they will.
+        let strict = self.path.contains("/stop/");
+        self.path.starts_with("/agui/") || self.path.starts_with("/copilotkit") && !strict
     }
 
     /// A body that it understands.
     pub fn valid_body(&self) -> &'static str {
         match self.body() {
             Body::None => "",
+            Body::Object if self.path == "/copilotkit" => r#"{"method":"info"}"#,
             Body::Object | Body::ObjectOrEvents => "{}",
             Body::Events => r#"[{"type":"X"}]"#,
         }

@@ -1,6 +1,14 @@
-//! The AG-UI client in front of `/agui/{agent}`: the cases are in `node/chat.test.mjs`.
+//! AG-UI's own clients in front of `/agui/{agent}`: the cases are in `node/*.test.mjs` and `python/cases.py`.
 
-use crate::process::{Process, agent, node, threadline};
+use crate::process::{Process, agent, node, python_of, threadline};
+
+/// What was said must have passed, and nothing less: a runner that found no case is content, too.
+fn passes(mut cases: Process, least: u32) {
+    let status = cases.wait();
+    assert!(status.success(), "{status}");
+    let passed = cases.said().lines().find_map(|line| line.strip_prefix("# pass ")?.parse::<u32>().ok());
+    assert!(passed.is_some_and(|passed| passed >= least), "{passed:?} cases passed");
+}
 
 #[test]
 fn the_ag_ui_client_chats_with_every_agent() {
@@ -10,10 +18,38 @@ fn the_ag_ui_client_chats_with_every_agent() {
     let mut command = node();
     command.args(["--test", "--test-reporter=tap", "chat.test.mjs"]);
     command.env("AGENTS", "demo,trips").env("THREADLINE_URL", url);
-    let mut cases = Process::start("node", command);
-    let status = cases.wait();
-    assert!(status.success(), "{status}");
-    // A runner that found no case is content, too.
-    let passed = cases.said().lines().find_map(|line| line.strip_prefix("# pass ")?.parse::<u32>().ok());
-    assert!(passed.is_some_and(|passed| passed >= 17), "{passed:?} cases passed");
+    passes(Process::start("node", command), 17);
+}
+
+#[test]
+fn the_ag_ui_client_leaves_in_every_way() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (_server, url) = threadline(data.path(), 0, None);
+    let mut command = node();
+    command.args(["--test", "--test-reporter=tap", "leaving.test.mjs"]).env("THREADLINE_URL", url);
+    passes(Process::start("node", command), 8);
+}
+
+/// The newest, and the one that the agent of the examples is built on.
+#[test]
+fn the_ag_ui_models_of_python_chat_with_every_agent() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (_agent, url) = agent(4);
+    let (_server, url) = threadline(data.path(), 0, Some(&url));
+    for venv in ["agui-venv", "example-venv"] {
+        let mut command = python_of(venv, "tests/real/python/cases.py");
+        command.args([&url, "demo,trips"]);
+        passes(Process::start("python", command), 12);
+    }
+}
+
+#[test]
+fn what_a_tool_does_is_approved_once_wherever_the_answer_comes_from() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut agent = Process::start("the agent", python_of("example-venv", "tests/real/python/mails.py"));
+    let agent_url = format!("{}/", agent.printed("running on "));
+    let (_server, url) = threadline(data.path(), 0, Some(&agent_url));
+    let mut command = python_of("agui-venv", "tests/real/python/approvals.py");
+    command.args([&url, "trips", &agent_url]);
+    passes(Process::start("python", command), 1);
 }

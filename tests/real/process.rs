@@ -114,8 +114,13 @@ fn made(relative: &str) -> PathBuf {
 
 /// A Python of the examples, about to run one of them.
 pub fn python(script: &str) -> Command {
-    made("target/example-venv/installed.txt");
-    let mut command = Command::new(path("target/example-venv/bin/python"));
+    python_of("example-venv", script)
+}
+
+/// The Python of an environment, about to run a script.
+pub fn python_of(venv: &str, script: &str) -> Command {
+    made(&format!("target/{venv}/installed.txt"));
+    let mut command = Command::new(path(&format!("target/{venv}/bin/python")));
     command.arg("-u").arg(path(script)).env_remove("THREADLINE_API_KEY").env_remove("THREADLINE_USER");
     command
 }

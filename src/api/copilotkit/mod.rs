@@ -5,12 +5,14 @@
 
 pub mod intelligence;
 pub mod phoenix;
+pub mod runtime;
 pub mod view;
 
 use std::sync::Arc;
 
 use super::doors::Doors;
 use intelligence::{acks::Acks, legacy::Legacy};
+use phoenix::longpoll::Sessions;
 
 /// What a node remembers for these doors; nothing of it is missed after a restart. Cheap to clone.
 #[derive(Clone, Default)]
@@ -19,9 +21,11 @@ pub struct Node {
     pub acks: Acks,
     /// Runs of old runners.
     pub legacy: Arc<Legacy>,
+    /// Clients that have no socket.
+    pub polls: Sessions,
 }
 
 /// Registers the routes.
 pub fn register(doors: Doors) -> Doors {
-    intelligence::register(doors)
+    runtime::register(intelligence::register(doors))
 }

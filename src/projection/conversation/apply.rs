@@ -115,7 +115,7 @@ impl Conversation {
                 Ok(())
             }
             "RUN_FINISHED" => {
-                self.interrupts = interrupts(event.outcome);
+                self.wait_for(interrupts(event.outcome));
                 Ok(())
             }
             _ => Ok(()),

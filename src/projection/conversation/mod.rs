@@ -28,11 +28,13 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+use std::collections::{HashSet, VecDeque};
+
 use serde_json::{Map, Value};
 
 pub use self::message::Message;
 use self::{chunks::Lanes, event::Event, list::List};
-use crate::domain::limits::{PATCH_WORK, PATCH_WORK_PER_BYTE};
+use crate::domain::limits::{MAX_ID_BYTES, MAX_SETTLED_INTERRUPTS, PATCH_WORK, PATCH_WORK_PER_BYTE};
 
 /// What the events of a thread have said so far.
 ///
@@ -50,6 +52,8 @@ pub struct Conversation {
     purse: i64,
     skipped: u64,
     interrupts: Vec<Value>,
+    /// Ids of interrupts that do not wait any more, the newest last, see [`MAX_SETTLED_INTERRUPTS`].
+    settled: VecDeque<Box<str>>,
     lanes: Lanes,
     /// Reasoning of THINKING_* events so far, and the message that is open.
     thoughts: u64,
@@ -67,6 +71,7 @@ impl Default for Conversation {
             purse: PATCH_WORK,
             skipped: 0,
             interrupts: Vec::new(),
+            settled: VecDeque::new(),
             lanes: Lanes::default(),
             thoughts: 0,
             thinking: None,
@@ -76,7 +81,7 @@ impl Default for Conversation {
 
 impl Conversation {
     /// Version of the fold; a stored snapshot of another version is not used.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 
     /// Takes in the next event, as JSON text. Never panics; unknown types and malformed events are passed over.
     pub fn observe(&mut self, event: &[u8]) {
@@ -140,9 +145,31 @@ impl Conversation {
         out
     }
 
+    /// Ids of the interrupts that wait for an answer. One without an id can be answered by nobody, and is not among them.
+    pub fn open_interrupts(&self) -> impl Iterator<Item = &str> {
+        self.interrupts.iter().filter_map(interrupt_id)
+    }
+
+    /// Ids of interrupts that have waited for an answer and do not any more. Very old ones are forgotten.
+    pub fn settled_interrupts(&self) -> impl Iterator<Item = &str> {
+        self.settled.iter().map(|id| &**id)
+    }
+
+    /// A run has finished, waiting for these; what the one before it waited for is settled.
+    fn wait_for(&mut self, interrupts: Vec<Value>) {
+        let before = std::mem::replace(&mut self.interrupts, interrupts);
+        let open: HashSet<&str> = self.interrupts.iter().filter_map(interrupt_id).collect();
+        let is_over = |id: &str| id.len() <= MAX_ID_BYTES && !open.contains(id);
+        // Agents may use an id again: then it waits again.
+        self.settled.retain(|id| is_over(id));
+        self.settled.extend(before.iter().filter_map(interrupt_id).filter(|id| is_over(id)).map(Box::from));
+        let beyond = self.settled.len().saturating_sub(MAX_SETTLED_INTERRUPTS);
+        self.settled.drain(..beyond);
+    }
+
     /// Ids of the tool calls that have no result message, in the order of the messages.
     pub fn pending_tool_calls(&self) -> Vec<String> {
-        let answered: std::collections::HashSet<&str> = self
+        let answered: HashSet<&str> = self
             .messages()
             .filter(|message| message.role() == "tool")
             .filter_map(|message| message.member("toolCallId"))
@@ -165,4 +192,8 @@ impl Conversation {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         stored::decode(bytes)
     }
+}
+
+fn interrupt_id(interrupt: &Value) -> Option<&str> {
+    interrupt.get("id").and_then(Value::as_str)
 }

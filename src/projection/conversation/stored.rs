@@ -1,5 +1,7 @@
 //! A conversation as bytes, and back.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
@@ -20,6 +22,7 @@ struct Written<'a> {
     purse: i64,
     skipped: u64,
     interrupts: &'a [Value],
+    settled: &'a VecDeque<Box<str>>,
     lanes: Vec<(&'a Option<String>, &'a Stream)>,
     thoughts: u64,
     thinking: &'a Option<String>,
@@ -37,6 +40,7 @@ struct Read<'a> {
     skipped: u64,
     #[serde(borrow)]
     interrupts: Vec<&'a RawValue>,
+    settled: VecDeque<Box<str>>,
     lanes: Vec<(Option<String>, Stream)>,
     thoughts: u64,
     thinking: Option<String>,
@@ -57,6 +61,7 @@ pub(super) fn encode(conversation: &Conversation) -> Vec<u8> {
         purse: conversation.purse,
         skipped: conversation.skipped,
         interrupts: &conversation.interrupts,
+        settled: &conversation.settled,
         lanes,
         thoughts: conversation.thoughts,
         thinking: &conversation.thinking,
@@ -85,6 +90,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Conversation> {
         purse: read.purse,
         skipped: read.skipped,
         interrupts: read.interrupts.iter().map(|value| text::value(value.get())).collect::<Option<_>>()?,
+        settled: read.settled,
         lanes,
         thoughts: read.thoughts,
         thinking: read.thinking,

@@ -125,6 +125,42 @@ fn interrupts_wait_until_a_run_finishes_without_any() {
 }
 
 #[test]
+fn an_interrupt_that_was_waited_for_is_settled_until_its_id_waits_again() {
+    let finished = |ids: &[&str]| {
+        let interrupts: Vec<_> = ids.iter().map(|id| json!({"id":id,"reason":"r"})).collect();
+        json!({"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":interrupts}}).to_string()
+    };
+    let mut conversation = fold(&[&finished(&["a", "b"]), r#"{"type":"RUN_ERROR","message":"no"}"#]);
+    let open = |conversation: &Conversation| conversation.open_interrupts().map(str::to_owned).collect::<Vec<_>>();
+    let is_settled =
+        |conversation: &Conversation, id: &str| conversation.settled_interrupts().any(|settled| settled == id);
+    assert_eq!((open(&conversation), is_settled(&conversation, "a")), (vec!["a".into(), "b".into()], false));
+    conversation.observe(finished(&["b", "c"]).as_bytes());
+    assert_eq!(open(&conversation), ["b", "c"]);
+    let mut stored = Conversation::decode(&conversation.encode()).expect("its own bytes");
+    for conversation in [&mut conversation, &mut stored] {
+        assert_eq!(["a", "b", "c", "d"].map(|id| is_settled(conversation, id)), [true, false, false, false]);
+        conversation.observe(br#"{"type":"RUN_FINISHED"}"#);
+        assert_eq!(["a", "b", "c", "d"].map(|id| is_settled(conversation, id)), [true, true, true, false]);
+        conversation.observe(finished(&["a"]).as_bytes());
+        assert_eq!((open(conversation), is_settled(conversation, "a")), (vec!["a".into()], false));
+    }
+    // One without an id, and one whose id nobody could give back, are not remembered; nor are very many.
+    let long = "x".repeat(MAX_ID_BYTES + 1);
+    conversation.observe(finished(&[&long]).as_bytes());
+    let nameless = r#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"reason":"r"},{"id":7}]}}"#;
+    conversation.observe(nameless.as_bytes());
+    assert_eq!((open(&conversation).len(), is_settled(&conversation, &long)), (0, false));
+    let many: Vec<_> = (0..=MAX_SETTLED_INTERRUPTS).map(|at| at.to_string()).collect();
+    conversation.observe(finished(&many.iter().map(String::as_str).collect::<Vec<_>>()).as_bytes());
+    conversation.observe(br#"{"type":"RUN_FINISHED"}"#);
+    assert_eq!(
+        ["a", "0", "1", &many[MAX_SETTLED_INTERRUPTS]].map(|id| is_settled(&conversation, id)),
+        [false, false, true, true]
+    );
+}
+
+#[test]
 fn malformed_events_change_nothing() {
     let good = [
         r#"{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","role":"user","delta":"x","metadata":{"a":1}}"#,

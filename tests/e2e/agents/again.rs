@@ -166,3 +166,41 @@ everywhere! {
         }
     }
 }
+
+everywhere! {
+    async fn of_many_requests_at_once_there_is_one_run(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        // The same one: everybody gets the same run, from its beginning to its end.
+        let same: Vec<_> = (0..12).map(|_| tokio::spawn(send(agui(&dev, "r", json!([user("u", "hi")]))))).collect();
+        let mut call = agent.call().await;
+        call.say(&said("m", "x")).await;
+        call.finish(&[finished("r")]).await;
+        let mut texts = Vec::new();
+        for asked in same {
+            let answer = asked.await.expect("answered");
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            texts.push(answer.text().to_owned());
+        }
+        assert_eq!(seqs(&texts[0]), [1, 2, 3, 4, 5]);
+        assert!(texts.iter().all(|text| *text == texts[0]));
+        // Different ones: one is let in, the others are told which.
+        let asked = |at: usize| send(agui(&dev, &format!("r{at}"), json!([user(&format!("u{at}"), "hi")])));
+        let others: Vec<_> = (0..12).map(|at| tokio::spawn(asked(at))).collect();
+        let call = agent.call().await;
+        let run = call.input()["runId"].as_str().expect("an id").to_owned();
+        let refused = async || (others.iter().filter(|asked| asked.is_finished()).count() == 11).then_some(());
+        eventually("the others have their answers", refused).await;
+        call.finish(&[finished(&run)]).await;
+        let mut let_in = 0;
+        for asked in others {
+            let answer = asked.await.expect("answered");
+            if answer.status == 200 {
+                let_in += 1;
+            } else {
+                assert_eq!(answer.problem(409, "run-active")["run"]["runId"], json!(run));
+            }
+        }
+        assert_eq!((let_in, agent.requests()), (1, 2));
+    }
+}

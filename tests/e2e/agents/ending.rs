@@ -76,7 +76,10 @@ everywhere! {
         call.say(&said("m", "one")[..2]).await;
         assert_eq!(dev.delete("/v1/threads/t").await.status, 204);
         call.hung_up().await;
-        soon(response.text()).await.expect("the answer ends");
+        // AG-UI clients take a stream that just ends for a success.
+        let text = soon(response.text()).await.expect("the answer ends");
+        let last = json!({ "type": "RUN_ERROR", "message": "The thread was deleted.", "code": "thread-deleted" });
+        assert!(text.ends_with(&format!("\n\ndata: {last}\n\n")), "{text}");
         eventually("nobody follows", async || (server.followers() == 0).then_some(())).await;
         for path in ["runs/r", "events", "messages"] {
             dev.get(&format!("/v1/threads/t/{path}")).await.problem(404, "thread-not-found");

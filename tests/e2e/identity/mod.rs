@@ -14,7 +14,7 @@ use threadline::domain::Scope;
 use crate::harness::{Client, Server, http::send, text};
 
 /// Somebody who sends this as key or token.
-fn bearer(server: &Server, secret: &str) -> Client {
+pub fn bearer(server: &Server, secret: &str) -> Client {
     Client { key: Some(secret.to_owned()), ..server.project() }
 }
 
@@ -27,7 +27,7 @@ pub async fn key(server: &Server, project: &str, scopes: &[Scope]) -> Client {
 }
 
 /// A user with a token, good for an hour.
-async fn token(server: &Server, user: &str) -> Client {
+pub async fn token(server: &Server, user: &str) -> Client {
     let made = server.project().post("/v1/tokens", json!({ "userId": user })).await.ok(201);
     bearer(server, text(&made, "token"))
 }

@@ -87,6 +87,50 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 eve.post("/v1/threads", json!({ "userId": "ann" })).await.problem(400, "invalid-request");
             }
             ("GET", "/v1/socket") => {}
+            ("POST", "/copilotkit/agent/{agentId}/connect") => {
+                let answer = eve.post("/copilotkit/agent/demo/connect", json!({ "threadId": "t" })).await;
+                assert_eq!((answer.status, answer.body.len()), (200, 0), "as of a thread that there is not");
+            }
+            ("POST", "/copilotkit/agent/{agentId}/run") if !elsewhere => {
+                let input = json!({ "threadId": "t", "messages": [{ "role": "user", "content": "x" }] });
+                eve.post("/copilotkit/agent/demo/run", input.clone()).await.problem(409, "thread-exists");
+                let call = json!({ "method": "agent/run", "params": { "agentId": "demo" }, "body": input });
+                eve.post("/copilotkit", call).await.problem(409, "thread-exists");
+            }
+            // Nothing of any thread is in it.
+            ("POST", "/copilotkit/agent/{agentId}/suggest" | "/copilotkit/agent/{agentId}/run") => {}
+            ("GET", "/copilotkit/threads") => {
+                assert_eq!(eve.get("/copilotkit/threads").await.ok(200)["threads"], json!([]));
+            }
+            ("POST", "/copilotkit/threads/subscribe") => {
+                let (hers, others) = (ask(ann, &route, "t", "r").await.ok(200), ask(eve, &route, "t", "r").await.ok(200));
+                assert_ne!(hers["joinToken"], others["joinToken"]);
+            }
+            ("POST", "/copilotkit") => {
+                for (method, path) in [
+                    ("GET", "/threads/t/messages"),
+                    ("GET", "/threads/t/events"),
+                    ("GET", "/threads/t/state"),
+                    ("PATCH", "/threads/t"),
+                    ("POST", "/threads/t/archive"),
+                    ("DELETE", "/threads/t"),
+                ] {
+                    let params = json!({ "path": path, "httpMethod": method });
+                    let call = json!({ "method": "resource/request", "params": params, "body": {} });
+                    eve.post("/copilotkit", call).await.problem(404, "thread-not-found");
+                }
+                for method in ["agent/stop", "agent/connect"] {
+                    let params = json!({ "agentId": "demo", "threadId": "t" });
+                    let call = json!({ "method": method, "params": params, "body": { "threadId": "t" } });
+                    let answer = eve.post("/copilotkit", call).await;
+                    assert!(answer.status == 404 || answer.body.is_empty(), "{}", answer.text());
+                }
+            }
+            ("GET", "/copilotkit/info") => {
+                let answer = eve.get("/copilotkit/info").await;
+                assert_eq!(answer.ok(200)["agents"]["private-agent"].is_null(), elsewhere);
+                assert!(!answer.text().contains("private-url"), "{}", answer.text());
+            }
             // Every user may know what there is to run, but not where it is.
             ("GET", "/v1/agents" | "/v1/agents/{agentId}") => {
                 let answer = eve.get(&route.at("t", "r")).await.ok(200).to_string();

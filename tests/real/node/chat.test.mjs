@@ -3,8 +3,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
-import { agree, base, events, get, log, messagesOf, open, plain, post, put } from "./support.mjs";
+import { agree, base, events, log, messagesOf, open, plain, post } from "./support.mjs";
 import { reload, texts, user, warnings } from "./support.mjs";
 
 const agents = process.env.AGENTS.split(",");
@@ -174,6 +173,39 @@ describe("the AG-UI client", { concurrency: true }, () => {
     });
   }
 
+  test("demo: an interrupt is told to whoever did not know of it, and answered once", options, async () => {
+    const client = open("demo");
+    const asked = user("approve this");
+    client.addMessage(asked);
+    const runId = randomUUID();
+    await client.runAgent({ runId });
+    const refused = (client, input) => client.runAgent(input).then(() => assert.fail("it was let in"), (error) => error);
+    const type = (error) => JSON.parse(error.payload).type.split("/").at(-1);
+    // A client that has only the thread's id, and asks for something else.
+    const stranger = open("demo", client.threadId);
+    stranger.addMessage(user("something else"));
+    const open_ = await refused(stranger);
+    assert.deepEqual([open_.status, type(open_)], [409, "interrupts-open"]);
+    const [{ id }] = client.pendingInterrupts;
+    assert.ok(open_.message.includes(id), "what a stock client shows says which");
+    // One that has read the run's events, from the same run asked for again.
+    const reader = open("demo", client.threadId, { initialMessages: [asked] });
+    await reader.runAgent({ runId });
+    await agree(reader);
+    assert.deepEqual(plain(reader.pendingInterrupts), plain(client.pendingInterrupts));
+    // And one that sends nothing but the answer.
+    const fresh = open("demo", client.threadId);
+    await fresh.runAgent({ resume: [{ interruptId: id, status: "cancelled" }] });
+    assert.match(texts(fresh.messages).at(-1), /cancelled/);
+    await agree(await reload("demo", client.threadId));
+    assert.deepEqual((await messagesOf(client.threadId)).interrupts, []);
+    // The first one does not know, and answers as well.
+    const settled = await refused(client, { resume: [{ interruptId: id, status: "resolved", payload: { approved: true } }] });
+    assert.deepEqual([settled.status, type(settled)], [409, "interrupt-settled"]);
+    stranger.addMessage(user("Good morning"));
+    await stranger.runAgent();
+  });
+
   test("demo: a run that fails is told, and the chat goes on", options, async () => {
     const client = open("demo");
     client.addMessage(user("error"));
@@ -184,23 +216,6 @@ describe("the AG-UI client", { concurrency: true }, () => {
     client.addMessage(user("hello again"));
     await client.runAgent();
     await agree(client);
-  });
-
-  test("an agent whose runs end when their client leaves", options, async () => {
-    const name = `leaving-${randomUUID()}`;
-    await put(`/v1/agents/${name}`, { kind: "demo", onDisconnect: "stop" });
-    const client = open(name);
-    client.addMessage(user("long"));
-    let count = 0;
-    await client.runAgent({}, { onEvent: () => void (++count === 20 && client.abortRun()) });
-    const run = async () => (await get(`/v1/threads/${client.threadId}/runs`)).runs[0];
-    for (let tries = 0; (await run()).status === "running" && tries < 200; tries++) await sleep(50);
-    assert.equal((await run()).status, "stopped");
-    const reloaded = await reload(name, client.threadId);
-    assert.ok(reloaded.messages.length > 1, "what was said until then is kept");
-    reloaded.addMessage(user("Good morning"));
-    await reloaded.runAgent();
-    await agree(reloaded);
   });
 
   test("an agent that is not there", options, async () => {

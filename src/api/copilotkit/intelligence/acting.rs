@@ -30,7 +30,7 @@ pub fn holder(principal: Principal) -> Principal {
         Credential::Development | Credential::Operator | Credential::Key { .. } => {
             Principal { user: None, ..principal }
         }
-        Credential::Token { .. } => principal,
+        Credential::Token { .. } | Credential::Lent { .. } => principal,
     }
 }
 

@@ -162,7 +162,9 @@ pub async fn renew(
             Ok(Answer(Renewed { ttl_seconds: lease.map_or(left.div_ceil(1_000), |lease| lease.as_secs()) }))
         }
         // It has ended by its own last event while the renewal was on its way.
-        Err(ServiceError::RunFenced(run)) if ended_just_now(&state, &run) => Ok(Answer(Renewed { ttl_seconds: 0 })),
+        Err(ServiceError::RunFenced(run)) if ended_just_now(&state, &run) => {
+            Ok(Answer(Renewed { ttl_seconds: lease.map_or(0, |lease| lease.as_secs()) }))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -10,7 +10,7 @@ pub mod event_id;
 mod joining;
 pub mod legacy;
 mod lock;
-mod reading;
+pub mod reading;
 mod sockets;
 mod threads;
 pub mod topics;
@@ -35,10 +35,9 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::WRITE, routes!(lock::acquire, lock::renew, lock::release))
         .route(Access::READ, routes!(reading::events))
         .route(Access::READ, routes!(reading::state))
-        // The token in the query is what lets in, and for one topic alone.
-        .route(Access::Public, routes!(sockets::client))
-        .route(Access::WRITE, routes!(sockets::runner))
-        .route(Access::WRITE, routes!(sockets::poll_runner))
-        // So is the session, which its owner has opened with a key.
-        .route(Access::Public, routes!(sockets::send))
+        .route(Access::Given, routes!(sockets::client_socket))
+        .route(Access::Given, routes!(sockets::client_poll, sockets::client_send))
+        .route(Access::WRITE, routes!(sockets::runner_socket))
+        .route(Access::WRITE, routes!(sockets::runner_poll))
+        .route(Access::Given, routes!(sockets::runner_send))
 }

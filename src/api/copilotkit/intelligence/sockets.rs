@@ -1,5 +1,4 @@
-//! Where the sockets of this door are opened: `/client` by pages, `/runner` by runtimes; by long-polling as well, since
-//! Node has no WebSocket before version 22.
+//! Where pages and runtimes join their topics: sockets, and long-polling in their place.
 
 use axum::{
     extract::{Request, State},
@@ -12,127 +11,188 @@ use super::topics::{ClientPlane, RunnerPlane};
 use crate::{
     api::{
         ApiState,
-        copilotkit::phoenix::{longpoll, socket},
-        extract::{Caller, Params, need},
+        copilotkit::phoenix::{channel::Plane, frame, longpoll, socket},
+        extract::{Caller, Params},
         native::socket::Upgrade,
         problem::{Problem, ProblemDocument, ProblemType},
     },
     auth::AuthError,
-    domain::{Principal, Scope},
+    domain::Principal,
     service::ServiceError,
 };
 
-/// The version of the serializer that is spoken.
-const VERSION: &str = "2.0.0";
-
-/// How a client of Phoenix channels asks.
-#[derive(Deserialize, IntoParams)]
+/// What a Phoenix client says in its query, beside what it was given for it.
+#[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct ChannelParams {
-    /// Version of the serializer: 2.0.0.
+pub struct Handshake {
+    /// The version of the serializer, which is `2.0.0`.
+    #[param(example = "2.0.0")]
     vsn: Option<String>,
-    /// Of pages: with which a topic is joined.
+}
+
+/// The same of a page, which shows its token here.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PageHandshake {
+    /// The version of the serializer, which is `2.0.0`.
+    #[param(example = "2.0.0")]
+    vsn: Option<String>,
+    /// The token that lets it join its topic.
     join_token: Option<String>,
-    /// Long-polling: the session.
+}
+
+/// Which long-poll session is meant.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct InSession {
+    /// The token of the session; without one it is opened.
     token: Option<String>,
 }
 
-impl ChannelParams {
-    fn check(&self, state: &ApiState) -> Result<(), Problem> {
-        if self.vsn.as_deref() != Some(VERSION) {
-            return Err(Problem::invalid(format!("vsn is the version of the serializer, and has to be {VERSION}")));
-        }
-        if state.draining.is_cancelled() {
-            return Err(ServiceError::Draining.into());
-        }
-        Ok(())
+fn check_version(vsn: Option<&str>) -> Result<(), Problem> {
+    if vsn == Some(frame::VERSION) {
+        return Ok(());
     }
-
-    /// What a page has come for. One that is not let in is refused here: accepted and then closed it would come again for
-    /// ever.
-    async fn page(&self, state: &ApiState) -> Result<(Principal, ClientPlane), Problem> {
-        let token = self.join_token.as_deref().unwrap_or_default();
-        let (principal, plane) = ClientPlane::open(state, token).await.map_err(|error| match error {
-            AuthError::Store(error) => ServiceError::Store(error).into(),
-            error => Problem::new(ProblemType::ForbiddenToken, error.to_string()),
-        })?;
-        state.quota.admit(&principal)?;
-        Ok((principal, plane))
-    }
+    Err(Problem::invalid(format!("the version of the serializer is {}: vsn={}", frame::VERSION, frame::VERSION)))
 }
 
-/// Opens a page's socket: Phoenix channels, V2 JSON serializer. What can be joined is what the token in the query is for,
-/// `thread:{threadId}` or `user_meta:{joinCode}`.
-#[utoipa::path(get, path = "/client/websocket", tag = "copilotkit", params(ChannelParams), responses(
+/// Lets a page in with what it was given. One that is refused is refused here: accepted and then closed it would come again
+/// for ever, and never ask for another token.
+async fn page(state: &ApiState, token: Option<&str>) -> Result<(Principal, ClientPlane), Problem> {
+    if state.draining.is_cancelled() {
+        return Err(ServiceError::Draining.into());
+    }
+    let opened = ClientPlane::open(state, token.unwrap_or_default()).await;
+    let (principal, plane) = opened.map_err(|error| match error {
+        AuthError::Store(error) => ServiceError::Store(error).into(),
+        error => Problem::new(ProblemType::ForbiddenToken, error.to_string()),
+    })?;
+    if let Err(limited) = state.quota.admit(&principal) {
+        // What it was given is good still.
+        plane.closed(false).await;
+        return Err(limited.into());
+    }
+    Ok((principal, plane))
+}
+
+/// Opens the socket of a page: Phoenix channels, `thread:` or `user_meta:` as its token says. See `docs/copilotkit.md`.
+#[utoipa::path(get, path = "/client/websocket", tag = "copilotkit", params(PageHandshake), responses(
     (status = 101, description = "Switching protocols"),
     (status = 400, description = "No WebSocket handshake, or another version", body = ProblemDocument),
-    (status = 403, description = "The token is not valid (any more)", body = ProblemDocument),
-    (status = 429, description = "Too many sockets", body = ProblemDocument),
-    (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
-pub async fn client(
+    (status = 403, description = "The token is not valid (any more), or pages of this Origin are not let in",
+        body = ProblemDocument),
+    (status = 429, description = "A limit of the user or the project is reached", body = ProblemDocument),
+    (status = 503, description = "The server is shutting down, or the store does not answer", body = ProblemDocument)))]
+pub async fn client_socket(
     State(state): State<ApiState>,
-    Params(params): Params<ChannelParams>,
+    Params(asked): Params<PageHandshake>,
     Upgrade(upgrade): Upgrade,
 ) -> Result<Response, Problem> {
-    params.check(&state)?;
-    let (principal, plane) = params.page(&state).await?;
-    socket::open(state, principal, plane, upgrade)
+    check_version(asked.vsn.as_deref())?;
+    let (principal, plane) = page(&state, asked.join_token.as_deref()).await?;
+    socket::open(state, principal, plane, upgrade).await
 }
 
-/// Opens a runtime's socket: Phoenix channels, V2 JSON serializer, topics `ingestion:{runId}`. The key stands in a
-/// subprotocol, `base64url.bearer.phx.` and the key in Base64; `phoenix` is answered.
-#[utoipa::path(get, path = "/runner/websocket", tag = "copilotkit", params(ChannelParams), responses(
+/// Opens the socket of a runtime: Phoenix channels, `ingestion:` topics.
+///
+/// The API key comes in a subprotocol `base64url.bearer.phx.<key in Base64>` beside `phoenix`.
+#[utoipa::path(get, path = "/runner/websocket", tag = "copilotkit", params(Handshake), responses(
     (status = 101, description = "Switching protocols"),
     (status = 400, description = "No WebSocket handshake, or another version", body = ProblemDocument),
     (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
-pub async fn runner(
+pub async fn runner_socket(
     State(state): State<ApiState>,
     Caller(principal): Caller,
-    Params(params): Params<ChannelParams>,
+    Params(asked): Params<Handshake>,
     Upgrade(upgrade): Upgrade,
 ) -> Result<Response, Problem> {
-    params.check(&state)?;
+    check_version(asked.vsn.as_deref())?;
+    if state.draining.is_cancelled() {
+        return Err(ServiceError::Draining.into());
+    }
     let plane = RunnerPlane::new(state.clone(), principal.clone());
-    socket::open(state, principal, plane, upgrade)
+    socket::open(state, principal, plane, upgrade).await
 }
 
-/// Opens a runtime's session of long-polling, or waits for its frames. HTTP says 200; what the client goes by is `status`
-/// in the body, and `token` names the session. The key is in the header `X-Phoenix-AuthToken`.
-#[utoipa::path(get, path = "/runner/longpoll", tag = "copilotkit", params(ChannelParams), responses(
-    (status = 200, description = "`status` 410 with a `token`: opened; 200: `messages`; 204: none came", body = serde_json::Value),
+/// Opens a long-poll session of a page, or waits for its frames. The client goes by `status` in the answer.
+#[utoipa::path(get, path = "/client/longpoll", tag = "copilotkit", params(PageHandshake, InSession), responses(
+    (status = 200, description = "`status` 410 with a new session's token, 200 with frames, 204 without; or 410: gone"),
     (status = 400, description = "Another version", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 403, description = "Let in, but not for this", body = ProblemDocument),
-    (status = 429, description = "Too many requests", body = ProblemDocument),
+    (status = 403, description = "The token is not valid (any more)", body = ProblemDocument),
+    (status = 429, description = "A limit of the user or the project is reached", body = ProblemDocument),
+    (status = 503, description = "The server is shutting down, or the store does not answer", body = ProblemDocument)))]
+pub async fn client_poll(
+    State(state): State<ApiState>,
+    Params(asked): Params<PageHandshake>,
+    Params(session): Params<InSession>,
+) -> Response {
+    if let Err(problem) = check_version(asked.vsn.as_deref()) {
+        return longpoll::refused(problem);
+    }
+    if let Some(token) = session.token {
+        return longpoll::poll(&state, &token, None).await;
+    }
+    match page(&state, asked.join_token.as_deref()).await {
+        Ok((principal, plane)) => longpoll::open(&state, principal, plane).await,
+        Err(problem) => longpoll::refused(problem),
+    }
+}
+
+/// Takes frames for a long-poll session of a page, one on each line. Whoever has the session's token may send.
+#[utoipa::path(post, path = "/client/longpoll", tag = "copilotkit", params(Handshake, InSession),
+    request_body(content = String, content_type = "application/x-ndjson"), responses(
+    (status = 200, description = "`status` 200: carried out; 410: there is no such session"),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 408, description = "The body stopped coming", body = ProblemDocument),
+    (status = 413, description = "More than fits", body = ProblemDocument),
+    (status = 429, description = "A limit of the user or the project is reached", body = ProblemDocument),
+    (status = 503, description = "No room for the body", body = ProblemDocument)))]
+pub async fn client_send(
+    State(state): State<ApiState>,
+    Params(session): Params<InSession>,
+    request: Request,
+) -> Response {
+    longpoll::send(&state, session.token.as_deref().unwrap_or_default(), request).await
+}
+
+/// Opens a long-poll session of a runtime, or waits for its frames. The client goes by `status` in the answer.
+///
+/// The API key comes in the header `X-Phoenix-AuthToken`.
+#[utoipa::path(get, path = "/runner/longpoll", tag = "copilotkit", params(Handshake, InSession), responses(
+    (status = 200, description = "`status` 410 with a new session's token, 200 with frames, 204 without; or 410: gone"),
+    (status = 400, description = "Another version", body = ProblemDocument),
     (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
-pub async fn poll_runner(
+pub async fn runner_poll(
     State(state): State<ApiState>,
     caller: Result<Caller, Problem>,
-    Params(params): Params<ChannelParams>,
+    Params(asked): Params<Handshake>,
+    Params(session): Params<InSession>,
 ) -> Response {
-    let opened = async {
-        let Caller(principal) = caller?;
-        need(&principal, Scope::Write)?;
-        params.check(&state)?;
-        Ok::<_, Problem>(principal)
-    };
-    let principal = match opened.await {
-        Ok(principal) => principal,
-        Err(problem) => return longpoll::refused(problem),
-    };
-    match &params.token {
-        Some(token) => longpoll::poll(&state, token, Some(&principal)).await,
-        None => {
+    let checked = caller.and_then(|caller| check_version(asked.vsn.as_deref()).map(|()| caller));
+    match (checked, session.token) {
+        (Err(problem), _) => longpoll::refused(problem),
+        (Ok(Caller(principal)), Some(token)) => longpoll::poll(&state, &token, Some(&principal)).await,
+        (Ok(Caller(principal)), None) => {
             let plane = RunnerPlane::new(state.clone(), principal.clone());
-            longpoll::open(&state, principal, plane)
+            longpoll::open(&state, principal, plane).await
         }
     }
 }
 
-/// Sends frames, one a line, each a JSON text of its own. The session is the key here.
-#[utoipa::path(post, path = "/runner/longpoll", tag = "copilotkit", params(ChannelParams),
-    request_body(content((String = "application/x-ndjson"))), responses(
-    (status = 200, description = "`status` 200: carried out; 410: the session is gone", body = serde_json::Value)))]
-pub async fn send(State(state): State<ApiState>, Params(params): Params<ChannelParams>, request: Request) -> Response {
-    longpoll::send(&state, params.token.as_deref().unwrap_or_default(), request).await
+/// Takes frames for a long-poll session of a runtime, one on each line. Whoever has the session's token may send: the
+/// client shows its key only when it polls.
+#[utoipa::path(post, path = "/runner/longpoll", tag = "copilotkit", params(Handshake, InSession),
+    request_body(content = String, content_type = "application/x-ndjson"), responses(
+    (status = 200, description = "`status` 200: carried out; 410: there is no such session"),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 408, description = "The body stopped coming", body = ProblemDocument),
+    (status = 413, description = "More than fits", body = ProblemDocument),
+    (status = 429, description = "A limit of the user or the project is reached", body = ProblemDocument),
+    (status = 503, description = "No room for the body", body = ProblemDocument)))]
+pub async fn runner_send(
+    State(state): State<ApiState>,
+    Params(session): Params<InSession>,
+    request: Request,
+) -> Response {
+    longpoll::send(&state, session.token.as_deref().unwrap_or_default(), request).await
 }

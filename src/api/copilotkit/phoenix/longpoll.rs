@@ -27,7 +27,7 @@ use crate::{
         json::quoted,
         limits::{CHANNEL_FRAME_BYTES, MAX_POLL_SESSIONS, POLL_SESSION_QUEUE, STRANGER_FRAME_BYTES},
     },
-    quota::Taker,
+    quota::{Place, Taker},
     service::ServiceError,
 };
 
@@ -114,37 +114,43 @@ impl Sessions {
 }
 
 /// Opens a session for what this principal joins.
-pub fn open<P: Plane>(state: &ApiState, principal: Principal, plane: P) -> Response {
-    match try_open(state, principal, plane) {
-        Ok(token) => answer(status::GONE, Some(&token), None),
-        Err(problem) => refused(problem),
+pub async fn open<P: Plane>(state: &ApiState, principal: Principal, plane: P) -> Response {
+    match admitted(state, &principal) {
+        Ok((place, token, opened)) => {
+            let alive = state.connections.token();
+            let state = state.clone();
+            tokio::spawn(async move {
+                let _held = (alive, place);
+                poll_session::run(state, principal, plane, opened).await;
+            });
+            answer(status::GONE, Some(&token), None)
+        }
+        Err(problem) => {
+            plane.closed(false).await;
+            refused(problem)
+        }
     }
 }
 
-fn try_open<P: Plane>(state: &ApiState, principal: Principal, plane: P) -> Result<String, Problem> {
+fn admitted(state: &ApiState, principal: &Principal) -> Result<(Place, String, Opened), Problem> {
     if state.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
-    let place = state.quota.open(&principal)?;
-    if state.polls.0.len() >= MAX_POLL_SESSIONS {
+    let place = state.quota.open(principal)?;
+    let polls = &state.copilotkit.polls;
+    if polls.0.len() >= MAX_POLL_SESSIONS {
         return Err(Problem::new(ProblemType::Busy, "this node has as many long-poll sessions as it can"));
     }
-    let (token, opened) = state.polls.open(principal.clone()).map_err(|error| {
+    let (token, opened) = polls.open(principal.clone()).map_err(|error| {
         tracing::error!(%error, "nothing secret can be made");
         Problem::new(ProblemType::Internal, "the server's log says more")
     })?;
-    let alive = state.connections.token();
-    let state = state.clone();
-    tokio::spawn(async move {
-        let _held = (alive, place);
-        poll_session::run(state, principal, plane, opened).await;
-    });
-    Ok(token)
+    Ok((place, token, opened))
 }
 
 /// Waits for frames of a session. Where `principal` is known, it must be the one who has opened it.
 pub async fn poll(state: &ApiState, token: &str, principal: Option<&Principal>) -> Response {
-    let Some(session) = state.polls.find(token) else { return answer(status::GONE, None, None) };
+    let Some(session) = state.copilotkit.polls.find(token) else { return answer(status::GONE, None, None) };
     match principal {
         Some(principal) if *principal != session.principal => return answer(status::GONE, None, None),
         Some(_) => {}
@@ -169,7 +175,7 @@ pub async fn poll(state: &ApiState, token: &str, principal: Option<&Principal>) 
 
 /// Takes frames for a session, and answers once they are carried out: so its client never has more under way.
 pub async fn send(state: &ApiState, token: &str, mut request: Request) -> Response {
-    let Some(session) = state.polls.find(token) else { return answer(status::GONE, None, None) };
+    let Some(session) = state.copilotkit.polls.find(token) else { return answer(status::GONE, None, None) };
     if let Err(limited) = state.quota.admit(&session.principal) {
         return refused(limited.into());
     }

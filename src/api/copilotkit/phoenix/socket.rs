@@ -30,13 +30,19 @@ use crate::{
 const PROTOCOL: &str = "phoenix";
 
 /// Switches to a socket for what this principal joins.
-pub fn open<P: Plane>(
+pub async fn open<P: Plane>(
     state: ApiState,
     principal: Principal,
     plane: P,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Problem> {
-    let place = state.quota.open(&principal)?;
+    let place = match state.quota.open(&principal) {
+        Ok(place) => place,
+        Err(limited) => {
+            plane.closed(false).await;
+            return Err(limited.into());
+        }
+    };
     let alive = state.connections.token();
     // Half of a message is held until the other half comes: a stranger's must be small.
     let largest = if principal.is_stranger() { STRANGER_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
@@ -78,8 +84,10 @@ pub async fn run<P: Plane>(state: ApiState, principal: Principal, plane: P, mut 
         }
         End::Close(code) => {
             metrics.socket_closed(code.reason());
+            // What was gathered before is the client's.
+            let written = code != CloseCode::SlowConsumer && flush(&state, &mut session, &mut socket).await.is_ok();
             session.be_over();
-            farewell(&mut session, &mut socket, code, state.close).await
+            farewell(&mut session, &mut socket, code, state.close).await && written
         }
     };
     session.end(handed_over).await;

@@ -22,7 +22,7 @@ use crate::{
     auth::FeedPass,
     domain::{
         FeedChange, FeedEntry, Principal, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
-        limits::{MAX_PAGE, MAX_REMEMBERED_THREADS},
+        limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
     },
     metrics::Present,
     service::{ListRequest, PageRequest, ServiceError},
@@ -57,10 +57,9 @@ impl FeedPlane {
             Err(ServiceError::CursorAhead { tail, .. }) => feed.subscribe(principal, None, tail).await?,
             subscription => subscription?,
         };
-        let request = ListRequest { include_archived: true, limit: MAX_PAGE, ..ListRequest::default() };
+        let request = ListRequest { include_archived: true, limit: FEED_BASELINE, ..ListRequest::default() };
         let page = self.state.service.threads.list(principal, request).await?;
-        let known =
-            page.threads.iter().take(MAX_REMEMBERED_THREADS).map(|thread| (thread.id.clone(), Seen::of(thread)));
+        let known = page.threads.iter().map(|thread| (thread.id.clone(), Seen::of(thread)));
         let following = Following {
             known: known.collect(),
             since: page.feed_cursor,

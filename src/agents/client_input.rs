@@ -1,0 +1,123 @@
+//! What a client sends to have a run done.
+
+use std::{collections::HashSet, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use crate::domain::{RunId, ThreadId};
+
+/// Members that AG-UI does not name (yet), in their order, each as it came.
+pub type Unknown = Vec<(String, Box<RawValue>)>;
+
+/// AG-UI's RunAgentInput as a client sends it. Everything may be left out. Of a member that is there twice the last one
+/// counts, as `JSON.parse` has it. Source: <https://docs.ag-ui.com/sdk/js/core/types#runagentinput>.
+#[derive(Debug, Default)]
+pub struct ClientInput {
+    /// If given, it must be the thread of the request.
+    pub thread_id: Option<ThreadId>,
+    /// The run's id; made up if absent.
+    pub run_id: Option<RunId>,
+    /// The run that this one goes on from.
+    pub parent_run_id: Option<String>,
+    /// The whole conversation, or only what is new.
+    pub messages: Vec<Box<RawValue>>,
+    /// The state as the client has it; the thread's own if absent, null or empty.
+    pub state: Option<Box<RawValue>>,
+    /// Tools of the front end.
+    pub tools: Option<Box<RawValue>>,
+    /// Context for the agent.
+    pub context: Option<Box<RawValue>>,
+    /// Handed on, never stored.
+    pub forwarded_props: Option<Box<RawValue>>,
+    /// Answers to interrupts.
+    pub resume: Option<Box<RawValue>>,
+    /// Everything else: handed on, never stored.
+    pub rest: Unknown,
+}
+
+// By hand: `#[serde(flatten)]` would parse what it does not know, and lose what no number of Rust's can hold.
+impl<'de> Deserialize<'de> for ClientInput {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = ClientInput;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a RunAgentInput")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ClientInput, A::Error> {
+        let mut input = ClientInput::default();
+        while let Some(name) = map.next_key::<String>()? {
+            match name.as_str() {
+                "threadId" => input.thread_id = map.next_value()?,
+                "runId" => input.run_id = map.next_value()?,
+                "parentRunId" => input.parent_run_id = map.next_value()?,
+                "messages" => input.messages = map.next_value()?,
+                "state" => input.state = map.next_value()?,
+                "tools" => input.tools = map.next_value()?,
+                "context" => input.context = map.next_value()?,
+                "forwardedProps" => input.forwarded_props = map.next_value()?,
+                "resume" => input.resume = map.next_value()?,
+                _ => input.rest.push((name, map.next_value()?)),
+            }
+        }
+        let mut later = HashSet::new();
+        let counts: Vec<_> = input.rest.iter().rev().map(|(name, _)| later.insert(name.as_str())).collect();
+        let mut counts = counts.into_iter().rev();
+        input.rest.retain(|_| counts.next().unwrap_or(true));
+        Ok(input)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ClientInput, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn members_without_a_name_of_ours_are_kept_as_they_came() {
+        let text = r#"{"b":1,"big":123456789012345678901234567890,"half":"\ud800","a":1e999,"b":{"x":1,"x":2},
+            "parentRunId":null,"tools":null,"messages":[{"id":"\udfff"}]}"#;
+        let input = read(text).expect("an input");
+        let rest: Vec<_> = input.rest.iter().map(|(name, value)| (name.as_str(), value.get())).collect();
+        let expected = [
+            ("big", "123456789012345678901234567890"),
+            ("half", r#""\ud800""#),
+            ("a", "1e999"),
+            ("b", r#"{"x":1,"x":2}"#),
+        ];
+        assert_eq!(rest, expected);
+        assert!(input.parent_run_id.is_none() && input.tools.is_none());
+        assert_eq!(input.messages[0].get(), r#"{"id":"\udfff"}"#);
+    }
+
+    #[test]
+    fn members_of_another_type_are_refused() {
+        for bad in [
+            r#"{"threadId":7}"#,
+            r#"{"threadId":""}"#,
+            r#"{"runId":["r"]}"#,
+            r#"{"parentRunId":{}}"#,
+            r#"{"messages":null}"#,
+            r#"{"messages":{}}"#,
+            r#"{"messages":"hi"}"#,
+            "[]",
+            "7",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Interrupts that wait for an answer, and what a run must say of them.
+//!
+//! AG-UI wants the input of a run to answer every open interrupt of its thread, and an answer that comes twice to do no
+//! harm (<https://docs.ag-ui.com/concepts/interrupts>, "Contract rules"). Many agents do not look; the log knows. What an
+//! answer holds (`payload`) and when it comes (`expiresAt`) is between the client and the agent.
+
+use std::collections::HashSet;
+
+use super::{
+    AgentError,
+    reading::{items, whole},
+};
+use crate::projection::conversation::Conversation;
+
+/// Ids of interrupts that a refusal names …
+const NAMED: usize = 16;
+/// … and so much of each.
+const NAMED_BYTES: usize = 256;
+
+/// Why a run cannot go on from where its thread is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Breach {
+    /// These wait for an answer that the input does not have.
+    Open(Vec<String>),
+    /// The input answers these, which do not wait any more.
+    Settled(Vec<String>),
+}
+
+impl Breach {
+    /// Code of the RUN_ERROR that ends a run which should not have begun.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Open(_) => "interrupts-open",
+            Self::Settled(_) => "interrupt-settled",
+        }
+    }
+
+    /// The interrupts in question; of very many, the first, and of very long ones the beginning.
+    pub fn interrupts(&self) -> Vec<&str> {
+        let (Self::Open(ids) | Self::Settled(ids)) = self;
+        ids.iter().take(NAMED).map(|id| &id[..id.floor_char_boundary(NAMED_BYTES)]).collect()
+    }
+}
+
+impl std::fmt::Display for Breach {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ids = self.interrupts().join(", ");
+        match self {
+            Self::Open(_) => write!(out, "the thread waits for an answer to every open interrupt, also to {ids}"),
+            Self::Settled(_) => write!(out, "`resume` answers what is not open any more: {ids}"),
+        }
+    }
+}
+
+/// The interrupts that a client answers: the member `resume` of its input, checked.
+#[derive(Debug, Default)]
+pub(super) struct Answered(HashSet<String>);
+
+impl Answered {
+    /// Reads a JSON array of AG-UI's ResumeEntry.
+    pub(super) fn read(resume: Option<&str>) -> Result<Self, AgentError> {
+        let invalid = |index: usize, what: &str| AgentError::InvalidInput(format!("resume entry {index} {what}"));
+        let resume = resume.map(whole).unwrap_or_default();
+        let mut answered = HashSet::new();
+        for (index, entry) in items(&resume).into_iter().enumerate() {
+            let Some(id) = entry.text("interruptId") else {
+                return Err(invalid(index, "has no interruptId"));
+            };
+            if !matches!(entry.text("status").as_deref(), Some("resolved" | "cancelled")) {
+                return Err(invalid(index, "needs a status: resolved or cancelled"));
+            }
+            if !answered.insert(id) {
+                return Err(invalid(index, "answers what an earlier one answers"));
+            }
+        }
+        Ok(Self(answered))
+    }
+
+    /// Checks the answers against what waits for them. An interrupt that the log has never had is the agent's to judge:
+    /// it may come from before.
+    pub(super) fn check(&self, conversation: &Conversation) -> Result<(), Breach> {
+        let is_missing = |id: &&str| !self.0.contains(*id);
+        let open: Vec<_> = conversation.open_interrupts().filter(is_missing).map(str::to_owned).collect();
+        if !open.is_empty() {
+            return Err(Breach::Open(open));
+        }
+        let is_answered = |id: &&str| self.0.contains(*id);
+        let settled: Vec<_> = conversation.settled_interrupts().filter(is_answered).map(str::to_owned).collect();
+        if settled.is_empty() { Ok(()) } else { Err(Breach::Settled(settled)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn answered(resume: Value) -> Result<Answered, AgentError> {
+        Answered::read(Some(&resume.to_string()))
+    }
+
+    fn finished(ids: &[&str]) -> Vec<u8> {
+        let interrupts: Vec<_> = ids.iter().map(|id| json!({ "id": id, "reason": "r" })).collect();
+        let outcome = json!({ "type": "interrupt", "interrupts": interrupts });
+        json!({ "type": "RUN_FINISHED", "outcome": outcome }).to_string().into_bytes()
+    }
+
+    #[test]
+    fn every_open_interrupt_is_to_be_answered_and_none_that_was() {
+        let mut conversation = Conversation::default();
+        let check = |resume: Value, conversation: &Conversation| answered(resume).expect("entries").check(conversation);
+        let yes = |id: &str| json!({ "interruptId": id, "status": "resolved", "payload": 1 });
+        let no = |id: &str| json!({ "interruptId": id, "status": "cancelled" });
+        assert_eq!(check(json!([]), &conversation), Ok(()));
+        assert_eq!(check(json!([yes("from before")]), &conversation), Ok(()));
+        conversation.observe(&finished(&["a", "b"]));
+        assert_eq!(
+            Answered::read(None).expect("none").check(&conversation),
+            Err(Breach::Open(vec!["a".into(), "b".into()]))
+        );
+        assert_eq!(check(json!([yes("a")]), &conversation), Err(Breach::Open(vec!["b".into()])));
+        assert_eq!(check(json!([no("b"), yes("a"), yes("c")]), &conversation), Ok(()));
+        conversation.observe(&finished(&["c"]));
+        assert_eq!(
+            check(json!([yes("c"), yes("b"), yes("a")]), &conversation),
+            Err(Breach::Settled(vec!["a".into(), "b".into()]))
+        );
+        assert_eq!(check(json!([yes("c")]), &conversation), Ok(()));
+        // Halves of characters are the same question mark wherever they come from.
+        conversation
+            .observe(br#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"id":"\ud800"}]}}"#);
+        let half = Answered::read(Some(r#"[{"interruptId":"\ud800","status":"cancelled"}]"#)).expect("entries");
+        assert_eq!(half.check(&conversation), Ok(()));
+    }
+
+    #[test]
+    fn what_answers_nothing_is_refused() {
+        for bad in [
+            json!(["a"]),
+            json!([{}]),
+            json!([{ "interruptId": "a" }]),
+            json!([{ "interruptId": 7, "status": "resolved" }]),
+            json!([{ "interruptId": "a", "status": "perhaps" }]),
+            json!([{ "interruptId": "a", "status": "resolved" }, { "interruptId": "a", "status": "cancelled" }]),
+        ] {
+            assert!(matches!(answered(bad.clone()), Err(AgentError::InvalidInput(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_a_few_of_many() {
+        let many = Breach::Open((0..1_000).map(|at| at.to_string()).collect());
+        assert_eq!(many.interrupts().len(), NAMED);
+        let long = Breach::Settled(vec!["é".repeat(NAMED_BYTES)]);
+        assert_eq!(long.interrupts(), ["é".repeat(NAMED_BYTES / 2)]);
+        assert!(many.to_string().ends_with("0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"), "{many}");
+    }
+}

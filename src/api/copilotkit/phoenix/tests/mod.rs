@@ -1,0 +1,155 @@
+//! The transport with a plane of its own: topics whose pushes the test makes.
+
+mod polls;
+mod sessions;
+mod sockets;
+
+use std::{
+    any::Any,
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use futures_util::stream;
+use serde_json::{Value, json, value::RawValue};
+use tokio::sync::{mpsc, oneshot};
+
+use super::channel::{Inbox, Joined, Outgoing, Plane, Push, Reply};
+use crate::{
+    agents::Agents,
+    api::ApiState,
+    auth::Auth,
+    domain::{Clock, Principal, ProjectId, Timestamp, UserId},
+    egress::{Outbound, Reach},
+    service::{Ports, Service},
+    store::memory::MemoryStore,
+};
+
+/// What the test sees of a plane, and does through it.
+#[derive(Clone, Default)]
+struct Glass(Arc<Mutex<Seen>>);
+
+#[derive(Default)]
+struct Seen {
+    /// Texts of pushes that were carried out, by all topics.
+    taken: Vec<String>,
+    /// For each topic that is joined, what is pushed to its client. Closed once the channel has let go of it.
+    outgoing: HashMap<String, mpsc::UnboundedSender<Outgoing>>,
+    /// Replies that were not written yet.
+    unwritten: usize,
+    closed: Option<bool>,
+}
+
+impl Glass {
+    fn look<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
+        look(&mut self.0.lock().expect("no panic"))
+    }
+
+    fn taken(&self) -> Vec<String> {
+        self.look(|seen| std::mem::take(&mut seen.taken))
+    }
+
+    fn closed(&self) -> Option<bool> {
+        self.look(|seen| seen.closed)
+    }
+
+    fn outgoing(&self, topic: &str) -> mpsc::UnboundedSender<Outgoing> {
+        self.look(|seen| seen.outgoing[topic].clone())
+    }
+
+    fn push(&self, topic: &str, number: u64) {
+        let push = Push { event: "number", payload: format!("{{\"n\":{number}}}") };
+        assert!(self.outgoing(topic).send(Outgoing::Push(vec![push])).is_ok(), "the channel is there");
+    }
+
+    fn plane(&self) -> TestPlane {
+        TestPlane(self.clone())
+    }
+}
+
+struct TestPlane(Glass);
+
+struct TestInbox(Glass);
+
+/// Not written as long as it is there.
+struct Unwritten(Glass);
+
+impl Drop for Unwritten {
+    fn drop(&mut self) {
+        self.0.look(|seen| seen.unwritten -= 1);
+    }
+}
+
+#[async_trait]
+impl Plane for TestPlane {
+    async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value> {
+        if !topic.starts_with("t:") {
+            return Err(json!({ "reason": "unmatched topic" }));
+        }
+        let (outgoing, pushed) = mpsc::unbounded_channel();
+        self.0.look(|seen| seen.outgoing.insert(topic.to_owned(), outgoing));
+        let pushes = stream::unfold(pushed, async |mut pushed| Some((pushed.recv().await?, pushed)));
+        let response = json!({ "params": params });
+        Ok(Joined { response, pushes: Box::pin(pushes), inbox: Box::new(TestInbox(self.0.clone())) })
+    }
+
+    async fn closed(self, handed_over: bool) {
+        self.0.look(|seen| seen.closed = Some(handed_over));
+    }
+}
+
+#[async_trait]
+impl Inbox for TestInbox {
+    async fn push(&mut self, event: &str, payload: &RawValue) -> Reply {
+        // As if something took its time.
+        tokio::task::yield_now().await;
+        self.0.look(|seen| seen.taken.push(payload.get().to_owned()));
+        match event {
+            "held" => {
+                self.0.look(|seen| seen.unwritten += 1);
+                let until_written: Box<dyn Any + Send> = Box::new(Unwritten(self.0.clone()));
+                Reply { result: Ok(json!({})), until_written: Some(until_written) }
+            }
+            "say" => Ok(json!({})).into(),
+            _ => Err(json!({ "reason": "unknown_event" })).into(),
+        }
+    }
+}
+
+fn principal(user: &str) -> Principal {
+    let project = ProjectId::new("default").expect("an id");
+    Principal::user(project, UserId::new(user).expect("an id"))
+}
+
+fn state() -> ApiState {
+    let clock = Clock::manual(Timestamp(1_000_000));
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let service = Service::start(Ports::alone(store.clone(), clock.clone()));
+    let auth = Auth::new(None, store, clock, Outbound::new(Reach::Anywhere));
+    let agents = Agents::new(service.clone(), Vec::new()).expect("agents");
+    ApiState::new(service, agents, auth)
+}
+
+fn value(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn values(frames: Vec<String>) -> Vec<Value> {
+    frames.iter().map(|frame| value(frame)).collect()
+}
+
+fn ok(join_ref: &str, reference: &str, topic: &str) -> Value {
+    json!([join_ref, reference, topic, "phx_reply", { "status": "ok", "response": {} }])
+}
+
+fn joined(join_ref: &str, topic: &str) -> Value {
+    json!([join_ref, join_ref, topic, "phx_reply", { "status": "ok", "response": { "params": {} } }])
+}
+
+fn number(join_ref: &str, topic: &str, number: u64) -> Value {
+    json!([join_ref, null, topic, "number", { "n": number }])
+}
+
+/// Keeps what must live as long as a test's service.
+type Stop = oneshot::Sender<()>;

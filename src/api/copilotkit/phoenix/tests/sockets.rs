@@ -1,0 +1,203 @@
+//! The WebSocket, with a client of another make at its other end.
+
+use std::time::Duration;
+
+use axum::{Router, extract::WebSocketUpgrade, routing::get};
+use futures_util::{SinkExt, StreamExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async,
+    tungstenite::{
+        ClientRequestBuilder, Message,
+        protocol::{CloseFrame, frame::coding::CloseCode},
+    },
+};
+
+use super::{super::socket, *};
+
+type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+struct Server {
+    state: ApiState,
+    glass: Glass,
+    address: std::net::SocketAddr,
+    _stop: Stop,
+}
+
+async fn server() -> Server {
+    let mut state = state();
+    state.close = Duration::from_millis(300);
+    let (glass, listener) = (Glass::default(), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
+    let address = listener.local_addr().expect("an address");
+    let (seen, served) = (glass.clone(), state.clone());
+    let open = move |upgrade: WebSocketUpgrade| socket::open(served.clone(), principal("ann"), seen.plane(), upgrade);
+    let (_stop, stopped) = oneshot::channel();
+    let router = Router::new().route("/websocket", get(open));
+    tokio::spawn(async move {
+        tokio::select! {
+            served = axum::serve(listener, router) => served,
+            _ = stopped => Ok(()),
+        }
+    });
+    Server { state, glass, address, _stop }
+}
+
+impl Server {
+    async fn connect(&self) -> Client {
+        let uri = format!("ws://{}/websocket", self.address).parse().expect("an address");
+        let request = ClientRequestBuilder::new(uri).with_sub_protocol("phoenix").with_sub_protocol("x");
+        let (client, response) = connect_async(request).await.expect("a socket");
+        assert_eq!(response.headers()["sec-websocket-protocol"], "phoenix");
+        client
+    }
+
+    /// With a topic joined.
+    async fn joined(&self) -> Client {
+        let mut client = self.connect().await;
+        say(&mut client, r#"["1","1","t:a","phx_join",{}]"#).await;
+        assert_eq!(hear(&mut client).await, joined("1", "t:a"));
+        client
+    }
+
+    /// How the plane was told of the end.
+    async fn closed(&self) -> bool {
+        let told = async {
+            loop {
+                match self.glass.closed() {
+                    Some(handed_over) => return handed_over,
+                    None => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), told).await.expect("an end")
+    }
+}
+
+async fn say(client: &mut Client, text: &str) {
+    client.send(Message::text(text)).await.expect("sent");
+}
+
+/// The next frame; pings are answered meanwhile.
+async fn hear(client: &mut Client) -> Value {
+    loop {
+        match client.next().await.expect("a message").expect("a message") {
+            Message::Text(text) => return value(&text),
+            Message::Close(close) => panic!("closed: {close:?}"),
+            _ => {}
+        }
+    }
+}
+
+/// The close frame that comes; with it the client has answered.
+async fn hear_close(client: &mut Client) -> Option<CloseFrame> {
+    while let Some(Ok(message)) = client.next().await {
+        if let Message::Close(close) = message {
+            // What is left is the end of the connection.
+            while let Some(Ok(_)) = client.next().await {}
+            return close;
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn a_draining_server_says_1012_and_knows_whether_everything_arrived() {
+    let server = server().await;
+    let mut client = server.joined().await;
+    server.glass.push("t:a", 1);
+    assert_eq!(hear(&mut client).await, number("1", "t:a", 1));
+    server.state.draining.cancel();
+    let close = hear_close(&mut client).await.expect("a code");
+    assert_eq!((close.code, close.reason.as_str()), (CloseCode::Restart, "draining"));
+    assert!(server.closed().await);
+}
+
+#[tokio::test]
+async fn what_was_pushed_before_a_hang_up_arrives() {
+    let server = server().await;
+    let mut client = server.joined().await;
+    let outgoing = server.glass.outgoing("t:a");
+    let push = Push { event: "number", payload: "{\"n\":1}".to_owned() };
+    assert!(outgoing.send(Outgoing::Push(vec![push])).is_ok());
+    assert!(outgoing.send(Outgoing::Hangup(super::super::channel::HangUp::Failed)).is_ok());
+    assert_eq!(hear(&mut client).await, number("1", "t:a", 1));
+    assert_eq!(hear_close(&mut client).await.expect("a code").code, CloseCode::Error);
+    assert!(server.closed().await);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_answer_has_perhaps_not_got_everything() {
+    let server = server().await;
+    let _silent = server.joined().await;
+    server.state.draining.cancel();
+    assert!(!server.closed().await);
+}
+
+#[tokio::test]
+async fn a_client_that_was_going_by_itself_has_perhaps_not_got_everything() {
+    let server = server().await;
+    let mut client = server.joined().await;
+    assert!(server.glass.outgoing("t:a").send(Outgoing::Hangup(super::super::channel::HangUp::Draining)).is_ok());
+    // Its close crosses the server's.
+    client.send(Message::Close(None)).await.expect("sent");
+    while let Some(Ok(_)) = client.next().await {}
+    assert!(!server.closed().await);
+}
+
+#[tokio::test]
+async fn what_was_sent_before_a_close_is_taken() {
+    for abrupt in [false, true] {
+        let server = server().await;
+        let mut client = server.joined().await;
+        for n in 0..200 {
+            let frame = format!(r#"["1","{}","t:a","say",{{"n":{n}}}]"#, n + 2);
+            client.feed(Message::text(frame)).await.expect("fed");
+        }
+        client.feed(Message::text(r#"["1","999","t:a","phx_leave",{}]"#)).await.expect("fed");
+        if abrupt {
+            client.flush().await.expect("sent");
+        } else {
+            client.send(Message::Close(None)).await.expect("sent");
+        }
+        drop(client);
+        assert!(!server.closed().await);
+        let taken = server.glass.taken();
+        // Of one that vanished the end may be lost on the way, but nothing in between.
+        assert!(abrupt || taken.len() == 200, "{}", taken.len());
+        for (n, taken) in taken.iter().enumerate() {
+            assert_eq!(*taken, format!("{{\"n\":{n}}}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn pushes_that_cross_a_close_are_taken_and_not_answered() {
+    let server = server().await;
+    let mut client = server.joined().await;
+    server.state.draining.cancel();
+    // The close has come, and is answered only by reading on.
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while server.state.service.metrics().text(&crate::metrics::Levels::default()).contains("draining\"} 0") {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .expect("closed");
+    say(&mut client, r#"["1","2","t:a","say",{"late":1}]"#).await;
+    let close = hear_close(&mut client).await.expect("a code");
+    assert_eq!(close.code, CloseCode::Restart);
+    server.closed().await;
+    assert_eq!(server.glass.taken(), [r#"{"late":1}"#]);
+}
+
+#[tokio::test]
+async fn nonsense_is_closed_with_a_code_and_binary_frames_are_nothing() {
+    let server = server().await;
+    let mut client = server.joined().await;
+    client.send(Message::binary(&b"\0\x01\x02"[..])).await.expect("sent");
+    say(&mut client, r#"["1","2","t:a","say",{}]"#).await;
+    assert_eq!(hear(&mut client).await, ok("1", "2", "t:a"));
+    say(&mut client, "nonsense").await;
+    assert_eq!(hear_close(&mut client).await.expect("a code").code, CloseCode::Invalid);
+    assert!(server.closed().await, "it had got everything until then");
+}

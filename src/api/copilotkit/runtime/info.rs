@@ -1,0 +1,113 @@
+//! What a page is told before anything else: which agents there are, and what it can do with threads.
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    api::{
+        ApiState,
+        extract::Caller,
+        problem::{Problem, ProblemDocument},
+    },
+    domain::Principal,
+};
+
+/// Tells what there is: agents, routes, and the address of the socket that keeps thread lists live.
+///
+/// Runs are streamed over HTTP (`mode` is `sse`). There is no licence, and none is claimed.
+#[utoipa::path(get, path = "/copilotkit/info", tag = "copilotkit", responses(
+    (status = 200, description = "What there is", body = serde_json::Value),
+    (status = 503, description = "No store", body = ProblemDocument)))]
+pub async fn info(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    tell(&state, &principal, &headers, false).await
+}
+
+/// The same, whichever way it was asked for; `single`: everything goes through one address.
+pub async fn tell(
+    state: &ApiState,
+    principal: &Principal,
+    headers: &HeaderMap,
+    single: bool,
+) -> Result<Response, Problem> {
+    let agents = state.agents.list(principal).await?;
+    let agents: Map<String, Value> = agents
+        .into_iter()
+        .map(|(agent, _)| {
+            let name = agent.id.to_string();
+            (name.clone(), json!({ "name": name, "description": "", "className": "ThreadlineAgent" }))
+        })
+        .collect();
+    let socket = socket(headers);
+    let threads = json!({ "list": true, "inspect": true, "mutations": true, "realtimeMetadata": socket.is_some() });
+    let mut told = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "agents": agents,
+        "mode": "sse",
+        "threadEndpoints": threads,
+        "suggestions": true,
+        "audioFileTranscriptionEnabled": false,
+        "a2uiEnabled": false,
+        "openGenerativeUIEnabled": false,
+        "telemetryDisabled": true,
+    });
+    if let Some(socket) = socket {
+        told["intelligence"] = json!({ "wsUrl": socket });
+    }
+    if single {
+        // What these clients look at for threads; without it they would not use the envelope for them.
+        told["singleRoute"] = json!({ "resourceOperations": true, "threadEndpoints": threads });
+    }
+    // It depends on who asks, and by which name.
+    Ok(([(header::CACHE_CONTROL, "no-store")], axum::Json(told)).into_response())
+}
+
+/// Where the client's socket is: where the request came to, as far as it and the proxies in between say.
+fn socket(headers: &HeaderMap) -> Option<String> {
+    let said = |name: &str| {
+        let value = headers.get(name)?.to_str().ok()?;
+        // The first one is what the client asked for.
+        Some(value.split(',').next().unwrap_or_default().trim()).filter(|value| !value.is_empty())
+    };
+    let secure = said("x-forwarded-proto").is_some_and(|scheme| matches!(scheme, "https" | "wss"));
+    let host = said("x-forwarded-host").or_else(|| said("host"))?;
+    host.parse::<axum::http::uri::Authority>().ok()?;
+    let prefix = said("x-forwarded-prefix").unwrap_or_default().trim_end_matches('/');
+    let prefix = Some(prefix).filter(|prefix| prefix.starts_with('/')).unwrap_or_default();
+    Some(format!("{}://{host}{prefix}/client", if secure { "wss" } else { "ws" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_is_where_the_request_came_to() {
+        for (headers, want) in [
+            (&[("host", "localhost:7420")][..], Some("ws://localhost:7420/client")),
+            (&[("host", "10.0.0.1"), ("x-forwarded-proto", "https, http")], Some("wss://10.0.0.1/client")),
+            (
+                &[
+                    ("host", "node-1"),
+                    ("x-forwarded-host", "chat.example, node-1"),
+                    ("x-forwarded-prefix", "/threads/"),
+                ],
+                Some("ws://chat.example/threads/client"),
+            ),
+            (&[("host", "a b")], None),
+            (&[], None),
+        ] {
+            let map = headers
+                .iter()
+                .map(|(name, value)| (header::HeaderName::from_static(name), value.parse().expect("a value")));
+            assert_eq!(socket(&map.collect()).as_deref(), want, "{headers:?}");
+        }
+    }
+}

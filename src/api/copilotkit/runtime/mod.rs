@@ -1,0 +1,55 @@
+//! What the browser packages of CopilotKit take for the Node runtime: `runtimeUrl` is `http://HOST:PORT/copilotkit`.
+//!
+//! Runs are streamed over HTTP; a client that comes back is given the thread so far and what is under way. Thread lists are
+//! live over the socket of the other door, whose address [`info`] tells.
+
+mod acceptable;
+mod info;
+mod opening;
+mod runs;
+mod single;
+mod stream;
+mod suggest;
+mod threads;
+
+use axum::extract::Request;
+use utoipa_axum::routes;
+
+use crate::{
+    agents::ClientInput,
+    api::{
+        ApiState,
+        doors::{Access, Doors},
+        extract::parse_json,
+        native::runs::Content,
+        problem::{Problem, ProblemType},
+    },
+    domain::Principal,
+};
+
+/// Adds the routes of this door.
+pub fn register(doors: Doors) -> Doors {
+    doors
+        .route(Access::READ, routes!(single::call))
+        .route(Access::READ, routes!(info::info))
+        .route(Access::WRITE, routes!(runs::run))
+        .route(Access::READ, routes!(runs::connect))
+        .route(Access::WRITE, routes!(runs::stop))
+        .route(Access::WRITE, routes!(suggest::suggest))
+        .route(Access::READ, routes!(threads::list))
+        .route(Access::READ, routes!(threads::subscribe))
+        .route(Access::WRITE, routes!(threads::edit, threads::delete))
+        .route(Access::WRITE, routes!(threads::archive))
+        .route(Access::READ, routes!(threads::messages))
+        .route(Access::READ, routes!(threads::events))
+        .route(Access::READ, routes!(threads::state))
+}
+
+/// Reads a RunAgentInput.
+async fn read(state: &ApiState, principal: &Principal, request: Request) -> Result<ClientInput, Problem> {
+    if Content::of(request.headers())? != Content::Json {
+        return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
+    }
+    let bytes = state.bodies.read_appended(request, principal).await?;
+    parse_json(&bytes)
+}

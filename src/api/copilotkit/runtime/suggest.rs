@@ -1,0 +1,134 @@
+//! What the user could say next: an agent is asked, and nothing of it is kept.
+//!
+//! Newer clients ask under an address of its own. Older ones, and those with one address for everything, ask for a run in a
+//! thread of its own, which would be in every list ever after; it is known by the tool that the agent is to use.
+
+use axum::{
+    body::Bytes,
+    extract::{Request, State},
+    response::Response,
+};
+use futures_util::StreamExt;
+
+use super::stream::{Telling, write};
+use crate::{
+    agents::{Asked, ClientInput},
+    api::{
+        ApiState,
+        extract::{Caller, InAgent},
+        problem::{Problem, ProblemDocument},
+        sse::{self, Farewell, Followed},
+    },
+    domain::{Principal, agent::Agent, json as text},
+    projection::closing::{Ending, OpenParts},
+    store::StoreError,
+};
+
+/// The tool that suggestions are made with.
+const TOOL: &str = "\"copilotkitSuggest\"";
+
+/// Asks an agent for suggestions. No thread is made, and no run.
+#[utoipa::path(post, path = "/copilotkit/agent/{agentId}/suggest", tag = "copilotkit",
+    params(("agentId" = String, Path)), request_body(content((serde_json::Value = "application/json"))), responses(
+    (status = 200, description = "What the agent says", content((String = "text/event-stream"))),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 404, description = "No such agent", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
+pub async fn suggest(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InAgent(agent): InAgent,
+    request: Request,
+) -> Result<Response, Problem> {
+    let input = super::read(&state, &principal, request).await?;
+    let (agent, _) = state.agents.get(&principal, &agent).await?;
+    answer(&state, &principal, &agent, input).await
+}
+
+/// Whether an input asks for suggestions.
+pub fn is_one(input: &ClientInput) -> bool {
+    let function = || {
+        let choice = text::member(input.forwarded_props.as_ref()?.get(), "toolChoice")?;
+        text::member(text::member(choice, "function")?, "name")
+    };
+    function() == Some(TOOL)
+}
+
+/// Has the agent answer.
+pub async fn answer(
+    state: &ApiState,
+    principal: &Principal,
+    agent: &Agent,
+    input: ClientInput,
+) -> Result<Response, Problem> {
+    let place = state.quota.open(principal)?;
+    let asked = state.agents.ask(agent, input)?;
+    let telling = Telling::new(asked.thread.clone(), asked.run.clone(), false);
+    let followed = Suggestions { asked, telling, open: OpenParts::default(), over: false };
+    Ok(sse::response(followed, None, place, state, principal))
+}
+
+struct Suggestions {
+    asked: Asked,
+    telling: Telling,
+    open: OpenParts,
+    over: bool,
+}
+
+impl Followed for Suggestions {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        let mut out = Vec::new();
+        while out.is_empty() && !self.over {
+            let ending = match self.asked.events.next().await {
+                Some(Ok(event)) => {
+                    // One event is one line.
+                    let event: Vec<u8> =
+                        event.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
+                    let kind = std::str::from_utf8(&event).ok().and_then(|event| text::member(event, "type"));
+                    self.over = matches!(kind, Some("\"RUN_FINISHED\"" | "\"RUN_ERROR\""));
+                    self.open.observe(&event);
+                    self.telling.tell(&mut out, &event);
+                    continue;
+                }
+                Some(Err(failure)) => Ending::Error { code: failure.code().to_owned(), message: failure.to_string() },
+                None => Ending::Finished,
+            };
+            self.over = true;
+            let closers = self.open.closers(self.asked.thread.as_str(), self.asked.run.as_str(), &ending);
+            closers.body().split(|byte| *byte == b'\n').for_each(|event| write(&mut out, event));
+        }
+        Ok(Some(Bytes::from(out)).filter(|out| !out.is_empty()))
+    }
+
+    fn tail(&self) -> u64 {
+        0
+    }
+
+    fn failed(&mut self, _: StoreError) -> Option<Bytes> {
+        None
+    }
+
+    fn goodbye(&mut self, _: Farewell) -> Option<Bytes> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn suggestions_are_known_by_their_tool() {
+        let input = |choice| {
+            let input = json!({ "forwardedProps": { "toolChoice": choice } });
+            serde_json::from_value::<ClientInput>(input).expect("an input")
+        };
+        assert!(is_one(&input(json!({ "type": "function", "function": { "name": "copilotkitSuggest" } }))));
+        for other in [json!("auto"), json!({ "type": "function", "function": { "name": "search" } }), json!(null)] {
+            assert!(!is_one(&input(other)));
+        }
+    }
+}

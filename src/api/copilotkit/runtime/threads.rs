@@ -1,0 +1,274 @@
+//! Threads, as thread lists and inspectors of the browser packages ask for them.
+
+use std::ops::ControlFlow;
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{json, value::RawValue};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    api::{
+        ApiState,
+        copilotkit::{
+            intelligence::{feed_token, join_code, reading},
+            view::ThreadRecord,
+        },
+        extract::{Caller, InThread, Json, Params},
+        native::threads::{read_position, write_position},
+        problem::{Problem, ProblemDocument},
+    },
+    domain::{AgentId, Principal, ThreadId, limits::DEFAULT_PAGE},
+    service::{EditThread, ListRequest},
+};
+
+/// Which threads.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Only threads of this agent.
+    #[param(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+    /// Whether archived threads are shown too.
+    #[serde(default)]
+    include_archived: bool,
+    /// 1 to 500. Default 50.
+    limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// A page of a user's threads.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadList {
+    threads: Vec<ThreadRecord>,
+    /// The topic of the user's list is `user_meta:` and this; the same in each list.
+    join_code: String,
+    /// Where the next page begins; null at the end.
+    #[schema(required)]
+    next_cursor: Option<String>,
+}
+
+/// Lists the user's threads, the newest first.
+#[utoipa::path(get, path = "/copilotkit/threads", tag = "copilotkit", params(ListParams), responses(
+    (status = 200, description = "A page", body = ThreadList),
+    (status = 400, description = "Not understood", body = ProblemDocument)))]
+pub async fn list(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Params(params): Params<ListParams>,
+) -> Result<Response, Problem> {
+    page(&state, &principal, params).await
+}
+
+/// The same, whichever way it was asked for.
+pub async fn page(state: &ApiState, principal: &Principal, params: ListParams) -> Result<Response, Problem> {
+    let request = ListRequest {
+        include_archived: params.include_archived,
+        agent: params.agent_id,
+        after: params.cursor.as_deref().map(read_position).transpose()?,
+        limit: params.limit.unwrap_or(DEFAULT_PAGE),
+        ..ListRequest::default()
+    };
+    let page = state.service.threads.list(principal, request).await?;
+    let list = ThreadList {
+        threads: page.threads.iter().map(ThreadRecord::from).collect(),
+        join_code: join_code(state, principal).await?,
+        next_cursor: page.next.as_ref().map(write_position),
+    };
+    Ok(Answer(list).into_response())
+}
+
+/// A body of which nothing counts.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct AnyBody {}
+
+/// Lets the page join the topic of its user's list, as often as it wants.
+#[utoipa::path(post, path = "/copilotkit/threads/subscribe", tag = "copilotkit", request_body = AnyBody, responses(
+    (status = 200, description = "A token for the topic", body = serde_json::Value, example = json!({ "joinToken": "…" })),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
+pub async fn subscribe(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Json(_body): Json<AnyBody>,
+) -> Result<Response, Problem> {
+    token(&state, &principal).await
+}
+
+/// The same, whichever way it was asked for.
+pub async fn token(state: &ApiState, principal: &Principal) -> Result<Response, Problem> {
+    Ok(Answer(json!({ "joinToken": feed_token(state, principal).await? })).into_response())
+}
+
+/// A change of a thread; other members are passed over.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EditBody {
+    name: Option<String>,
+    archived: Option<bool>,
+}
+
+/// Renames, archives or unarchives a thread.
+#[utoipa::path(patch, path = "/copilotkit/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
+    request_body = EditBody, responses(
+    (status = 200, description = "The thread as it is now", body = ThreadRecord),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
+pub async fn edit(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Json(body): Json<EditBody>,
+) -> Result<Response, Problem> {
+    change(&state, &principal, &thread, body).await
+}
+
+/// The same, whichever way it was asked for.
+pub async fn change(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    body: EditBody,
+) -> Result<Response, Problem> {
+    let name = body.name.map(|name| Some(name).filter(|name| !name.is_empty()));
+    let edit = EditThread { name, archived: body.archived, metadata: None };
+    let thread = state.service.threads.edit(principal, thread, edit).await?;
+    Ok(Answer(ThreadRecord::from(&thread)).into_response())
+}
+
+/// Archives a thread.
+#[utoipa::path(post, path = "/copilotkit/threads/{threadId}/archive", tag = "copilotkit",
+    params(("threadId" = String, Path)), request_body = AnyBody, responses(
+    (status = 200, description = "It is archived", body = serde_json::Value, example = json!({ "threadId": "demo", "archived": true })),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
+pub async fn archive(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Json(_body): Json<AnyBody>,
+) -> Result<Response, Problem> {
+    put_away(&state, &principal, &thread).await
+}
+
+/// The same, whichever way it was asked for.
+pub async fn put_away(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Result<Response, Problem> {
+    change(state, principal, thread, EditBody { name: None, archived: Some(true) }).await?;
+    Ok(Answer(json!({ "threadId": thread.as_str(), "archived": true })).into_response())
+}
+
+/// Deletes a thread and all of its log, for ever.
+#[utoipa::path(delete, path = "/copilotkit/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
+    request_body = AnyBody, responses(
+    (status = 200, description = "Gone", body = serde_json::Value, example = json!({ "threadId": "demo", "deleted": true })),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
+pub async fn delete(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Json(_body): Json<AnyBody>,
+) -> Result<Response, Problem> {
+    remove(&state, &principal, &thread).await
+}
+
+/// The same, whichever way it was asked for.
+pub async fn remove(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Result<Response, Problem> {
+    state.service.threads.delete(principal, thread).await?;
+    Ok(Answer(json!({ "threadId": thread.as_str(), "deleted": true })).into_response())
+}
+
+/// The messages of a thread, all of them, oldest first.
+#[utoipa::path(get, path = "/copilotkit/threads/{threadId}/messages", tag = "copilotkit",
+    params(("threadId" = String, Path)), responses(
+    (status = 200, description = "The messages", body = serde_json::Value, example = json!({
+        "messages": [{ "id": "m1", "role": "user", "content": "Hello" }]
+    })),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 422, description = "The conversation is too large", body = ProblemDocument),
+    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+pub async fn messages(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+) -> Result<Response, Problem> {
+    show(&state, &principal, &thread, Part::Messages).await
+}
+
+/// The events of a thread, for the inspector: all runs, oldest first; of a long log the newest.
+#[utoipa::path(get, path = "/copilotkit/threads/{threadId}/events", tag = "copilotkit",
+    params(("threadId" = String, Path)), responses(
+    (status = 200, description = "The events", body = serde_json::Value, example = json!({ "events": [{ "type": "RUN_STARTED" }] })),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+pub async fn events(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+) -> Result<Response, Problem> {
+    show(&state, &principal, &thread, Part::Events).await
+}
+
+/// The state of a thread, for the inspector; null if there was never a snapshot of one.
+#[utoipa::path(get, path = "/copilotkit/threads/{threadId}/state", tag = "copilotkit",
+    params(("threadId" = String, Path)), responses(
+    (status = 200, description = "The state", body = serde_json::Value, example = json!({ "state": { "step": 2 } })),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+pub async fn state(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+) -> Result<Response, Problem> {
+    show(&state, &principal, &thread, Part::State).await
+}
+
+/// What of a thread is to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Its messages.
+    Messages,
+    /// Its events.
+    Events,
+    /// Its state.
+    State,
+}
+
+/// Shows a part of a thread.
+pub async fn show(state: &ApiState, principal: &Principal, thread: &ThreadId, part: Part) -> Result<Response, Problem> {
+    // What it is read with says of a thread that there is none what it says of an empty one.
+    state.service.threads.get(principal, thread).await?;
+    let mut answer = state.answers.to(principal);
+    loop {
+        let document = match part {
+            Part::Messages => {
+                let projected = state.service.projections.at(principal, thread, None, None).await?;
+                reading::messages_document(&projected.conversation)
+            }
+            Part::Events => reading::events_document(state, principal, thread).await?,
+            Part::State => {
+                #[derive(Deserialize)]
+                struct Shown {
+                    state: Option<Box<RawValue>>,
+                }
+                let shown = reading::state_document(state, principal, thread).await?;
+                let shown = serde_json::from_str::<Shown>(shown.get()).ok().and_then(|shown| shown.state);
+                format!("{{\"state\":{}}}", shown.as_ref().map_or("null", |shown| shown.get())).into_bytes()
+            }
+        };
+        match answer.json(document).await? {
+            ControlFlow::Break(response) => return Ok(response),
+            ControlFlow::Continue(again) => answer = again,
+        }
+    }
+}

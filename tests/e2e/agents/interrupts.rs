@@ -1,0 +1,174 @@
+//! A run that waits for an answer, and whoever comes later to give it.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use threadline::{
+    domain::{NewEvents, ProjectId, RunId, ThreadId},
+    store::{StartOutcome, StartRun},
+};
+
+use super::{agent, agui, ask, ended, events_of, finished, messages, said, types_of, user};
+use crate::harness::{
+    Client, everywhere,
+    http::{open, send},
+    soon,
+};
+
+/// The end of a run that waits for answers to these.
+fn waiting(run: &str, ids: &[&str]) -> Value {
+    let interrupts: Vec<_> =
+        ids.iter().map(|id| json!({ "id": id, "reason": "confirmation", "message": "?" })).collect();
+    let mut event = finished(run);
+    event["outcome"] = json!({ "type": "interrupt", "interrupts": interrupts });
+    event
+}
+
+fn yes(id: &str) -> Value {
+    json!({ "interruptId": id, "status": "resolved", "payload": { "approved": true } })
+}
+
+fn no(id: &str) -> Value {
+    json!({ "interruptId": id, "status": "cancelled" })
+}
+
+/// A run that only answers.
+fn answer(client: &Client, run: &str, resume: Value) -> reqwest::RequestBuilder {
+    client
+        .request(Method::POST, "/agui/a")
+        .json(&json!({ "threadId": "t", "runId": run, "messages": [], "resume": resume }))
+}
+
+/// What waits, as somebody sees it who loads the thread now.
+async fn open_now(client: &Client) -> Vec<String> {
+    let interrupts = messages(client).await["interrupts"].clone();
+    interrupts.as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+everywhere! {
+    async fn interrupts_wait_for_whoever_comes_later_and_are_answered_once(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let first = open(agui(&dev, "r1", json!([user("u1", "send both")]))).await;
+        let mut call = agent.call().await;
+        call.say(&said("a1", "May I?")).await;
+        call.finish(&[waiting("r1", &["i1", "i2"])]).await;
+        let text = soon(first.text()).await.expect("whole");
+        assert!(text.ends_with(&format!("data: {}\n\n", waiting("r1", &["i1", "i2"]))), "{text}");
+
+        // Whoever loads the thread sees them, in its messages and in its events.
+        assert_eq!(messages(&dev).await["interrupts"], waiting("r1", &[ "i1", "i2"])["outcome"]["interrupts"]);
+        assert_eq!(events_of(&dev, "r1").await.last(), Some(&waiting("r1", &["i1", "i2"])));
+
+        // A run must answer all of them, through whichever door it comes.
+        let news = json!([user("u2", "never mind")]);
+        let mut partly = json!({ "threadId": "t", "runId": "r2", "messages": news });
+        for (resume, left) in [(json!([]), vec!["i1", "i2"]), (json!([no("i1"), yes("i3")]), vec!["i2"])] {
+            partly["resume"] = resume;
+            let native = json!({ "agentId": "a", "input": partly });
+            for refused in [
+                dev.post("/agui/a", partly.clone()).await,
+                dev.post("/agui/demo", partly.clone()).await,
+                dev.post("/v1/threads/t/runs", native).await,
+            ] {
+                let problem = refused.problem(409, "interrupts-open");
+                assert_eq!((&problem["interruptIds"], &problem["retryable"]), (&json!(left), &json!(false)));
+                assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("i2")), "{problem}");
+            }
+        }
+        send(agui(&dev, "r2", news)).await.problem(409, "interrupts-open");
+        for bad in [json!([yes("i1"), { "interruptId": "i2" }]), json!([yes("i1"), no("i2"), no("i2")]), json!(["i1"])] {
+            send(answer(&dev, "r2", bad)).await.problem(400, "invalid-request");
+        }
+        dev.get("/v1/threads/t/runs/r2").await.problem(404, "run-not-found");
+        assert_eq!((dev.types("t").await.len(), agent.requests()), (5, 1), "nothing of what was refused");
+        // The run that asks may be asked for again: it is the same.
+        assert_eq!(send(agui(&dev, "r1", json!([user("u1", "send both")]))).await.text(), text);
+
+        // Another client, which has nothing but the thread's id and what it was shown.
+        let answered = open(answer(&dev, "r2", json!([yes("i1"), no("i2")]))).await;
+        let mut call = agent.call().await;
+        assert_eq!((call.message_ids(), &call.input()["resume"]), (vec!["u1".into(), "a1".into()], &json!([yes("i1"), no("i2")])));
+        assert_eq!(events_of(&dev, "r2").await[0]["input"]["resume"], json!([yes("i1"), no("i2")]), "for the record");
+        // They wait until the agent has dealt with them.
+        assert_eq!(open_now(&dev).await, ["i1", "i2"]);
+        send(answer(&dev, "r3", json!([yes("i1"), yes("i2")]))).await.problem(409, "run-active");
+        call.say(&said("a2", "Sent one.")).await;
+        call.finish(&[finished("r2")]).await;
+        let text = soon(answered.text()).await.expect("whole");
+        assert_eq!(open_now(&dev).await, [""; 0]);
+
+        // A lost answer is fetched by the same run; another run would be another deed.
+        assert_eq!(send(answer(&dev, "r2", json!([yes("i1"), no("i2")]))).await.text(), text);
+        let refused = send(answer(&dev, "r4", json!([yes("i2"), yes("i1")]))).await.problem(409, "interrupt-settled");
+        assert_eq!(refused["interruptIds"], json!(["i1", "i2"]));
+        assert_eq!(agent.requests(), 2);
+
+        // The chat goes on.
+        let next = open(agui(&dev, "r5", json!([user("u2", "thanks")]))).await;
+        agent.call().await.finish(&[finished("r5")]).await;
+        assert!(soon(next.text()).await.expect("whole").contains("RUN_FINISHED"));
+    }
+}
+
+everywhere! {
+    async fn an_answer_that_came_to_nothing_is_given_again(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        dev.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
+        agent.call().await.finish(&[waiting("r1", &["i"])]).await;
+        ended(&dev, "r1").await;
+        let resume = |run: &str| json!({ "agentId": "a", "runId": run, "input": { "resume": [yes("i")] } });
+        dev.post("/v1/threads/t/runs", resume("r2")).await.ok(201);
+        agent.call().await.end().await;
+        assert_eq!(ended(&dev, "r2").await["errorCode"], "agent-incomplete");
+        assert_eq!(open_now(&dev).await, ["i"], "it was not dealt with");
+        dev.post("/v1/threads/t/runs", resume("r3")).await.ok(201);
+        // It asks once more, under the same name.
+        agent.call().await.finish(&[waiting("r3", &["i"])]).await;
+        ended(&dev, "r3").await;
+        assert_eq!(open_now(&dev).await, ["i"]);
+        dev.post("/v1/threads/t/runs", resume("r4")).await.ok(201);
+        // Somebody stops it: the run has finished, and waits for nothing.
+        let mut call = agent.call().await;
+        dev.post("/v1/threads/t/runs/r4/stop", json!({})).await;
+        call.hung_up().await;
+        assert_eq!(ended(&dev, "r4").await["status"], "stopped");
+        assert_eq!(open_now(&dev).await, [""; 0]);
+        // What the log has never had is the agent's to judge.
+        let unknown = json!({ "agentId": "a", "runId": "r5", "input": { "resume": [yes("from before")] } });
+        dev.post("/v1/threads/t/runs", unknown).await.ok(201);
+        let call = agent.call().await;
+        assert_eq!(call.input()["resume"], json!([yes("from before")]));
+        call.finish(&[finished("r5")]).await;
+        ended(&dev, "r5").await;
+    }
+}
+
+everywhere! {
+    async fn of_two_who_answer_at_once_the_agent_hears_one(server: |options| options.with_glass()) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        dev.put("/v1/threads/t/runs/r1", json!([waiting("r1", &["i"])])).await.ok(201);
+        // This one has looked, and is on its way …
+        server.glass().start_gate.hold();
+        let late = tokio::spawn(send(answer(&dev, "late", json!([yes("i")]))));
+        server.glass().start_gate.reached().await;
+        // … while the other's answer is dealt with. (By the store itself: the door would stand at the gate.)
+        let store = &server.glass().inner;
+        let (project, thread) = (ProjectId::new("default").expect("an id"), ThreadId::new("t").expect("an id"));
+        let key = store.thread(&project, &thread).await.expect("a store").expect("a thread").key;
+        let events = NewEvents::from_array(json!([finished("r2")]).to_string().as_bytes()).expect("events");
+        let (run, lease) = (RunId::new("r2").expect("an id"), Duration::from_secs(20));
+        let start = StartRun { key, run, agent: None, lease, closing: None, events: Some(events) };
+        assert!(matches!(store.start(start).await, Ok(StartOutcome::Started(_))));
+        server.glass().start_gate.open();
+        let text = late.await.expect("answered").text().to_owned();
+        assert!(text.contains("\"code\":\"interrupt-settled\""), "{text}");
+        assert_eq!(types_of(&dev, "late").await, ["RUN_STARTED", "RUN_ERROR"]);
+        assert_eq!((ended(&dev, "late").await["errorCode"].as_str(), agent.requests()), (Some("interrupt-settled"), 0));
+    }
+}
