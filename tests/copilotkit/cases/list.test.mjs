@@ -18,7 +18,7 @@ describe("the list of threads", { concurrency: true }, () => {
   /** Two tabs of somebody new, each with a list. `shows` waits until both show the same that is asked for. */
   const two = async (settings = {}) => {
     const here = await world.open();
-    const there = await world.open(here.headers["x-user"]);
+    const there = await world.open(here.user);
     const lists = [await here.threads(settings), await there.threads(settings)];
     const live = () => world.proxy.open("/client/websocket") > 0;
     await until("a socket for the lists", live);
@@ -109,7 +109,7 @@ describe("the list of threads", { concurrency: true }, () => {
 
   test("the threads of another agent, and of somebody else, are not in it", options, async () => {
     const { here, there, shows, lists, close } = await two();
-    const user = here.headers["x-user"];
+    const user = here.user;
     await (await world.open()).chat().say("say stranger 2 1");
     await (await world.open(user, "other")).chat().say("say other 2 1");
     const mine = there.chat();
@@ -164,7 +164,7 @@ describe("the list of threads", { concurrency: true }, () => {
     const client = await apart.open();
     const list = await client.threads();
     await until("its socket", () => apart.proxy.open("/client/websocket") === 1);
-    const elsewhere = await world.open(client.headers["x-user"]);
+    const elsewhere = await world.open(client.user);
     const cut = apart.proxy.cut("/client/websocket");
     const chat = elsewhere.chat();
     await chat.say("say missed 2 1");

@@ -1,8 +1,8 @@
 // What a browser has of CopilotKit, without the browser: its core, and its list of threads.
 
 import { randomUUID } from "node:crypto";
+import { direct, load } from "./packages.mjs";
 import { until } from "./until.mjs";
-import { load } from "./packages.mjs";
 
 // The core asks the runtime about itself only where there is a window, and connects with that window's WebSocket.
 globalThis.window = globalThis;
@@ -16,21 +16,25 @@ globalThis.WebSocket = class extends WebSocket {
   }
 };
 const { CopilotKitCore, AgentThreadLockedError, ɵcreateThreadStore: createThreadStore } = await load("@copilotkit/core");
-export { AgentThreadLockedError };
+
+/** Whether an error says that somebody else's run is active. */
+export const busy = (error) =>
+  error instanceof AgentThreadLockedError || (direct && error.message.startsWith("HTTP 409") && error.message.includes("run-active"));
 
 /** A person's tab. */
 export class Client {
-  static async open(runtime, user, agentId = "scripted") {
-    const client = new Client(runtime, user, agentId);
+  static async open(runtime, user, headers = { "x-user": user }, agentId = "scripted") {
+    const client = new Client(runtime, user, headers, agentId);
     await until(`the runtime is known to ${user}`, () => client.core.runtimeConnectionStatus === "connected");
     return client;
   }
 
-  constructor(runtime, user, agentId) {
+  constructor(runtime, user, headers, agentId) {
     this.agentId = agentId;
     this.runtime = runtime;
-    this.headers = { "x-user": user };
-    this.core = new CopilotKitCore({ runtimeUrl: runtime, headers: this.headers });
+    this.user = user;
+    this.headers = headers;
+    this.core = new CopilotKitCore({ runtimeUrl: runtime, headers });
     this.errors = [];
     this.core.subscribe({ onError: ({ error, code }) => void this.errors.push({ error, code }) });
   }

@@ -2,6 +2,9 @@
 
 export const version = process.env.COPILOTKIT ?? "newest";
 
+/** Threadline is the runtime itself, and runs the agent as an AG-UI endpoint: there is no Node in the path. */
+export const direct = process.env.DOOR === "direct";
+
 /** Imports a package of that folder, as whoever installed it would. */
 export const { default: load } = await import(`../packages/${version}/import.mjs`);
 
