@@ -16,7 +16,7 @@ use super::{ApiState, doors::Access, problem::Problem};
 use crate::{
     auth::{AuthError, Shown},
     domain::{
-        AgentId, IdError, KeyId, Principal, ProjectId, RunId, Scope, ThreadId, UserId, json,
+        AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, Scope, ThreadId, UserId, json,
         limits::{MAX_JSON_DEPTH, MAX_REQUEST_BYTES},
     },
     quota::Taker,
@@ -175,6 +175,10 @@ pub struct InAgentThread(pub AgentId, pub ThreadId);
 #[derive(Debug)]
 pub struct InAgent(pub AgentId);
 
+/// The annotation named in the path.
+#[derive(Debug)]
+pub struct InAnnotation(pub AnnotationId);
+
 /// The API key named in the path.
 #[derive(Debug)]
 pub struct InKey(pub KeyId);
@@ -210,7 +214,7 @@ macro_rules! in_path {
         })+
     };
 }
-in_path!(InAgent InKey InPath InProject InThread InUser);
+in_path!(InAgent InAnnotation InKey InPath InProject InThread InUser);
 
 /// Takes both parameters of a path.
 macro_rules! in_path_of_two {

@@ -115,7 +115,7 @@ pub struct UsersArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum UsersCommand {
-    /// Erase a user: threads with logs, runs, names and snapshots, and the feed; prints the receipt
+    /// Erase a user: threads with logs, runs, names, snapshots and annotations, and the feed; prints the receipt
     Erase {
         /// Whom
         user_id: String,

@@ -187,6 +187,10 @@ text_id!(
     AgentId
 );
 text_id!(
+    /// An annotation, unique within its thread.
+    AnnotationId
+);
+text_id!(
     /// An API key, by which it is spoken of; not the key itself.
     KeyId
 );

@@ -115,6 +115,8 @@ pub struct Footprint {
     pub events: u64,
     /// Their snapshots of messages and state.
     pub snapshots: u64,
+    /// Their annotations.
+    pub annotations: u64,
     /// Entries of the user's feed.
     pub feed_entries: u64,
     /// Deleted threads of which something is left.

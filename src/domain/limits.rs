@@ -13,6 +13,13 @@ pub const MAX_ERROR_TEXT_BYTES: usize = 4_096;
 /// Largest `usage` of a terminal event that is kept with its run, in bytes of JSON.
 pub const MAX_USAGE_BYTES: usize = 16 * 1_024;
 
+/// Longest type of an annotation, in bytes.
+pub const MAX_ANNOTATION_TYPE_BYTES: usize = 256;
+/// Largest payload of an annotation, in bytes of JSON.
+pub const MAX_ANNOTATION_BYTES: usize = 64 * 1_024;
+/// Annotations on a page, at most: even the largest fit into [`MAX_PAGE_BYTES`].
+pub const MAX_ANNOTATION_PAGE: usize = 50;
+
 /// Largest single event, in bytes of JSON.
 pub const MAX_EVENT_BYTES: usize = 8 * 1_024 * 1_024;
 /// Largest append batch, HTTP body or socket frame, in bytes.
@@ -258,6 +265,8 @@ pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// How long frames of a client are taken one after the other before it is written to again.
+pub const FRAMES_TURN: Duration = Duration::from_millis(10);
 /// How long the end of a run is kept from clients at most, until its runner has its acknowledgement.
 pub const ACK_FIRST: Duration = Duration::from_millis(500);
 /// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.

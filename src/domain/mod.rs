@@ -3,6 +3,7 @@
 //! Knows no runtime, no database and no transport.
 
 pub mod agent;
+pub mod annotation;
 pub mod batch;
 pub mod envelope;
 pub mod event;
@@ -18,10 +19,13 @@ pub mod run;
 pub mod thread;
 pub mod time;
 
+pub use annotation::{Annotation, AnnotationError, NewAnnotation};
 pub use batch::{Batch, LogSlice};
 pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedEntry};
-pub use id::{AgentId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId};
+pub use id::{
+    AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
+};
 pub use identity::{ApiKey, AuditEntry, Digest, Footprint, IssuerSettings, ProjectSettings, Retention};
 pub use origin::{AllowedOrigins, Origin};
 pub use principal::{Credential, Principal, Scope, Scopes};

@@ -24,6 +24,12 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// The moment that a text of others names, as RFC 3339 has it, with any offset. What is finer than a millisecond is
+    /// cut off.
+    pub fn from_rfc3339(text: &str) -> Option<Self> {
+        text.parse::<jiff::Timestamp>().ok().map(|moment| Self(moment.as_millisecond()))
+    }
+
     /// The moment `by` earlier.
     pub fn minus(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
@@ -151,6 +157,18 @@ mod tests {
             assert_eq!(Timestamp(millis).to_string(), format!("{moment:.3}"));
         }
         assert_eq!(Timestamp(-1).to_string(), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn others_write_a_moment_in_many_forms() {
+        let moment = Some(Timestamp(1_795_255_875_120));
+        let forms = ["2026-11-21T10:11:15.120Z", "2026-11-21T10:11:15.12+00:00", "2026-11-21T12:11:15.120999+02:00"];
+        for text in forms {
+            assert_eq!(Timestamp::from_rfc3339(text), moment, "{text}");
+        }
+        for text in ["", "2026-11-21", "2026-11-21T10:11:15", "1795255875120", "yesterday"] {
+            assert_eq!(Timestamp::from_rfc3339(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub const JOURNAL: &str = "manifest.partial.ndjson";
 pub const AGENTS: &str = "agents.ndjson";
 /// Projects and their API keys.
 pub const PROJECTS: &str = "projects.ndjson";
+/// Annotations of threads.
+pub const ANNOTATIONS: &str = "annotations.ndjson";
 /// Feeds of users.
 pub const FEEDS: &str = "feeds.ndjson";
 /// The directory of the files of threads.

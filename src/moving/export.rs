@@ -12,7 +12,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Counter, Moved, MovingError,
+    Counter, Moved, MovingError, annotations,
     directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, hex, json_line},
     format::{AgentFacts, AgentLine, FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
     manifest::{self, FileEntry, Header, Line, Selection, ThreadEntry, Threads},
@@ -93,6 +93,7 @@ pub async fn export(
         others.push(Line::Agents(agents(store.as_ref(), &directory).await?));
         others.extend(projects::write(store.as_ref(), &directory).await?.map(Line::Projects));
     }
+    others.extend(annotations::write(store.as_ref(), &directory, &threads).await?.map(Line::Annotations));
     if selection.threads.is_empty() {
         others.push(Line::Feeds(feeds(store.as_ref(), &directory, selection).await?));
     }

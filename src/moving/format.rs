@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use super::directory::hex;
 use crate::{
     domain::{
-        AgentId, ApiKey, Digest, Epoch, Fence, KeyId, NameSource, ProjectId, Run, RunId, RunStatus, Scopes, Seq,
-        Thread, ThreadId, ThreadKey, Timestamp, UserId,
+        AgentId, Annotation, AnnotationError, AnnotationId, ApiKey, Digest, Epoch, Fence, KeyId, NameSource,
+        NewAnnotation, ProjectId, Run, RunId, RunStatus, Scopes, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
     },
     store::{MovedThread, StoreError, StoredProject},
 };
@@ -222,6 +222,41 @@ impl AgentFacts {
     /// Of this agent.
     pub fn of(project_id: ProjectId, agent_id: AgentId, definition: String) -> Result<Self, StoreError> {
         Ok(Self { project_id, agent_id, definition: raw(definition)? })
+    }
+}
+
+/// `{"annotation":{…}}`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnnotationLine {
+    /// The annotation.
+    pub annotation: AnnotationFacts,
+}
+
+/// An annotation of a thread.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AnnotationFacts {
+    project_id: ProjectId,
+    thread_id: ThreadId,
+    annotation_id: AnnotationId,
+    r#type: String,
+    payload: Box<RawValue>,
+    occurred_at: Option<Timestamp>,
+    at: Timestamp,
+}
+
+impl AnnotationFacts {
+    /// Of this annotation.
+    pub fn of(project_id: ProjectId, thread_id: ThreadId, annotation: Annotation) -> Result<Self, StoreError> {
+        let Annotation { id, kind, payload, occurred_at, at } = annotation;
+        Ok(Self { project_id, thread_id, annotation_id: id, r#type: kind, payload: raw(payload)?, occurred_at, at })
+    }
+
+    /// Which thread it is of, and the annotation as it is to be stored.
+    pub fn annotation(self) -> Result<((ProjectId, ThreadId), NewAnnotation), AnnotationError> {
+        let new = NewAnnotation::new(self.annotation_id, self.r#type, Some(&self.payload), self.occurred_at)?;
+        Ok(((self.project_id, self.thread_id), NewAnnotation { at: Some(self.at), ..new }))
     }
 }
 

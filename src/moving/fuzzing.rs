@@ -4,17 +4,22 @@ use std::fs;
 
 use super::{
     directory::{Directory, MANIFEST, hex},
-    format::{AgentLine, ThreadLine},
+    format::{AgentLine, AnnotationLine, ThreadLine},
     manifest::{self, ThreadEntry},
     reading::ThreadFile,
 };
 
-/// A manifest, a thread's file and a line about an agent. The manifest that goes with the thread's file is made up, so
+/// A manifest, a thread's file, a line about an agent and an annotation. The manifest that goes with the thread's file is made up, so
 /// that more than digests is read.
 pub(crate) fn export(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("threadline-fuzzing-{}", std::process::id()));
     let Ok(directory) = Directory::make(&path) else { return };
     let _ = serde_json::from_slice::<AgentLine>(data);
+    if let Ok(line) = serde_json::from_slice::<AnnotationLine>(data)
+        && let Ok((_, annotation)) = line.annotation.annotation()
+    {
+        assert!(!annotation.payload.contains(['\r', '\n']), "one line");
+    }
     if fs::write(directory.at(MANIFEST), data).is_ok() {
         let _ = manifest::read(&directory);
     }

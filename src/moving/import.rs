@@ -6,7 +6,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 
 use super::{
-    Counter, Damage, Moved, MovingError, Refusal,
+    Counter, Damage, Moved, MovingError, Refusal, annotations,
     compare::Comparison,
     directory::{AGENTS, Directory, FEEDS},
     format::{AgentLine, FeedLine},
@@ -36,7 +36,7 @@ pub async fn import(
     mut refused: impl FnMut(&Refusal),
 ) -> Result<Moved, MovingError> {
     let directory = Arc::new(Directory::open(directory)?);
-    let Manifest { threads, agents, projects, feeds } = manifest::read(&directory)?;
+    let Manifest { threads, agents, projects, annotations, feeds } = manifest::read(&directory)?;
     if let Some(missing) = selection.threads.iter().find(|id| !threads.iter().any(|entry| entry.thread_id == **id)) {
         return Err(MovingError::NoThread(format!("{missing} in this export")));
     }
@@ -61,7 +61,11 @@ pub async fn import(
     let counter = Counter::new(progress, "imported", wanted.len() as u64);
     let outcomes = stream::iter(wanted).map(|entry| one(store.clone(), directory.clone(), entry, &counter));
     let mut outcomes = std::pin::pin!(outcomes.buffer_unordered(TRANSFER_THREADS));
+    let mut taken = annotations::Taken::new();
     while let Some((entry, outcome)) = outcomes.try_next().await? {
+        if !matches!(outcome, Outcome::Refused(_)) {
+            taken.insert((entry.project_id.clone(), entry.thread_id.clone()), entry.epoch);
+        }
         match outcome {
             Outcome::Done => {
                 moved.threads += 1;
@@ -73,6 +77,9 @@ pub async fn import(
                 refuse(&mut moved, Refusal { what, why });
             }
         }
+    }
+    if let Some(file) = annotations {
+        annotations::put(store.as_ref(), &directory, &file, &taken).await?;
     }
     if let Some(file) = feeds {
         put_feeds(store.as_ref(), &directory, &file, selection).await?;

@@ -156,6 +156,8 @@ pub enum Line {
     Agents(FileEntry),
     /// The projects and their keys.
     Projects(FileEntry),
+    /// The annotations.
+    Annotations(FileEntry),
     /// The feeds.
     Feeds(FileEntry),
     /// The end.
@@ -171,6 +173,8 @@ pub struct Manifest {
     pub agents: Option<FileEntry>,
     /// The projects and their keys.
     pub projects: Option<FileEntry>,
+    /// The annotations of the threads.
+    pub annotations: Option<FileEntry>,
     /// The feeds.
     pub feeds: Option<FileEntry>,
 }
@@ -191,7 +195,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
         return Err(if directory.has(JOURNAL) { MovingError::Unfinished(path) } else { MovingError::Nothing(path) });
     }
     let damaged = |line, what: &dyn fmt::Display| MovingError::Damaged(Damage::at(MANIFEST, line, what));
-    let mut manifest = Manifest { threads: Vec::new(), agents: None, projects: None, feeds: None };
+    let mut manifest = Manifest { threads: Vec::new(), agents: None, projects: None, annotations: None, feeds: None };
     let (mut digest, mut events) = (<sha2::Sha256 as sha2::Digest>::new(), 0u64);
     let mut complete = None;
     let mut number = 0;
@@ -223,6 +227,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
                 }
                 Line::Agents(file) => manifest.agents = Some(file),
                 Line::Projects(file) => manifest.projects = Some(file),
+                Line::Annotations(file) => manifest.annotations = Some(file),
                 Line::Feeds(file) => manifest.feeds = Some(file),
                 Line::Complete(end) => {
                     let found = super::directory::hex(&sha2::Digest::finalize(digest.clone()));

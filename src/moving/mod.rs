@@ -7,6 +7,7 @@
 //! The files are described in `proto/export.md`. Both ways may be broken off at any moment and begun again: a thread is
 //! there whole or not at all, and what is there is checked and passed over.
 
+mod annotations;
 mod compare;
 mod directory;
 mod export;

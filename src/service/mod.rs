@@ -5,6 +5,7 @@
 //! sealer and the reaper.
 
 mod agents;
+mod annotations;
 mod closing;
 mod committer;
 mod context;
@@ -41,6 +42,7 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use agents::AgentDefinitions;
+pub use annotations::Annotations;
 pub use committer::Receipt;
 pub use error::{ActiveRun, ServiceError};
 pub use events::{Events, EventsPage, PageRequest};
@@ -119,6 +121,8 @@ pub struct Service {
     pub feed: Feed,
     /// Definitions of agents.
     pub agents: AgentDefinitions,
+    /// Annotations of threads.
+    pub annotations: Annotations,
     /// Messages and state.
     pub projections: Projections,
     /// Erasing users.
@@ -181,6 +185,7 @@ impl Service {
             events: Events { context: context.clone() },
             feed: Feed { context: context.clone() },
             agents: AgentDefinitions { context: context.clone() },
+            annotations: Annotations { context: context.clone() },
             projections: Projections { context: context.clone() },
             users: Users { context: context.clone() },
             quota,

@@ -1,4 +1,4 @@
-//! The store port: threads, heads, runs, the log, the feed, snapshots and agents, on one back-end.
+//! The store port: threads, heads, runs, the log, the feed, snapshots, annotations and agents, on one back-end.
 //!
 //! ```text
 //!   heads   one narrow row per thread: the only point of concurrency
@@ -30,6 +30,7 @@ use crate::domain::{
     ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
 };
 
+pub mod annotations;
 pub mod erasure;
 pub mod identity;
 pub mod memory;
@@ -39,9 +40,10 @@ mod sql;
 pub mod sqlite;
 pub mod transfer;
 
+pub use annotations::AnnotationStore;
 pub use erasure::{ErasureStore, IdlePage};
 pub use identity::{IdentityStore, StoredProject};
-pub use transfer::{FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore};
+pub use transfer::{AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore};
 
 /// The store could not do its work. Nothing is known about the effect; trying again is safe.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -475,11 +477,27 @@ pub trait AgentStore: Send + Sync {
 
 /// A whole back-end.
 pub trait Store:
-    ThreadStore + RunStore + LogStore + FeedStore + SnapshotStore + AgentStore + IdentityStore + ErasureStore
+    ThreadStore
+    + RunStore
+    + LogStore
+    + FeedStore
+    + SnapshotStore
+    + AnnotationStore
+    + AgentStore
+    + IdentityStore
+    + ErasureStore
 {
 }
-impl<T: ThreadStore + RunStore + LogStore + FeedStore + SnapshotStore + AgentStore + IdentityStore + ErasureStore> Store
-    for T
+impl<T> Store for T where
+    T: ThreadStore
+        + RunStore
+        + LogStore
+        + FeedStore
+        + SnapshotStore
+        + AnnotationStore
+        + AgentStore
+        + IdentityStore
+        + ErasureStore
 {
 }
 

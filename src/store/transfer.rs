@@ -18,7 +18,7 @@ use super::{
     segment::{self, LogRow},
 };
 use crate::domain::{
-    AgentId, ApiKey, Batch, Digest, Fence, ProjectId, Run, RunId, Seq, Thread, ThreadId, ThreadKey, UserId,
+    AgentId, ApiKey, Batch, Digest, Epoch, Fence, ProjectId, Run, RunId, Seq, Thread, ThreadId, ThreadKey, UserId,
     limits::SEAL_BYTES,
 };
 
@@ -71,6 +71,19 @@ pub enum Published {
     Gone,
 }
 
+/// A thread that has annotations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnnotatedThread {
+    /// The store's number of this incarnation.
+    pub key: ThreadKey,
+    /// Its tenant.
+    pub project: ProjectId,
+    /// Its id.
+    pub id: ThreadId,
+    /// The incarnation of its log.
+    pub epoch: Epoch,
+}
+
 /// A user's whole feed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeedImage {
@@ -88,6 +101,9 @@ pub trait TransferStore: Store {
 
     /// A page of the threads of all projects, in the order of their keys. Each is as of one moment.
     async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>>;
+
+    /// A page of the threads that have annotations, in the order of their keys.
+    async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>>;
 
     /// The agents of all projects, in order of project and id.
     async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>>;

@@ -88,7 +88,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
         let head = both!(envs, at, |env| env.store.heads(&[key]).await.expect("heads")).pop();
         let fence = head.as_ref().map_or(Fence(1), |head| head.fence);
         let run = *dice.pick(&runs);
-        match dice.roll(22) {
+        match dice.roll(24) {
             0 | 1 => {
                 let mut new = new_thread(id, if dice.chance(50) { "u" } else { "v" });
                 new.agent = dice.chance(30).then(|| agent("a"));
@@ -172,6 +172,12 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     let _more = envs.1.store.purge(1 + dice.roll(20) as usize).await.expect("purges");
                 }
             }
+            20 | 21 => {
+                let new = crate::annotations::annotation(&dice.roll(9).to_string(), "{\"é\":1.0}");
+                both!(envs, at, |env| env.store.put_annotation(key, new.clone()).await.expect("puts"));
+                let (after, limit) = (dice.roll(8), 1 + dice.roll(4) as usize);
+                both!(envs, at, |env| env.store.annotations(key, after, limit).await.expect("reads"));
+            }
             _ => {
                 let cursor = dice.roll(head.map_or(1, |head| head.tail) + 3);
                 let max = 1 + dice.roll(40) as usize;
@@ -230,6 +236,7 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
     });
     for key in keys {
         both!(envs, at, |env| env.store.runs(*key, None, 100).await.expect("runs"));
+        both!(envs, at, |env| env.store.annotations(*key, 0, 100).await.expect("reads"));
         let heads = both!(envs, at, |env| env.store.heads(&[*key]).await.expect("heads"));
         if !heads.is_empty() {
             both!(envs, at, |env| env.log(*key).await);

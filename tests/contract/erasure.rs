@@ -89,6 +89,10 @@ async fn used(env: &Env, id: &str, owner: &str, whose: &ProjectId, runs: u64) ->
     }
     let snapshot = Snapshot { seq: 2, version: 1, body: Bytes::from_static(b"{}") };
     env.store.put_snapshot(thread.key, snapshot, &[]).await.expect("keeps");
+    for n in 0..4 {
+        let noted = crate::annotations::annotation(&n.to_string(), "1");
+        env.store.put_annotation(thread.key, noted).await.expect("puts");
+    }
     thread.key
 }
 
@@ -114,13 +118,14 @@ pub async fn a_footprint_counts_what_is_there(env: Env) {
     used(&env, "b", "u", &project(), 1).await;
     used(&env, "c", "x", &project(), 5).await;
     used(&env, "a", "u", &other(), 7).await;
-    let mut wanted = Footprint { threads: 2, runs: 3, events: 9, snapshots: 2, ..Footprint::default() };
+    let mut wanted = Footprint { threads: 2, runs: 3, events: 9, snapshots: 2, annotations: 8, ..Footprint::default() };
     assert_eq!(footprint(&env, &project(), "u").await, wanted);
     pump(&env, &project(), "u").await;
     wanted.feed_entries = 2;
     assert_eq!(footprint(&env, &project(), "u").await, wanted);
     env.store.delete_thread(key).await.expect("deletes");
-    let left = Footprint { threads: 1, runs: 1, events: 3, snapshots: 1, feed_entries: 2, tombstones: 1 };
+    let left =
+        Footprint { threads: 1, runs: 1, events: 3, snapshots: 1, annotations: 4, feed_entries: 2, tombstones: 1 };
     assert_eq!(footprint(&env, &project(), "u").await, left);
     purge(&env).await;
     assert_eq!(footprint(&env, &project(), "u").await, left, "the feed has not heard of it");

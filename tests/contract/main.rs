@@ -1,6 +1,7 @@
 //! The contract of the store port. Every test runs on every back-end.
 
 mod agents;
+mod annotations;
 #[path = "../backing/mod.rs"]
 mod backing;
 mod bus;
@@ -103,6 +104,12 @@ contract! {
         snapshots_are_replaced_and_dropped
         what_is_not_projected_is_measured
         snapshots_go_with_their_thread;
+    annotations:
+        an_annotation_is_stored_once
+        annotations_are_numbered_as_they_came
+        annotations_go_with_their_thread
+        of_many_who_put_one_annotation_one_is_first
+        annotated_threads_are_listed_in_order;
     agents:
         agents_are_kept_by_project;
     identity:

@@ -112,7 +112,7 @@ fn sources() -> Vec<Source> {
                     [above @ .., last] if last == "mod" => above.to_vec(),
                     _ => module,
                 };
-                if module.last().is_some_and(|name| name == "tests") {
+                if module.iter().any(|name| name == "tests") {
                     continue;
                 }
                 found.push(Source { lines: text.lines().count(), code: without_tests(&strip(&text)), path, module });

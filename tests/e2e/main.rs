@@ -11,6 +11,7 @@ mod commands;
 mod configuration;
 mod connections;
 mod contract_documents;
+mod copilotkit;
 mod copilotkit_runtime;
 mod development;
 mod draining;

@@ -5,14 +5,14 @@ use std::ops::Deref;
 use async_trait::async_trait;
 use threadline::{
     domain::{
-        AgentId, ApiKey, AuditEntry, Digest, Fence, Footprint, KeyId, NewThread, ProjectId, Run, RunId, Seq, Thread,
-        ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+        AgentId, Annotation, ApiKey, AuditEntry, Digest, Fence, Footprint, KeyId, NewAnnotation, NewThread, ProjectId,
+        Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
     },
     store::{
-        ActiveHead, ActiveRuns, AgentStore, Append, Appended, Beat, CloseOutcome, Closing, Due, DynStore, ErasureStore,
-        FeedPage, FeedStore, Head, IdentityStore, IdlePage, ListThreads, LogPage, LogStore, ReadFrom, RunStore,
-        Snapshot, SnapshotStore, StartOutcome, StartRun, StopOutcome, StoreResult, StoredProject, ThreadPage,
-        ThreadStore, Unprojected,
+        ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, CloseOutcome, Closing, Due,
+        DynStore, ErasureStore, FeedPage, FeedStore, Head, IdentityStore, IdlePage, ListThreads, LogPage, LogStore,
+        ReadFrom, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StopOutcome, StoreResult, StoredProject,
+        ThreadPage, ThreadStore, Unprojected,
     },
 };
 
@@ -194,6 +194,21 @@ impl<P: Pass> SnapshotStore for Through<P> {
     }
     async fn unprojected(&self, key: ThreadKey, version: u32) -> StoreResult<Option<Unprojected>> {
         self.pass.pass(of("unprojected", key), self.inner.unprojected(key, version)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> AnnotationStore for Through<P> {
+    async fn put_annotation(&self, key: ThreadKey, annotation: NewAnnotation) -> StoreResult<Option<bool>> {
+        self.pass.pass(of("put_annotation", key), self.inner.put_annotation(key, annotation)).await
+    }
+    async fn annotations(
+        &self,
+        key: ThreadKey,
+        after: u64,
+        limit: usize,
+    ) -> StoreResult<Option<Vec<(u64, Annotation)>>> {
+        self.pass.pass(of("annotations", key), self.inner.annotations(key, after, limit)).await
     }
 }
 

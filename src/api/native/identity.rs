@@ -363,7 +363,7 @@ impl From<Erasure> for ErasureView {
     }
 }
 
-/// Erases a user: threads with their logs, runs, names and snapshots, and the feed. Scope `admin`.
+/// Erases a user: threads with their logs, runs, names, snapshots and annotations, and the feed. Scope `admin`.
 ///
 /// The answer, which is also in the audit, is the receipt: how much of what went. Runs under way are over. What the user
 /// makes afterwards is new: take their tokens away first. Of two who erase one user at the same time each may count what

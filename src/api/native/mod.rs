@@ -1,6 +1,7 @@
 //! The native door: REST under `/v1`, SSE and long-poll on the same cursor, and the socket.
 
 mod agents;
+mod annotations;
 pub mod envelope;
 pub mod events;
 pub(super) mod feed;
@@ -32,6 +33,7 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::READ, routes!(events::read))
         .route(Access::READ, routes!(projections::messages))
         .route(Access::READ, routes!(projections::state))
+        .route(Access::READ, routes!(annotations::list))
         .route(Access::READ, routes!(runs::list))
         .route(Access::WRITE, routes!(runs::start))
         .route(Access::READ, routes!(runs::get))

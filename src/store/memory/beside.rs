@@ -1,11 +1,11 @@
-//! What stands beside the log: snapshots and agents.
+//! What stands beside the log: snapshots, annotations and agents.
 
 use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::{
-    domain::{AgentId, ProjectId, Seq, ThreadKey},
-    store::{AgentStore, Snapshot, SnapshotStore, StoreResult, Unprojected},
+    domain::{AgentId, Annotation, NewAnnotation, ProjectId, Seq, ThreadKey},
+    store::{AgentStore, AnnotationStore, Snapshot, SnapshotStore, StoreResult, Unprojected},
 };
 
 #[async_trait]
@@ -43,6 +43,32 @@ impl SnapshotStore for MemoryStore {
             bytes += batches.iter().map(|batch| batch.body.len() as u64 + 1).sum::<u64>() - 1;
         }
         Ok(Some(Unprojected { since, snapshot_bytes, events: row.thread.tail.saturating_sub(since), bytes }))
+    }
+}
+
+#[async_trait]
+impl AnnotationStore for MemoryStore {
+    async fn put_annotation(&self, key: ThreadKey, annotation: NewAnnotation) -> StoreResult<Option<bool>> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let Some(row) = state.threads.get_mut(&key) else { return Ok(None) };
+        let known = row.annotations.iter().any(|own| own.id == annotation.id);
+        if !known {
+            row.annotations.push(annotation.made(now));
+        }
+        Ok(Some(!known))
+    }
+
+    async fn annotations(
+        &self,
+        key: ThreadKey,
+        after: u64,
+        limit: usize,
+    ) -> StoreResult<Option<Vec<(u64, Annotation)>>> {
+        let state = self.state();
+        let Some(row) = state.threads.get(&key) else { return Ok(None) };
+        let numbered = (1..).zip(&row.annotations).filter(|(number, _)| *number > after);
+        Ok(Some(numbered.take(limit).map(|(number, annotation)| (number, annotation.clone())).collect()))
     }
 }
 

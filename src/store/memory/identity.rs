@@ -142,6 +142,7 @@ impl ErasureStore for MemoryStore {
             print.runs += row.runs.len() as u64;
             print.events += row.thread.tail;
             print.snapshots += row.snapshots.len() as u64;
+            print.annotations += row.annotations.len() as u64;
         }
         Ok(print)
     }

@@ -19,8 +19,8 @@ use super::{
     segment::{self, LogRow},
 };
 use crate::domain::{
-    AgentId, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NewEvents, NewThread, ProjectId, Run, RunId,
-    RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NewEvents, NewThread, ProjectId, Run,
+    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
     limits::{PAGE_BYTES, RELEASE_GRACE},
 };
 
@@ -52,6 +52,7 @@ struct Row {
     runs: BTreeMap<Fence, Run>,
     log: Vec<LogRow>,
     snapshots: BTreeMap<Seq, Snapshot>,
+    annotations: Vec<Annotation>,
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +85,7 @@ impl Row {
             runs: BTreeMap::new(),
             log: Vec::new(),
             snapshots: BTreeMap::new(),
+            annotations: Vec::new(),
         }
     }
 

@@ -10,7 +10,9 @@ use crate::{
         AgentId, ApiKey, Clock, Digest, Epoch, ProjectId, ThreadKey, Timestamp, UserId,
         limits::{FEED_RENEWAL, STAGING_PATIENCE},
     },
-    store::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, TransferStore},
+    store::{
+        AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, TransferStore,
+    },
 };
 
 /// A thread that nobody sees yet.
@@ -45,6 +47,18 @@ impl TransferStore for MemoryStore {
         rows.sort_by_key(|row| row.thread.key);
         let moved = rows.into_iter().map(|row| MovedThread { thread: row.snapshot(), fence: row.fence });
         Ok(moved.take(limit).collect())
+    }
+
+    async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
+        let state = self.state();
+        let rows = state.threads.values().filter(|row| Some(row.thread.key) > after && !row.annotations.is_empty());
+        let annotated = rows.map(|row| AnnotatedThread {
+            key: row.thread.key,
+            project: row.thread.project.clone(),
+            id: row.thread.id.clone(),
+            epoch: row.thread.epoch,
+        });
+        Ok(annotated.take(limit).collect())
     }
 
     async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {

@@ -40,12 +40,13 @@ pub(super) const FOOTPRINT: &str = "\
       ORDER BY created_at, id LIMIT $5::bigint
     )
     SELECT count(*), coalesce(sum(r.n), 0)::bigint, coalesce(sum(h.tail), 0)::bigint, coalesce(sum(s.n), 0)::bigint,
-           (SELECT created_at FROM own ORDER BY created_at DESC, id DESC LIMIT 1),
+           coalesce(sum(a.n), 0)::bigint, (SELECT created_at FROM own ORDER BY created_at DESC, id DESC LIMIT 1),
            (SELECT id FROM own ORDER BY created_at DESC, id DESC LIMIT 1)
     FROM own
     CROSS JOIN LATERAL (SELECT tail FROM heads WHERE heads.key = own.key OFFSET 0) AS h
     CROSS JOIN LATERAL (SELECT count(*) AS n FROM runs WHERE runs.key = own.key) AS r
-    CROSS JOIN LATERAL (SELECT count(*) AS n FROM snapshots WHERE snapshots.key = own.key) AS s";
+    CROSS JOIN LATERAL (SELECT count(*) AS n FROM snapshots WHERE snapshots.key = own.key) AS s
+    CROSS JOIN LATERAL (SELECT count(*) AS n FROM annotations WHERE annotations.key = own.key) AS a";
 /// Tombstones that have rows left are found among all of these; those that are purged, where the feed finds them.
 pub(super) const REST: &str = "\
     SELECT (SELECT count(*) FROM feed_entries WHERE project = $1 AND user_id = $2),

@@ -8,9 +8,10 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use super::{OpenError, address::Address};
 
 /// The steps, oldest first. A step that was released is never changed again.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_identity.sql"),
+    include_str!("../../../migrations/postgres/0003_annotations.sql"),
 ];
 
 /// Of the advisory lock: "threadli" as a number.
@@ -72,7 +73,7 @@ async fn version(connection: &mut PgConnection) -> Result<i64, OpenError> {
     }
     let alike = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN
         ('installation', 'threads', 'heads', 'runs', 'log', 'sealing', 'feed_entries', 'feed_heads', 'snapshots', 'agents',
-         'projects', 'api_keys', 'socket_tickets', 'audit')";
+         'projects', 'api_keys', 'socket_tickets', 'audit', 'annotations', 'annotated')";
     match number(connection, alike).await? {
         0 => Ok(0),
         _ => Err(OpenError::Foreign),

@@ -29,6 +29,7 @@ use crate::domain::{
 
 mod address;
 mod agents;
+mod annotations;
 mod append;
 mod check;
 mod erasure;

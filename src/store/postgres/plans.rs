@@ -3,11 +3,12 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{
-    OpenError, PgStore, address::Address, append, erasure, feed, identity, log, runs, seal, snapshots, start, threads,
+    OpenError, PgStore, address::Address, annotations, append, erasure, feed, identity, log, runs, seal, snapshots,
+    start, threads,
 };
 
 /// The statements, by name.
-const HOT: [(&str, &str); 47] = [
+const HOT: [(&str, &str); 50] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -34,6 +35,9 @@ const HOT: [(&str, &str); 47] = [
     ("delete", threads::DELETE),
     ("tombstones", threads::TOMBSTONES),
     ("purge of the log", threads::PURGE_LOG),
+    ("purge of annotations", threads::PURGE_ANNOTATIONS),
+    ("put annotation", annotations::PUT),
+    ("annotations", annotations::PAGE),
     ("pump", feed::PUMP),
     ("feed", feed::PAGE),
     ("feed heads", feed::FEED_HEADS),

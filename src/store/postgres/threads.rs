@@ -106,16 +106,26 @@ pub(super) const PURGE_RUNS: &str = "\
       DELETE FROM runs USING doomed d WHERE runs.key = $1 AND runs.fence = d.fence RETURNING runs.key
     )
     SELECT count(*) FROM gone";
+pub(super) const PURGE_ANNOTATIONS: &str = "\
+    WITH doomed AS MATERIALIZED (
+      SELECT number FROM annotations WHERE key = $1 ORDER BY number LIMIT $2 FOR UPDATE SKIP LOCKED
+    ), gone AS (
+      DELETE FROM annotations a USING doomed d WHERE a.key = $1 AND a.number = d.number RETURNING a.key
+    )
+    SELECT count(*) FROM gone";
 /// Only once nothing is left that somebody else is still removing. The tombstone stays until the feed has the deletion;
 /// then the pump removes it.
 const PURGE_REST: &str = "\
     WITH empty AS MATERIALIZED (
       SELECT $1::bigint AS key
       WHERE NOT EXISTS (SELECT 1 FROM log WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $1)
+        AND NOT EXISTS (SELECT 1 FROM annotations WHERE key = $1)
     ), sealing_gone AS (
       DELETE FROM sealing s USING empty e WHERE s.key = e.key
     ), snapshots_gone AS (
       DELETE FROM snapshots s USING empty e WHERE s.key = e.key
+    ), annotated_gone AS (
+      DELETE FROM annotated n USING empty e WHERE n.key = e.key
     ), fed AS (
       DELETE FROM threads t USING empty e WHERE t.key = e.key AND t.deleted = 1 AND t.version = t.fed_version
     ), left_over AS (
@@ -136,7 +146,7 @@ impl PgStore {
 
     /// Removes a chunk of what is left of a deleted thread. True if there is more.
     async fn purge_thread(&self, key: i64, rows: usize) -> StoreResult<bool> {
-        for text in [PURGE_LOG, PURGE_RUNS] {
+        for text in [PURGE_LOG, PURGE_RUNS, PURGE_ANNOTATIONS] {
             let gone = first_count(&self.write(query(text).bind(key).bind(rows::limit(rows))).await?)?;
             if gone >= rows as u64 {
                 return Ok(true);

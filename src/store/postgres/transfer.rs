@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use sqlx::query;
 
 use super::{
-    PgStore,
+    PgStore, annotations,
     fetch::{Kind, Statement},
     identity,
     rows::{self, Columns, head_columns, now, run_columns, thread_columns, with_head_and_run},
@@ -17,7 +17,8 @@ use crate::{
         limits::{FEED_CHUNK, FEED_RENEWAL, PG_RACES, STAGING_PATIENCE},
     },
     store::{
-        FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore, TransferStore,
+        AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
+        TransferStore,
         sql::{self, corrupt, pages},
     },
 };
@@ -219,6 +220,11 @@ impl TransferStore for PgStore {
     async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>> {
         let all = query(ALL).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
         pages::moved_threads(&self.read_rows(all).await?)
+    }
+
+    async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
+        let page = query(annotations::THREADS).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
+        sql::annotations::threads(&self.read_rows(page).await?)
     }
 
     async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {

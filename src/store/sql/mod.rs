@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::StoreError;
 
+pub(super) mod annotations;
 pub(super) mod append;
 pub(super) mod columns;
 pub(super) mod identity;

@@ -170,7 +170,7 @@ pub(in crate::store) fn idle_page<R: Cells>(rows: &[R]) -> StoreResult<IdlePage>
     Ok(page)
 }
 
-/// Adds threads, runs, events and snapshots of a user; how many threads.
+/// Adds threads, runs, events, snapshots and annotations of a user; how many threads.
 pub(in crate::store) fn count_threads<R: Cells>(
     print: &mut Footprint,
     columns: &mut Columns<'_, R>,
@@ -180,6 +180,7 @@ pub(in crate::store) fn count_threads<R: Cells>(
     print.runs += columns.count()?;
     print.events += columns.count()?;
     print.snapshots += columns.count()?;
+    print.annotations += columns.count()?;
     Ok(threads)
 }
 

@@ -28,7 +28,8 @@ pub(super) const IDLE: &str = concat!(
 /// Of the threads that live.
 pub(super) const FOOTPRINT: &str = "\
     SELECT count(*), coalesce(sum((SELECT count(*) FROM runs r WHERE r.key = t.key)), 0), coalesce(sum(h.tail), 0),
-           coalesce(sum((SELECT count(*) FROM snapshots s WHERE s.key = t.key)), 0)
+           coalesce(sum((SELECT count(*) FROM snapshots s WHERE s.key = t.key)), 0),
+           coalesce(sum((SELECT count(*) FROM annotations a WHERE a.key = t.key)), 0)
     FROM threads t CROSS JOIN heads h ON h.key = t.key WHERE t.project = ?1 AND t.user = ?2 AND t.deleted = 0";
 /// `deleted > 0` is what the partial index is known by: it holds all that is to be purged, and what is being moved in.
 pub(super) const REST: &str = "\

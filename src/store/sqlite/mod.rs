@@ -26,6 +26,7 @@ use crate::domain::{
 };
 
 mod agents;
+mod annotations;
 mod append;
 mod backup;
 mod checkpoint;

@@ -78,6 +78,8 @@ async fn hot_statements_never_scan() {
         threads::TOMBSTONES,
         snapshots::NEWEST,
         snapshots::UNPROJECTED,
+        annotations::PUT,
+        annotations::PAGE,
         transfer::ALL,
         transfer::FEEDS,
         transfer::IMAGE,
@@ -292,6 +294,11 @@ async fn purging_leaves_no_row_behind() {
     for _ in 0..30 {
         store.append(&[append(key, fence, "{\"type\":\"X\"}")]).await.expect("appends");
     }
+    for n in 0..25 {
+        let id = crate::domain::AnnotationId::new(n.to_string()).expect("id");
+        let new = crate::domain::NewAnnotation::new(id, "t".into(), None, None).expect("an annotation");
+        crate::store::AnnotationStore::put_annotation(&store, key, new).await.expect("puts");
+    }
     let count = async |table: &str| {
         let text = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
         let rows = store.read_rows(query(text)).await.expect("counts");
@@ -303,7 +310,7 @@ async fn purging_leaves_no_row_behind() {
     assert!(store.purge(20).await.expect("purges"));
     assert_eq!(count("log").await, 10);
     while store.purge(20).await.expect("purges") {}
-    assert_eq!((count("log").await, count("runs").await), (0, 0));
+    assert_eq!((count("log").await, count("runs").await, count("annotations").await), (0, 0, 0));
     assert_eq!(count("threads").await, 1, "the feed has not heard of it yet");
     let (project, user) = (ProjectId::new("p").expect("id"), UserId::new("u").expect("id"));
     crate::store::FeedStore::pump_feed(&store, &project, &user).await.expect("pumps");

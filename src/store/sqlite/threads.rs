@@ -181,6 +181,8 @@ impl ThreadStore for SqliteStore {
 async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize) -> Work<bool> {
     const LOG: &str = "DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE key = ?1 LIMIT ?2)";
     const RUNS: &str = "DELETE FROM runs WHERE key = ?1 AND fence IN (SELECT fence FROM runs WHERE key = ?1 LIMIT ?2)";
+    const ANNOTATIONS: &str =
+        "DELETE FROM annotations WHERE rowid IN (SELECT rowid FROM annotations WHERE key = ?1 LIMIT ?2)";
     // The tombstone stays until the feed has the deletion; then the pump removes it.
     const REST: &str = "\
         DELETE FROM sealing WHERE key = ?1;
@@ -188,7 +190,7 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize) -> Work
         DELETE FROM threads WHERE key = ?1 AND deleted = 1 AND version = fed_version;
         UPDATE threads SET deleted = 2 WHERE key = ?1 AND deleted = 1";
     let limit = rows::limit(rows);
-    for text in [LOG, RUNS] {
+    for text in [LOG, RUNS, ANNOTATIONS] {
         if fetch::change(connection, query(text).bind(key).bind(limit)).await? >= rows as u64 {
             return Ok(true);
         }

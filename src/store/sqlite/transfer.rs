@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 
 use super::{
-    SqliteStore, corrupt,
+    SqliteStore, annotations, corrupt,
     fetch::{self, Work},
     identity,
     rows::{self, Columns, head_columns, run_columns, thread_columns},
@@ -18,7 +18,7 @@ use crate::{
         limits::{FEED_RENEWAL, STAGING_PATIENCE},
     },
     store::{
-        FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
+        AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
         sql::{self, pages},
     },
 };
@@ -231,6 +231,11 @@ impl TransferStore for SqliteStore {
     async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>> {
         let all = query(ALL).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
         pages::moved_threads(&self.read_rows(all).await?)
+    }
+
+    async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
+        let page = query(annotations::THREADS).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
+        sql::annotations::threads(&self.read_rows(page).await?)
     }
 
     async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {

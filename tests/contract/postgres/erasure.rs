@@ -25,6 +25,8 @@ async fn of_all_on_two_nodes_one_wins() {
     let ((_, one), (_, other)) = (node(&url, &clock).await, node(&url, &clock).await);
     let stores: [DynStore; 2] = [Arc::new(one), Arc::new(other)];
     within(60, check_races(&stores)).await;
+    let (thread, _) = stores[0].create_thread(new_thread("t", "u")).await.expect("creates");
+    within(60, crate::annotations::check_races(&stores, thread.key)).await;
 }
 
 /// A pump that has the feed's head puts entries that the statement which waits for it does not see.

@@ -81,6 +81,8 @@ async fn hot_statements_go_by_index() {
           SELECT key, 1, 'r', 2, 1, 3, 0 FROM threads ON CONFLICT DO NOTHING;
         INSERT INTO log SELECT key, n * 2 + 1, n * 2 + 2, 1, 0, 2, '' FROM threads, generate_series(0, 1) n
           ON CONFLICT DO NOTHING;
+        INSERT INTO annotations SELECT key, n, 'a' || n, '', NULL, 0, '1' FROM threads, generate_series(1, 2) n;
+        INSERT INTO annotated SELECT key, 2 FROM threads;
         INSERT INTO projects SELECT 'p' || n, 1, '{}', '[]' FROM generate_series(1, 2000) n;
         INSERT INTO api_keys SELECT sha256(n::text::bytea), 'p' || n % 100, 'k' || n, '', 0 FROM generate_series(1, 2000) n;
         INSERT INTO socket_tickets SELECT sha256(n::text::bytea), '', n FROM generate_series(1, 20000) n;

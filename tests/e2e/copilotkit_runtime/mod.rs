@@ -112,7 +112,8 @@ fn verify(events: &[Value]) {
         let kind = event["type"].as_str().expect("a type");
         assert!(!failed, "{event} after RUN_ERROR: {events:#?}");
         assert_eq!(running, kind != "RUN_STARTED", "{event}: {events:#?}");
-        let id = ["messageId", "toolCallId", "stepName"].iter().find_map(|name| event[name].as_str()).unwrap_or_default();
+        let id =
+            ["messageId", "toolCallId", "stepName"].iter().find_map(|name| event[name].as_str()).unwrap_or_default();
         let name = |kind: &str| format!("{} {id}", kind.rsplit_once('_').expect("a pair").0);
         match kind {
             "RUN_STARTED" => running = true,

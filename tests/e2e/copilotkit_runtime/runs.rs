@@ -138,21 +138,26 @@ async fn a_user_sees_what_is_theirs() {
 
 #[tokio::test]
 async fn pages_may_send_headers_of_their_own() {
-    crate::harness::run(Options::memory().with_key("secret").with_origins(&["https://app.example"]), async |server: &Server| {
-        let asked = |origin: &str| {
-            let request = server.project().request(Method::OPTIONS, "/copilotkit/agent/a/run").header("origin", origin);
-            request
-                .header("access-control-request-method", "POST")
-                .header("access-control-request-headers", "authorization,content-type,x-copilotcloud-public-api-key,x-tenant")
-        };
-        let answer = open(asked("https://app.example")).await;
-        assert_eq!(answer.headers()["access-control-allow-origin"], "https://app.example");
-        let allowed = answer.headers()["access-control-allow-headers"].to_str().expect("text");
-        for name in ["authorization", "content-type", "x-copilotcloud-public-api-key", "x-tenant"] {
-            assert!(allowed.contains(name), "{allowed}");
-        }
-        assert!(!open(asked("https://evil.example")).await.headers().contains_key("access-control-allow-origin"));
-    })
+    crate::harness::run(
+        Options::memory().with_key("secret").with_origins(&["https://app.example"]),
+        async |server: &Server| {
+            let asked = |origin: &str| {
+                let request =
+                    server.project().request(Method::OPTIONS, "/copilotkit/agent/a/run").header("origin", origin);
+                request.header("access-control-request-method", "POST").header(
+                    "access-control-request-headers",
+                    "authorization,content-type,x-copilotcloud-public-api-key,x-tenant",
+                )
+            };
+            let answer = open(asked("https://app.example")).await;
+            assert_eq!(answer.headers()["access-control-allow-origin"], "https://app.example");
+            let allowed = answer.headers()["access-control-allow-headers"].to_str().expect("text");
+            for name in ["authorization", "content-type", "x-copilotcloud-public-api-key", "x-tenant"] {
+                assert!(allowed.contains(name), "{allowed}");
+            }
+            assert!(!open(asked("https://evil.example")).await.headers().contains_key("access-control-allow-origin"));
+        },
+    )
     .await;
 }
 

@@ -8,7 +8,8 @@ use crate::harness::{everywhere, sse::Events, text};
 /// How a client asks for suggestions that knows no address for them.
 fn suggest() -> Value {
     let mut body = input("s", json!([user("q", "what next?")]));
-    body["forwardedProps"] = json!({ "toolChoice": { "type": "function", "function": { "name": "copilotkitSuggest" } } });
+    body["forwardedProps"] =
+        json!({ "toolChoice": { "type": "function", "function": { "name": "copilotkitSuggest" } } });
     body
 }
 

@@ -6,6 +6,7 @@
 
 pub mod acks;
 mod acting;
+mod annotations;
 pub mod event_id;
 mod joining;
 pub mod legacy;
@@ -40,4 +41,5 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::WRITE, routes!(sockets::runner_socket))
         .route(Access::WRITE, routes!(sockets::runner_poll))
         .route(Access::Given, routes!(sockets::runner_send))
+        .route(Access::WRITE, routes!(annotations::annotate))
 }

@@ -62,6 +62,9 @@ pub struct Push {
 pub trait Inbox: Send {
     /// Carries out a push, and says what is replied. Frames of a socket come one after the other.
     async fn push(&mut self, event: &str, payload: &RawValue) -> Reply;
+
+    /// The client has left the channel, and pushes nothing more. A client that is merely gone may come again.
+    async fn left(&mut self) {}
 }
 
 /// The reply to a push.

@@ -142,7 +142,7 @@ impl<P: Plane> Session<P> {
             _ if frame.is_deeper_than(CHANNEL_PAYLOAD_DEPTH) => self.refuse(&frame, "too_deep"),
             frame::HEARTBEAT if frame.topic == frame::SOCKET_TOPIC => self.reply(&frame, Ok(json!({})).into()),
             frame::JOIN => self.join(frame).await,
-            frame::LEAVE => self.leave(&frame),
+            frame::LEAVE => self.leave(&frame).await,
             _ => self.push(&frame).await,
         }
         Ok(())
@@ -167,12 +167,14 @@ impl<P: Plane> Session<P> {
         }
     }
 
-    fn leave(&mut self, frame: &Frame<'_>) {
-        match self.channels.iter().position(|channel| channel.address.topic() == frame.topic) {
+    async fn leave(&mut self, frame: &Frame<'_>) {
+        let at = self.channels.iter().position(|channel| channel.address.topic() == frame.topic);
+        match at {
             // Of a join that was replaced.
             Some(at) if !self.channels[at].address.is_of(frame) => {}
             Some(at) => {
-                let left = self.channels.remove(at);
+                let mut left = self.channels.remove(at);
+                left.inbox.left().await;
                 self.reply(frame, Ok(json!({})).into());
                 self.write(left.address.closed());
             }

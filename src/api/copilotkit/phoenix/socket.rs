@@ -21,7 +21,7 @@ use crate::{
     },
     domain::{
         Principal,
-        limits::{CHANNEL_FRAME_BYTES, STRANGER_FRAME_BYTES},
+        limits::{CHANNEL_FRAME_BYTES, FRAMES_TURN, STRANGER_FRAME_BYTES},
     },
     metrics::Present,
 };
@@ -145,7 +145,8 @@ async fn read<P: Plane>(
     message: Option<Result<Message, axum::Error>>,
 ) -> Result<(), End> {
     let mut next = Some(message);
-    // What has come with it shares the flush.
+    // What has come with it shares the flush, for a moment: a client that sends without waiting for replies is told things, too.
+    let until = Instant::now() + FRAMES_TURN;
     while let Some(message) = next {
         match message {
             Some(Ok(Message::Text(text))) => session.take(text.as_str()).await.map_err(End::Close)?,
@@ -154,7 +155,7 @@ async fn read<P: Plane>(
             Some(Ok(Message::Close(_))) | None => return Err(End::Gone),
             Some(Err(error)) => return Err(read_error(error).map_or(End::Gone, End::Close)),
         }
-        let more = session.has_room() && session.paused().is_none();
+        let more = session.has_room() && session.paused().is_none() && Instant::now() < until;
         next = if more { socket.recv().now_or_never() } else { None };
     }
     Ok(())

@@ -78,7 +78,7 @@ impl RunnerPlane {
             principal: self.principal.clone(),
             thread,
             run,
-            known: None,
+            known: (found.producer_seq == 0).then(Known::default),
             legacy,
         };
         let pushes = stream::unfold(Some(Stop { changes: topic.watch(), _topic: topic, fence }), stop);
@@ -172,7 +172,7 @@ impl Inbox for Producing {
             Err(refusal) => return Err(refusal.for_runner()).into(),
         };
         // Whoever waits for the end of the run sees it once the runner knows that it is in.
-        let ends = events.last().is_some_and(|event| is_terminal(event.get()));
+        let ends = events.iter().any(|event| is_terminal(event.get()));
         let held = ends.then(|| self.state.copilotkit.acks.hold(&self.principal.project, &self.thread, &self.run));
         let took = time::timeout(INGEST_PATIENCE, self.take(&events, &ids)).await;
         let result = match took {
@@ -185,6 +185,21 @@ impl Inbox for Producing {
             self.known = None;
         }
         Reply { result, until_written: held.map(|held| Box::new(held) as _) }
+    }
+
+    /// Whoever leaves has nothing more to say. An old runner loses the end of a run that was stopped; any other run that has
+    /// not ended waits a moment for another socket of its own, and not as long as its lock would last.
+    async fn left(&mut self) {
+        let (runs, principal) = (&self.state.service.runs, &self.principal);
+        let ended = match runs.get(principal, &self.thread, &self.run).await {
+            Ok(run) if !run.status.is_active() => return,
+            Ok(run) if run.stop_requested_at.is_some() => runs.finish(principal, &self.thread, &self.run).await,
+            Ok(_) => runs.release(principal, &self.thread, &self.run).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, run = %self.run, "a run whose runner has left is left to its lease");
+        }
     }
 }
 

@@ -1,0 +1,117 @@
+//! Annotations of threads, out of a store and into one. One that is there already stays as it is.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    Damage, MovingError,
+    directory::{ANNOTATIONS, Directory, Facts, NewFile},
+    format::{AnnotationFacts, AnnotationLine},
+    manifest::{FileEntry, Threads},
+    reading::Lines,
+};
+use crate::{
+    domain::{
+        Epoch, NewAnnotation, ProjectId, ThreadId, ThreadKey,
+        limits::{MAX_ANNOTATION_PAGE, MAX_PAGE},
+    },
+    store::TransferStore,
+};
+
+/// Threads that were taken, with the epochs of their logs.
+pub type Taken = HashMap<(ProjectId, ThreadId), Epoch>;
+
+/// Writes the annotations of the threads that are exported, in the order of these; `None`, and there is no file, if they
+/// have none.
+pub async fn write(
+    store: &dyn TransferStore,
+    directory: &Directory,
+    threads: &Threads,
+) -> Result<Option<FileEntry>, MovingError> {
+    let annotated = annotated(store, threads).await?;
+    let (mut file, mut count) = (None, 0);
+    for ((project, id), key) in annotated {
+        let mut after = 0;
+        // A thread that is gone by now goes without.
+        while let Some(page) = store.annotations(key, after, MAX_ANNOTATION_PAGE).await? {
+            let Some((last, _)) = page.last() else { break };
+            after = *last;
+            for (_, annotation) in page {
+                let annotation = AnnotationFacts::of(project.clone(), id.clone(), annotation)?;
+                let file = match &mut file {
+                    Some(file) => file,
+                    none => none.insert(NewFile::begin(directory, ANNOTATIONS)?),
+                };
+                file.line(&AnnotationLine { annotation })?;
+                count += 1;
+            }
+        }
+    }
+    let Some(file) = file else {
+        directory.remove(ANNOTATIONS)?;
+        return Ok(None);
+    };
+    let Facts { bytes, sha256 } = file.finish()?;
+    Ok(Some(FileEntry { count, bytes, sha256 }))
+}
+
+/// Those of the threads that have annotations.
+async fn annotated(
+    store: &dyn TransferStore,
+    threads: &Threads,
+) -> Result<BTreeMap<(ProjectId, ThreadId), ThreadKey>, MovingError> {
+    let (mut found, mut after) = (BTreeMap::new(), None);
+    loop {
+        let page = store.annotated_threads(after, MAX_PAGE).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.key);
+        for thread in page {
+            let id = (thread.project, thread.id);
+            if threads.get(&id).is_some_and(|entry| entry.epoch == thread.epoch) {
+                found.insert(id, thread.key);
+            }
+        }
+    }
+}
+
+fn open(directory: &Directory, file: &FileEntry) -> Result<Lines<'static>, Damage> {
+    Lines::open(directory, ANNOTATIONS, file.facts())
+}
+
+/// The next one: which thread it is of, and what it is. `None` at the end of a file that is sound.
+fn next(lines: &mut Lines<'_>) -> Result<Option<((ProjectId, ThreadId), NewAnnotation)>, Damage> {
+    if !lines.advance()? {
+        return Ok(None);
+    }
+    let facts = lines.parse::<AnnotationLine>()?.annotation;
+    facts.annotation().map(Some).map_err(|error| lines.damage(error))
+}
+
+/// Puts the annotations of these threads into a store, once all of the file has proved sound.
+pub async fn put(
+    store: &dyn TransferStore,
+    directory: &Directory,
+    file: &FileEntry,
+    taken: &Taken,
+) -> Result<(), MovingError> {
+    let mut lines = open(directory, file).map_err(MovingError::Damaged)?;
+    while next(&mut lines).map_err(MovingError::Damaged)?.is_some() {}
+    let mut lines = open(directory, file).map_err(MovingError::Damaged)?;
+    // Those of a thread stand together: it is looked for once.
+    let mut newest: Option<((ProjectId, ThreadId), Option<ThreadKey>)> = None;
+    while let Some((id, annotation)) = next(&mut lines).map_err(MovingError::Damaged)? {
+        let known = newest.as_ref().filter(|(same, _)| *same == id).map(|(_, key)| *key);
+        let key = match known {
+            Some(key) => key,
+            None => {
+                let there = store.thread(&id.0, &id.1).await?;
+                let key = there.filter(|there| taken.get(&id) == Some(&there.epoch)).map(|there| there.key);
+                newest = Some((id, key));
+                key
+            }
+        };
+        if let Some(key) = key {
+            store.put_annotation(key, annotation).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Checks 44–48: the topic of a user's list.
+
+use super::*;
+use crate::harness::everywhere;
+
+/// The next change of a thread: its operation and thread.
+async fn change(page: &mut Frames) -> (String, Value) {
+    loop {
+        let (name, mut told) = page.pushed().await;
+        if name == "thread_metadata" {
+            let thread = told["thread"].take();
+            return (text(&told, "operation").to_owned(), thread);
+        }
+    }
+}
+
+async fn edit(server: &Server, body: Value) -> Value {
+    patch(server, "/api/threads/t", body).await.ok(200)["thread"].take()
+}
+
+everywhere! {
+    async fn c44_another_tab_is_told_in_order(server: |options| options.with_key(KEY)) {
+        let (mut one, mut other) = (listening(server).await, listening(server).await);
+        // One after the other: of changes that come at once the newest is told, since it shows the whole thread.
+        let made = thread(server, "t").await;
+        for page in [&mut one, &mut other] {
+            assert_eq!(change(page).await, ("created".to_owned(), made.clone()));
+        }
+        let named = edit(server, json!({ "userId": "ann", "name": "N" })).await;
+        for page in [&mut one, &mut other] {
+            assert_eq!(change(page).await, ("renamed".to_owned(), named.clone()));
+        }
+        let archived = edit(server, json!({ "userId": "ann", "archived": true })).await;
+        for page in [&mut one, &mut other] {
+            assert_eq!(change(page).await, ("archived".to_owned(), archived.clone()));
+        }
+        delete(server, "/api/threads/t", json!({ "userId": "ann" })).await;
+        for page in [&mut one, &mut other] {
+            assert_eq!(change(page).await.0, "deleted");
+        }
+        // Of another user's threads nothing.
+        let foreign = json!({ "threadId": "b", "userId": "bob", "agentId": "agent" });
+        post(server, "/api/threads", foreign).await.ok(201);
+        thread(server, "u").await;
+        assert_eq!(change(&mut one).await.1["id"], "u");
+    }
+}
+
+everywhere! {
+    async fn c45_an_old_token_is_good_and_what_changed_is_sent_again(
+        server: |options| options.with_key(KEY).with_manual_clock()
+    ) {
+        let (topic, token) = feed(server).await;
+        let mut page = Frames::page(server, &token).await.expect("let in");
+        page.joins(&topic, json!({})).await;
+        thread(server, "t").await;
+        assert_eq!(change(&mut page).await.0, "created");
+        drop(page);
+        let named = edit(server, json!({ "userId": "ann", "name": "N" })).await;
+        thread(server, "u").await;
+        delete(server, "/api/threads/u", json!({ "userId": "ann" })).await;
+        server.pass(3_600);
+        let mut page = Frames::page(server, &token).await.expect("let in");
+        page.joins(&topic, json!({})).await;
+        // The state as it is now, of each thread once.
+        let (mut shown, mut gone) = (Value::Null, false);
+        for _ in 0..2 {
+            let (operation, thread) = change(&mut page).await;
+            if operation == "deleted" { gone = true } else { shown = thread }
+        }
+        assert!(gone);
+        assert_eq!(shown, named);
+        page.is_silent().await;
+    }
+}
+
+everywhere! {
+    async fn c46_of_an_archived_thread_everything_is_called_archived(server: |options| options.with_key(KEY)) {
+        let mut page = listening(server).await;
+        thread(server, "t").await;
+        assert_eq!(change(&mut page).await.0, "created");
+        edit(server, json!({ "userId": "ann", "archived": true })).await;
+        assert_eq!(change(&mut page).await.0, "archived");
+        ran(server, "t", "r").await;
+        edit(server, json!({ "userId": "ann", "name": "last" })).await;
+        loop {
+            let (operation, thread) = change(&mut page).await;
+            assert_eq!((operation.as_str(), &thread["archived"]), ("archived", &json!(true)));
+            if thread["name"] == "last" {
+                break;
+            }
+        }
+    }
+}
+
+everywhere! {
+    async fn c47_a_run_elsewhere_is_told_once_it_can_be_seen(server: |options| options.with_key(KEY)) {
+        let mut page = listening(server).await;
+        thread(server, "t").await;
+        for run in ["a", "b"] {
+            lock(server, "t", run).await;
+            let mut runner = Frames::producing(server, "t", run).await;
+            let events = said("t", run, "Hello world");
+            runner.sends(&events[..2]).await;
+            let activity = async |page: &mut Frames| loop {
+                let (name, told) = page.pushed().await;
+                if name == "thread_run_activity" {
+                    return told;
+                }
+            };
+            let told = activity(&mut page).await;
+            assert_eq!((text(&told, "threadId"), text(&told, "runId")), ("t", run));
+            assert_eq!((text(&told, "agentId"), text(&told, "eventType")), ("agent", "RUN_STARTED"));
+            // Who is woken by it follows the run to its end.
+            let mut woken = Frames::of_thread(server, &connect(server, "t").await, "t", None).await;
+            for event in &events[2..] {
+                runner.sends(std::slice::from_ref(event)).await;
+            }
+            let told = activity(&mut page).await;
+            assert_eq!((text(&told, "runId"), text(&told, "eventType")), (run, "RUN_FINISHED"));
+            assert_eq!(told["latestEventId"], format!("{run}-6"));
+            let mut seen = 0;
+            loop {
+                let (name, payload) = woken.pushed().await;
+                if name == "stream_idle" {
+                    assert_eq!(payload["latestEventId"], format!("{run}-6"));
+                    break;
+                }
+                seen += usize::from(name == "ag_ui_event" && payload["runId"] == run);
+            }
+            assert_eq!(seen, events.len());
+        }
+    }
+}
+
+everywhere! {
+    async fn c48_nothing_is_told_of_a_deleted_thread(server: |options| options.with_key(KEY)) {
+        let mut page = listening(server).await;
+        thread(server, "t").await;
+        let token = lock(server, "t", "r").await;
+        let mut runner = Frames::producing(server, "t", "r").await;
+        let events = said("t", "r", "Hello world");
+        runner.sends(&events[..2]).await;
+        let mut follower = Frames::of_run(server, &token, "t", "r").await;
+        follower.hears(&events[..2]).await;
+        let mut reader = Frames::of_thread(server, &connect(server, "t").await, "t", Some("r-2")).await;
+        assert_eq!(reader.pushed_as("replay_complete").await["latestEventId"], "r-2");
+        delete(server, "/api/threads/t", json!({ "userId": "ann" })).await;
+        let gone = runner.batch(&events[2..]).await.expect_err("it is gone");
+        assert_eq!(gone, json!({ "reason": "thread_deleted", "retryable": false }));
+        assert_eq!(follower.pushed_as("ag_ui_event").await["type"], "RUN_ERROR");
+        reader.pushed_as("stream_idle").await;
+        while change(&mut page).await.0 != "deleted" {}
+        // Whatever comes next is of another one.
+        thread(server, "u").await;
+        let (operation, thread) = change(&mut page).await;
+        assert_eq!((operation.as_str(), &thread["id"]), ("created", &json!("u")));
+    }
+}
