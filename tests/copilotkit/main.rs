@@ -20,13 +20,23 @@ fn a_runtime_with_a_web_socket() {
 }
 
 #[test]
+fn no_runtime() {
+    Suite::of("newest").door("direct").passes(&["chat", "list", "direct"], 28);
+}
+
+#[test]
+fn no_runtime_and_one_address_for_everything() {
+    Suite::of("newest").door("direct").transport("single").passes(&["chat", "list"], 23);
+}
+
+#[test]
 fn a_page_through_its_runtime() {
-    Suite::of("newest").door("runtime").passes(&["react"], 5);
+    Suite::of("newest").door("runtime").browser().passes(&["react"], 5);
 }
 
 #[test]
 fn a_page_without_a_runtime() {
-    Suite::of("newest").door("direct").passes(&["react"], 5);
+    Suite::of("newest").door("direct").browser().passes(&["react"], 5);
 }
 
 #[test]

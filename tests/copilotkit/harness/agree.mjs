@@ -14,8 +14,12 @@ const ids = (events) =>
 /** As JSON has it: members that are undefined are not there. */
 export const plain = (value) => JSON.parse(JSON.stringify(value));
 
+/** Without what some releases keep of an event beside what it says. */
 const told = (messages) =>
-  plain(messages).map(({ id, role, content = null, toolCallId, toolCalls }) => ({ id, role, content, toolCallId, toolCalls }));
+  plain(messages).map(({ id, role, content = null, toolCallId, toolCalls }) => {
+    const calls = toolCalls?.map(({ id, function: { name, arguments: given } }) => ({ id, name, given }));
+    return { id, role, content, toolCallId, calls };
+  });
 
 /** Waits until the last run of a chat's thread has ended; gives the log. */
 export async function ended(world, chat) {

@@ -9,10 +9,16 @@ globalThis.window = globalThis;
 // It tells the console of every error, too, and of tools without a schema.
 console.error = console.warn = () => {};
 const { WebSocket } = await load("ws");
+/** How often a topic has been joined. */
+const joins = new Map();
 globalThis.WebSocket = class extends WebSocket {
   constructor(url, protocols) {
     // As in a browser, every message is a task of its own.
     super(url, protocols, { allowSynchronousEvents: false });
+    this.addEventListener("message", ({ data }) => {
+      const [join, ref, topic, event, payload] = JSON.parse(data);
+      if (event === "phx_reply" && join === ref && payload.status === "ok") joins.set(topic, (joins.get(topic) ?? 0) + 1);
+    });
   }
 };
 const { CopilotKitCore, AgentThreadLockedError, ɵcreateThreadStore: createThreadStore } = await load("@copilotkit/core");
@@ -34,7 +40,10 @@ export class Client {
     this.runtime = runtime;
     this.user = user;
     this.headers = headers;
-    this.core = new CopilotKitCore({ runtimeUrl: runtime, headers });
+    // By its paths, or by one address for everything.
+    const runtimeTransport = process.env.TRANSPORT ?? "rest";
+    this.core = new CopilotKitCore({ runtimeUrl: runtime, runtimeTransport, headers });
+    this.fetch = this.core.ɵruntimeFetch ?? globalThis.fetch;
     this.errors = [];
     this.core.subscribe({ onError: ({ error, code }) => void this.errors.push({ error, code }) });
   }
@@ -46,13 +55,17 @@ export class Client {
 
   /** The list of this person's threads, kept up to date. */
   async threads(options = {}) {
+    const before = new Map(joins);
     const list = new ThreadList(this, options);
     await list.settled();
+    // What happens from now on is told to it.
+    const topic = `user_meta:${list.store.getState().metadataJoinCode}`;
+    await until(`the list in ${topic}`, () => (joins.get(topic) ?? 0) > (before.get(topic) ?? 0));
     return list;
   }
 
   get(path) {
-    return fetch(this.runtime + path, { headers: this.headers });
+    return this.fetch(this.runtime + path, { headers: this.headers });
   }
 }
 
@@ -119,7 +132,7 @@ export class Chat {
 export class ThreadList {
   constructor(client, { includeArchived, limit } = {}) {
     this.activity = [];
-    this.store = createThreadStore({ fetch: (...request) => fetch(...request) });
+    this.store = createThreadStore({ fetch: (...request) => client.fetch(...request) });
     this.store.start();
     this.store.subscribeToRunActivity?.((notice) => this.activity.push(notice));
     const { runtime: runtimeUrl, headers, agentId } = client;
