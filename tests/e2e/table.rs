@@ -34,6 +34,7 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
         .replace("{slug}", "run-active")
         .replace("{agentId}", "demo")
         .replace("{keyId}", "none")
+        .replace("{clientEventId}", "e")
         .replace("{projectId}", "default")
         .replace("{userId}", "nobody");
     assert!(!path.contains('{'), "a parameter of {path} is unknown here");
@@ -57,6 +58,19 @@ pub fn routes() -> Vec<Route> {
 impl Route {
     pub fn is_socket(&self) -> bool {
         self.path == "/v1/socket"
+    }
+
+    /// Whether it is for a client of Phoenix channels, which goes by what it finds in a body and not by HTTP: what such a
+    /// route answers is asked in `copilotkit`.
+    pub fn is_channel(&self) -> bool {
+        self.path.starts_with("/client/") || self.path.starts_with("/runner/")
+    }
+
+    /// Whether a thread that there is not is an empty one to it.
+    pub fn is_forgiving(&self) -> bool {
+        let mute = self.path.ends_with("/connect") || self.path.contains("/_inspect/");
+        let releases = self.method == "DELETE" && self.path.ends_with("/lock");
+        self.path.starts_with("/api/") && (mute || releases)
     }
 
     /// The path with these in place of its parameters.
@@ -93,7 +107,8 @@ impl Route {
     pub fn is_open(&self) -> bool {
         // What AG-UI does not name yet is handed on to the agent; CopilotKit's packages send what they will.
         let strict = self.path.contains("/stop/");
-        self.path.starts_with("/agui/") || self.path.starts_with("/copilotkit") && !strict
+        let platform = self.path.starts_with("/api/") || self.path.starts_with("/connector/");
+        platform || self.path.starts_with("/agui/") || self.path.starts_with("/copilotkit") && !strict
     }
 
     /// A body that it understands.
@@ -101,6 +116,8 @@ impl Route {
         match self.body() {
             Body::None => "",
             Body::Object if self.path == "/copilotkit" => r#"{"method":"info"}"#,
+            Body::Object if self.path.starts_with("/api/") => r#"{"userId":"ann","runId":"r"}"#,
+            Body::Object if self.path.starts_with("/connector/") => r#"{"type":"x","userId":"ann","threadId":"t"}"#,
             Body::Object | Body::ObjectOrEvents => "{}",
             Body::Events => r#"[{"type":"X"}]"#,
         }
