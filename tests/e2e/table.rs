@@ -64,6 +64,19 @@ impl Route {
         self.path == "/v1/socket"
     }
 
+    /// Whether it is for a client of Phoenix channels, which goes by what it finds in a body and not by HTTP: what such a
+    /// route answers is asked in `copilotkit`.
+    pub fn is_channel(&self) -> bool {
+        self.path.starts_with("/client/") || self.path.starts_with("/runner/")
+    }
+
+    /// Whether a thread that there is not is an empty one to it.
+    pub fn is_forgiving(&self) -> bool {
+        let mute = self.path.ends_with("/connect") || self.path.contains("/_inspect/");
+        let releases = self.method == "DELETE" && self.path.ends_with("/lock");
+        self.path.starts_with("/api/") && (mute || releases)
+    }
+
     /// The path with these in place of its parameters.
     pub fn at(&self, thread: &str, run: &str) -> String {
         fill(&self.path, thread, run)
@@ -98,7 +111,8 @@ impl Route {
     pub fn is_open(&self) -> bool {
         // What AG-UI does not name yet is handed on to the agent; CopilotKit's packages send what they will.
         let strict = self.path.contains("/stop/");
-        self.path.starts_with("/agui/") || self.path.starts_with("/copilotkit") && !strict
+        let platform = self.path.starts_with("/api/") || self.path.starts_with("/connector/");
+        platform || self.path.starts_with("/agui/") || self.path.starts_with("/copilotkit") && !strict
     }
 
     /// A body that it understands.
@@ -106,6 +120,8 @@ impl Route {
         match self.body() {
             Body::None => "",
             Body::Object if self.path == "/copilotkit" => r#"{"method":"info"}"#,
+            Body::Object if self.path.starts_with("/api/") => r#"{"userId":"ann","runId":"r"}"#,
+            Body::Object if self.path.starts_with("/connector/") => r#"{"type":"x","userId":"ann","threadId":"t"}"#,
             Body::Object | Body::ObjectOrEvents => "{}",
             Body::Events => r#"[{"type":"X"}]"#,
         }

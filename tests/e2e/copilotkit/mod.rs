@@ -10,6 +10,7 @@ mod polls;
 mod projections;
 mod runners;
 mod shutting_down;
+mod strangers;
 mod threads;
 
 use reqwest::Method;

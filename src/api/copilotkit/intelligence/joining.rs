@@ -47,7 +47,8 @@ pub struct JoinToken {
 /// Lets a page join the topic of its user's list, as often as it wants.
 #[utoipa::path(post, path = "/api/threads/subscribe", tag = "copilotkit", request_body = ForUser, responses(
     (status = 200, description = "The token", body = JoinToken),
-    (status = 400, description = "Not understood", body = ProblemDocument)))]
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn subscribe(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -99,7 +100,8 @@ pub struct Connected {
     request_body = ForUser, responses(
     (status = 200, description = "The token", body = Connected),
     (status = 204, description = "No such thread, or nothing in it"),
-    (status = 403, description = "Another user's", body = ProblemDocument)))]
+    (status = 403, description = "Another user's", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn connect(
     State(state): State<ApiState>,
     Caller(principal): Caller,

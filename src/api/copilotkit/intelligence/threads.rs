@@ -107,7 +107,8 @@ pub struct NewThreadBody {
 #[utoipa::path(post, path = "/api/threads", tag = "copilotkit", request_body = NewThreadBody, responses(
     (status = 201, description = "Made", body = OneThread),
     (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 409, description = "The id is taken", body = ProblemDocument)))]
+    (status = 409, description = "The id is taken", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -158,7 +159,8 @@ pub struct ChangeThreadBody {
     (status = 200, description = "The thread as it is now", body = OneThread),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -177,7 +179,8 @@ pub async fn edit(
     request_body = acting::ForUser, responses(
     (status = 204, description = "Gone"),
     (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,
