@@ -40,7 +40,7 @@ after(async () => {
   await threadline?.end();
 });
 
-describe(direct ? "a page without a runtime" : "a page through its runtime", { concurrency: true }, () => {
+describe(direct ? "a page without a runtime" : "a page through its runtime", () => {
   test("two tabs show one chat: what one says comes to the other as it is said", options, async () => {
     const user = await somebody();
     const here = await site.open(user);
