@@ -265,8 +265,10 @@ pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// How long frames of a client are taken one after the other before it is written to again.
-pub const FRAMES_TURN: Duration = Duration::from_millis(10);
+/// Bytes of a reference in a frame of Phoenix channels, or of the name of an event; clients count from 1.
+pub const MAX_CHANNEL_REF_BYTES: usize = 64;
+/// Bytes of a topic: a kind and an id.
+pub const MAX_TOPIC_BYTES: usize = 512;
 /// How long the end of a run is kept from clients at most, until its runner has its acknowledgement.
 pub const ACK_FIRST: Duration = Duration::from_millis(500);
 /// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.
@@ -309,6 +311,10 @@ pub const MAX_CHANNELS: usize = 32;
 /// Largest frame on such a socket that was opened with an API key: what is larger than a batch is refused with a reply,
 /// because a client that lost its socket over it would send it again.
 pub const CHANNEL_FRAME_BYTES: usize = 2 * MAX_BATCH_BYTES;
+/// Frames that have come together are carried out together, up to this many …
+pub const FRAMES_TOGETHER: usize = 64;
+/// … or about this many bytes: replies and pushes wait for no more than these.
+pub const FRAMES_TOGETHER_BYTES: usize = 256 * 1_024;
 /// Deepest nesting of what is pushed to a channel: an event of a batch lies two levels deep.
 pub const CHANNEL_PAYLOAD_DEPTH: usize = MAX_JSON_DEPTH + 2;
 /// Longest time that a long-poll of channels waits for something to answer; its clients give up after 20 s.

@@ -200,7 +200,7 @@ everywhere! {
                     _ => bad.extend(["nonsense%00", "%FF%FF"].map(|it| format!("{name}={it}"))),
                 }
             }
-            if !query.is_empty() {
+            if !query.is_empty() && !route.is_open() {
                 bad.push("noSuchParameter=1".into());
             }
             for query in bad {

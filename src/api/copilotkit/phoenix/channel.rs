@@ -63,6 +63,15 @@ pub trait Inbox: Send {
     /// Carries out a push, and says what is replied. Frames of a socket come one after the other.
     async fn push(&mut self, event: &str, payload: &RawValue) -> Reply;
 
+    /// The same for pushes that have come together; a reply to each, in their order.
+    async fn push_all(&mut self, pushes: &[(&str, &RawValue)]) -> Vec<Reply> {
+        let mut replies = Vec::with_capacity(pushes.len());
+        for (event, payload) in pushes {
+            replies.push(self.push(event, payload).await);
+        }
+        replies
+    }
+
     /// The client has left the channel, and pushes nothing more. A client that is merely gone may come again.
     async fn left(&mut self) {}
 }

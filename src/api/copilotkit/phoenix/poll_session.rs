@@ -14,7 +14,7 @@ use crate::{
     api::{ApiState, native::socket::CloseCode},
     domain::{
         Principal,
-        limits::{CHANNEL_POLL_PATIENCE, CHANNEL_POLL_WAIT},
+        limits::{CHANNEL_POLL_PATIENCE, CHANNEL_POLL_WAIT, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES},
     },
     metrics::Present,
 };
@@ -83,7 +83,7 @@ impl<P: Plane> Task<P> {
                 Some(answer) = opened.polls.recv() => self.wait(answer),
                 Some(post) = opened.posts.recv(), if !has_work => self.work = Some(Work { post, done: 0 }),
                 () = time::sleep_until(next_frame), if has_work => {
-                    if let Err(code) = self.take_one().await {
+                    if let Err(code) = self.take_some().await {
                         return Some(code);
                     }
                 }
@@ -134,17 +134,31 @@ impl<P: Plane> Task<P> {
         }
     }
 
-    /// Carries out the next frame of what was sent.
-    async fn take_one(&mut self) -> Result<(), CloseCode> {
+    /// Carries out the next frames of what was sent.
+    async fn take_some(&mut self) -> Result<(), CloseCode> {
         let Some(Work { post, done }) = &mut self.work else { return Ok(()) };
-        let rest = &post.lines[*done..];
-        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        let line = std::str::from_utf8(&rest[..end]).map_err(|_| CloseCode::NotUtf8)?.trim();
-        if !line.is_empty() {
-            self.session.take(line).await?;
+        let (mut lines, mut end) = (Vec::new(), (*done + FRAMES_TOGETHER_BYTES).min(post.lines.len()));
+        // A line that is cut here is carried out with those behind it, or alone if it is the only one.
+        if end < post.lines.len() {
+            let cut = memchr::memrchr(b'\n', &post.lines[*done..end]).map(|at| *done + at);
+            end = cut
+                .or_else(|| memchr::memchr(b'\n', &post.lines[end..]).map(|at| end + at))
+                .unwrap_or(post.lines.len());
         }
-        *done += end + 1;
-        if *done >= post.lines.len()
+        let mut at = *done;
+        while at < end && lines.len() < FRAMES_TOGETHER {
+            let stop = memchr::memchr(b'\n', &post.lines[at..end]).map_or(end, |found| at + found);
+            let line = std::str::from_utf8(&post.lines[at..stop]).map_err(|_| CloseCode::NotUtf8)?.trim();
+            if !line.is_empty() {
+                lines.push(line);
+            }
+            at = stop + 1;
+        }
+        // Nothing stands between two line ends.
+        at += usize::from(at == end);
+        self.session.take(&lines).await?;
+        *done = at;
+        if at >= post.lines.len()
             && let Some(work) = self.work.take()
         {
             self.seen = Instant::now();

@@ -4,14 +4,14 @@
 //! Nothing is queued per channel: its next push is asked for when there is room for it, so a client that does not read
 //! holds up nobody but itself.
 
-use std::{any::Any, future::poll_fn, task::Poll};
+use std::{any::Any, collections::VecDeque, future::poll_fn, ops::Deref, task::Poll};
 
 use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    channel::{HangUp, Inbox, Joined, Outgoing, Plane, Reply},
+    channel::{HangUp, Inbox, Joined, Outgoing, Plane, Push, Reply},
     frame::{self, Address, Frame},
 };
 use crate::{
@@ -33,12 +33,38 @@ impl From<HangUp> for CloseCode {
     }
 }
 
+/// What a client wants with a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Beat,
+    Join,
+    Leave,
+    Push,
+    Refused(&'static str),
+}
+
+impl Wish {
+    fn of(frame: Frame<'_>) -> (Self, Frame<'_>) {
+        let wish = match frame.event.as_str() {
+            _ if frame.payload.get().len() > MAX_BATCH_BYTES => Self::Refused("too_large"),
+            _ if frame.is_deeper_than(CHANNEL_PAYLOAD_DEPTH) => Self::Refused("too_deep"),
+            frame::HEARTBEAT if frame.topic == frame::SOCKET_TOPIC => Self::Beat,
+            frame::JOIN => Self::Join,
+            frame::LEAVE => Self::Leave,
+            _ => Self::Push,
+        };
+        (wish, frame)
+    }
+}
+
 /// A topic as it was joined.
 struct Channel {
     address: Address,
     inbox: Box<dyn Inbox>,
     /// `None` once it has come to its end.
     pushes: Option<BoxStream<'static, Outgoing>>,
+    /// What it has given and is not in frames yet.
+    pending: VecDeque<Push>,
 }
 
 /// See the module.
@@ -56,6 +82,8 @@ pub struct Session<P> {
     paused: Option<Instant>,
     /// It is over for the client: of what still comes only pushes are taken.
     is_over: bool,
+    /// Something that a channel has given was never written.
+    has_lost: bool,
 }
 
 impl<P: Plane> Session<P> {
@@ -72,6 +100,7 @@ impl<P: Plane> Session<P> {
             until_written: Vec::new(),
             paused: None,
             is_over: false,
+            has_lost: false,
         }
     }
 
@@ -117,7 +146,11 @@ impl<P: Plane> Session<P> {
     /// The client is told nothing more, and joins nothing more; what it has pushed is still taken.
     pub fn be_over(&mut self) {
         self.is_over = true;
-        self.channels.iter_mut().for_each(|channel| channel.pushes = None);
+        self.has_lost |= !self.out.is_empty() || self.channels.iter().any(|channel| !channel.pending.is_empty());
+        for channel in &mut self.channels {
+            channel.pushes = None;
+            channel.pending.clear();
+        }
         self.out.clear();
         self.out_bytes = 0;
         self.written();
@@ -127,43 +160,47 @@ impl<P: Plane> Session<P> {
     pub async fn end(self, handed_over: bool) {
         drop(self.channels);
         drop(self.until_written);
-        self.plane.closed(handed_over).await;
+        self.plane.closed(handed_over && !self.has_lost).await;
     }
 
-    /// Carries out a frame of the client.
-    pub async fn take(&mut self, text: &str) -> Result<(), CloseCode> {
-        // A Phoenix server crashes on it, too; none of its clients sends any.
-        let frame = Frame::parse(text).ok_or(CloseCode::BadFrame)?;
-        let is_push = !matches!(frame.event.as_str(), frame::JOIN | frame::LEAVE) && frame.topic != frame::SOCKET_TOPIC;
-        let appended = if is_push { frame.payload.get().len() } else { 0 };
-        self.paused = self.quota.pace(&self.principal, 1, appended);
-        match frame.event.as_str() {
-            _ if frame.payload.get().len() > MAX_BATCH_BYTES => self.refuse(&frame, "too_large"),
-            _ if frame.is_deeper_than(CHANNEL_PAYLOAD_DEPTH) => self.refuse(&frame, "too_deep"),
-            frame::HEARTBEAT if frame.topic == frame::SOCKET_TOPIC => self.reply(&frame, Ok(json!({})).into()),
-            frame::JOIN => self.join(frame).await,
-            frame::LEAVE => self.leave(&frame).await,
-            _ => self.push(&frame).await,
+    /// Carries out frames of the client that have come together, in their order.
+    pub async fn take(&mut self, texts: &[impl Deref<Target = str>]) -> Result<(), CloseCode> {
+        let frames: Vec<_> = texts.iter().map_while(|text| Frame::parse(text)).map(Wish::of).collect();
+        let pushed = frames.iter().filter(|(wish, _)| *wish == Wish::Push).map(|(_, frame)| frame.payload.get().len());
+        self.paused = self.quota.pace(&self.principal, frames.len() as u64, pushed.sum());
+        for together in frames.chunk_by(|(one, first), (other, second)| {
+            (*one, *other) == (Wish::Push, Wish::Push) && first.is_like(second)
+        }) {
+            let Some((wish, frame)) = together.first() else { continue };
+            match wish {
+                Wish::Beat => self.reply(frame, Ok(json!({})).into()),
+                Wish::Join => self.join(frame).await,
+                Wish::Leave => self.leave(frame).await,
+                Wish::Push => self.push(together).await,
+                // Such a frame can only be refused again.
+                Wish::Refused(reason) => self.refuse(frame, reason),
+            }
         }
-        Ok(())
+        // A Phoenix server crashes on what is no frame, too; none of its clients sends any.
+        if frames.len() == texts.len() { Ok(()) } else { Err(CloseCode::BadFrame) }
     }
 
-    async fn join(&mut self, frame: Frame<'_>) {
+    async fn join(&mut self, frame: &Frame<'_>) {
         // Joined anew it begins anew. Its client ignores what still comes for the old join.
         self.channels.retain(|channel| channel.address.topic() != frame.topic);
         if self.is_over {
             return;
         }
         if self.channels.len() >= MAX_CHANNELS {
-            return self.refuse(&frame, "too_many_topics");
+            return self.refuse(frame, "too_many_topics");
         }
         match self.plane.join(&frame.topic, frame.payload).await {
             Ok(Joined { response, pushes, inbox }) => {
-                self.reply(&frame, Ok(response).into());
-                let address = Address::of(&frame);
-                self.channels.push(Channel { address, inbox, pushes: Some(pushes) });
+                self.reply(frame, Ok(response).into());
+                let address = Address::of(frame);
+                self.channels.push(Channel { address, inbox, pushes: Some(pushes), pending: VecDeque::new() });
             }
-            Err(response) => self.reply(&frame, Err(response).into()),
+            Err(response) => self.reply(frame, Err(response).into()),
         }
     }
 
@@ -182,17 +219,23 @@ impl<P: Plane> Session<P> {
         }
     }
 
-    async fn push(&mut self, frame: &Frame<'_>) {
-        let Some(channel) = self.channels.iter_mut().find(|channel| channel.address.topic() == frame.topic) else {
-            return self.reply(frame, Err(json!({ "reason": "unmatched topic" })).into());
+    /// Pushes to one join of one topic.
+    async fn push(&mut self, together: &[(Wish, Frame<'_>)]) {
+        let Some((_, first)) = together.first() else { return };
+        let Some(channel) = self.channels.iter_mut().find(|channel| channel.address.topic() == first.topic) else {
+            let unmatched = || Err(json!({ "reason": "unmatched topic" })).into();
+            return together.iter().for_each(|(_, frame)| self.reply(frame, unmatched()));
         };
-        if channel.address.is_of(frame) {
-            let reply = channel.inbox.push(&frame.event, frame.payload).await;
+        if !channel.address.is_of(first) {
+            return;
+        }
+        let pushes: Vec<_> = together.iter().map(|(_, frame)| (frame.event.as_str(), frame.payload)).collect();
+        let replies = channel.inbox.push_all(&pushes).await;
+        for ((_, frame), reply) in together.iter().zip(replies) {
             self.reply(frame, reply);
         }
     }
 
-    /// Such a frame can only be refused again.
     fn refuse(&mut self, frame: &Frame<'_>, reason: &str) {
         self.reply(frame, Err(json!({ "reason": reason, "retryable": false })).into());
     }
@@ -216,6 +259,9 @@ impl<P: Plane> Session<P> {
         let (at, outgoing) = poll_fn(|context| {
             let count = self.channels.len();
             for at in (0..count).map(|offset| (self.turn + offset) % count) {
+                if !self.channels[at].pending.is_empty() {
+                    return Poll::Ready((at, Outgoing::Push(Vec::new())));
+                }
                 let pushes = &mut self.channels[at].pushes;
                 match pushes.as_mut().map(|pushes| pushes.poll_next_unpin(context)) {
                     Some(Poll::Ready(Some(outgoing))) => return Poll::Ready((at, outgoing)),
@@ -229,7 +275,10 @@ impl<P: Plane> Session<P> {
         self.turn = at + 1;
         match outgoing {
             Outgoing::Push(pushes) => {
-                for push in pushes {
+                self.channels[at].pending.extend(pushes);
+                while self.out_bytes < PAGE_BYTES
+                    && let Some(push) = self.channels[at].pending.pop_front()
+                {
                     let frame = self.channels[at].address.push(push.event, &push.payload);
                     self.write(frame);
                 }

@@ -21,7 +21,7 @@ use crate::{
     },
     domain::{
         Principal,
-        limits::{CHANNEL_FRAME_BYTES, FRAMES_TURN, STRANGER_FRAME_BYTES},
+        limits::{CHANNEL_FRAME_BYTES, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES, STRANGER_FRAME_BYTES},
     },
     metrics::Present,
 };
@@ -138,27 +138,30 @@ async fn serve<P: Plane>(
     }
 }
 
-/// Carries out what has come, one frame after the other.
+/// Carries out what has come, one frame after the other. What there is to say meanwhile waits for no more than these.
 async fn read<P: Plane>(
     session: &mut Session<P>,
     socket: &mut WebSocket,
     message: Option<Result<Message, axum::Error>>,
 ) -> Result<(), End> {
+    let (mut texts, mut bytes, mut end) = (Vec::new(), 0, Ok(()));
     let mut next = Some(message);
-    // What has come with it shares the flush, for a moment: a client that sends without waiting for replies is told things, too.
-    let until = Instant::now() + FRAMES_TURN;
     while let Some(message) = next {
         match message {
-            Some(Ok(Message::Text(text))) => session.take(text.as_str()).await.map_err(End::Close)?,
+            Some(Ok(Message::Text(text))) => {
+                bytes += text.len();
+                texts.push(text);
+            }
             // A Phoenix server would take it for a push; no client of ours sends any.
             Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
-            Some(Ok(Message::Close(_))) | None => return Err(End::Gone),
-            Some(Err(error)) => return Err(read_error(error).map_or(End::Gone, End::Close)),
+            Some(Ok(Message::Close(_))) | None => end = Err(End::Gone),
+            Some(Err(error)) => end = Err(read_error(error).map_or(End::Gone, End::Close)),
         }
-        let more = session.has_room() && session.paused().is_none() && Instant::now() < until;
+        let more = end.is_ok() && texts.len() < FRAMES_TOGETHER && bytes < FRAMES_TOGETHER_BYTES;
         next = if more { socket.recv().now_or_never() } else { None };
     }
-    Ok(())
+    session.take(&texts).await.map_err(End::Close)?;
+    end
 }
 
 /// Its pong shows that the other side lives.
@@ -204,7 +207,7 @@ async fn read_rest<P: Plane>(
     // What was begun is carried through.
     while let Ok(Some(Ok(message))) = time::timeout_at(until, socket.recv()).await {
         match message {
-            Message::Text(text) => session.take(text.as_str()).await.ok()?,
+            Message::Text(text) => session.take(&[text]).await.ok()?,
             Message::Close(frame) => return frame,
             Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => {}
         }

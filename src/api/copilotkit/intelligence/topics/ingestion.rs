@@ -154,37 +154,44 @@ fn short(id: &str) -> u128 {
     })
 }
 
+/// What a runner of old pushes: one event at a time, without waiting for the reply.
+const SINGLE: &str = "event";
+
 #[async_trait]
 impl Inbox for Producing {
     async fn push(&mut self, event: &str, payload: &RawValue) -> Reply {
-        if event != "event" && event != "events" {
+        if event != SINGLE && event != "events" {
             return Err(refused("unknown_event")).into();
         }
-        if event == "event" {
+        if event == SINGLE {
             self.legacy.note(&self.principal.project, &self.thread, &self.run);
         }
         let Some(events) = event_id::events_of(event, payload) else {
             return Err(Refusal::Invalid("no list of events".into()).for_runner()).into();
         };
-        let checked = events.iter().enumerate().map(|(at, event)| self.check(at, event.get()));
-        let ids = match checked.collect::<Result<Vec<_>, _>>() {
-            Ok(ids) => ids,
-            Err(refusal) => return Err(refusal.for_runner()).into(),
-        };
-        // Whoever waits for the end of the run sees it once the runner knows that it is in.
-        let ends = events.iter().any(|event| is_terminal(event.get()));
-        let held = ends.then(|| self.state.copilotkit.acks.hold(&self.principal.project, &self.thread, &self.run));
-        let took = time::timeout(INGEST_PATIENCE, self.take(&events, &ids)).await;
-        let result = match took {
-            Ok(Ok(())) => Ok(json!({})),
-            Ok(Err(refusal)) => Err(refusal.for_runner()),
-            // It may be in; the runner sends it again.
-            Err(_) => Err(Refusal::Unavailable.for_runner()),
-        };
-        if result.is_err() {
-            self.known = None;
+        match self.check_all(&events) {
+            Ok(ids) => self.put(&events, &ids).await,
+            Err(refusal) => Err(refusal.for_runner()).into(),
         }
-        Reply { result, until_written: held.map(|held| Box::new(held) as _) }
+    }
+
+    /// Single events that have come together are one batch: an old runner would wait for the disk with each of them.
+    async fn push_all(&mut self, pushes: &[(&str, &RawValue)]) -> Vec<Reply> {
+        let events: Vec<_> = pushes.iter().filter(|(event, _)| *event == SINGLE).map(|(_, event)| *event).collect();
+        if events.len() == pushes.len()
+            && let Ok(ids) = self.check_all(&events)
+        {
+            self.legacy.note(&self.principal.project, &self.thread, &self.run);
+            let last = self.put(&events, &ids).await;
+            let mut replies: Vec<Reply> = events.iter().skip(1).map(|_| last.result.clone().into()).collect();
+            replies.push(last);
+            return replies;
+        }
+        let mut replies = Vec::with_capacity(pushes.len());
+        for (event, payload) in pushes {
+            replies.push(self.push(event, payload).await);
+        }
+        replies
     }
 
     /// Whoever leaves has nothing more to say. An old runner loses the end of a run that was stopped; any other run that has
@@ -208,6 +215,29 @@ fn is_terminal(event: &str) -> bool {
 }
 
 impl Producing {
+    /// Takes events, and says so.
+    async fn put(&mut self, events: &[&RawValue], ids: &[u128]) -> Reply {
+        // Whoever waits for the end of the run sees it once the runner knows that it is in.
+        let ends = events.iter().any(|event| is_terminal(event.get()));
+        let held = ends.then(|| self.state.copilotkit.acks.hold(&self.principal.project, &self.thread, &self.run));
+        let took = time::timeout(INGEST_PATIENCE, self.take(events, ids)).await;
+        let result = match took {
+            Ok(Ok(())) => Ok(json!({})),
+            Ok(Err(refusal)) => Err(refusal.for_runner()),
+            // It may be in; the runner sends it again.
+            Err(_) => Err(Refusal::Unavailable.for_runner()),
+        };
+        if result.is_err() {
+            self.known = None;
+        }
+        Reply { result, until_written: held.map(|held| Box::new(held) as _) }
+    }
+
+    /// The ids of events, if all of them may be taken.
+    fn check_all(&self, events: &[&RawValue]) -> Result<Vec<u128>, Refusal> {
+        events.iter().enumerate().map(|(at, event)| self.check(at, event.get())).collect()
+    }
+
     /// The id of an event that may be taken.
     fn check(&self, at: usize, event: &str) -> Result<u128, Refusal> {
         let invalid = |what: &str| Refusal::Invalid(format!("event {at}: {what}"));

@@ -34,6 +34,8 @@ struct Glass(Arc<Mutex<Seen>>);
 struct Seen {
     /// Texts of pushes that were carried out, by all topics.
     taken: Vec<String>,
+    /// How many came together each time.
+    together: Vec<usize>,
     /// For each topic that is joined, what is pushed to its client. Closed once the channel has let go of it.
     outgoing: HashMap<String, mpsc::UnboundedSender<Outgoing>>,
     /// Replies that were not written yet.
@@ -101,6 +103,15 @@ impl Plane for TestPlane {
 
 #[async_trait]
 impl Inbox for TestInbox {
+    async fn push_all(&mut self, pushes: &[(&str, &RawValue)]) -> Vec<Reply> {
+        self.0.look(|seen| seen.together.push(pushes.len()));
+        let mut replies = Vec::new();
+        for (event, payload) in pushes {
+            replies.push(self.push(event, payload).await);
+        }
+        replies
+    }
+
     async fn push(&mut self, event: &str, payload: &RawValue) -> Reply {
         // As if something took its time.
         tokio::task::yield_now().await;

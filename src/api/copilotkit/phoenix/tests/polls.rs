@@ -14,7 +14,7 @@ use crate::{
     auth::AuthError,
     domain::{
         Scope,
-        limits::{CHANNEL_POLL_PATIENCE, CHANNEL_POLL_WAIT},
+        limits::{CHANNEL_POLL_PATIENCE, CHANNEL_POLL_WAIT, FRAMES_TOGETHER_BYTES},
     },
     service::ServiceError,
 };
@@ -70,6 +70,23 @@ async fn frames_go_to_and_fro() {
     // And nothing, if nothing comes.
     assert_eq!(polled(&state, &token).await, json!({ "status": 204, "token": token }));
     assert_eq!(begun.elapsed(), CHANNEL_POLL_WAIT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_lines_are_taken_in_pieces_and_a_long_one_whole() {
+    let (state, glass) = (state(), Glass::default());
+    let token = opened(&state, &glass).await;
+    sends(&state, &token, JOIN).await;
+    let long = "x".repeat(FRAMES_TOGETHER_BYTES * 2);
+    let mut lines: Vec<_> = (0..150).map(|n| format!(r#"["1","{n}","t:a","say",{{"n":{n}}}]"#)).collect();
+    lines.insert(100, format!(r#"["1","long","t:a","say",{{"x":"{long}"}}]"#));
+    lines.push(String::new());
+    let request = Request::new(Body::from(lines.join("\n")));
+    assert_eq!(body(send(&state, &token, request).await).await, json!({ "status": 200 }));
+    assert_eq!(glass.look(|seen| std::mem::take(&mut seen.together)), [64, 36, 1, 50]);
+    let taken = glass.taken();
+    assert_eq!((taken.len(), taken[100].len()), (151, long.len() + 8));
+    assert_eq!(frames(&state, &token).await.len(), 152);
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ fn session() -> (Session<TestPlane>, Glass) {
 /// Carries out frames, and gives what is written then.
 async fn takes<const N: usize>(session: &mut Session<TestPlane>, frames: [&str; N]) -> Vec<Value> {
     for frame in frames {
-        session.take(frame).await.expect("a frame");
+        session.take(&[frame]).await.expect("a frame");
     }
     session.gather().expect("goes on");
     let out = session.take_out();
@@ -148,14 +148,14 @@ async fn what_cannot_be_taken_is_refused_with_a_reply() {
     // One of them anew is none more.
     assert_eq!(takes(&mut session, [r#"["100","100","t:a","phx_join",{}]"#]).await, [joined("100", "t:a")]);
     assert_eq!(glass.taken(), [] as [String; 0]);
-    assert_eq!(session.take("nonsense").await, Err(CloseCode::BadFrame));
+    assert_eq!(session.take(&["nonsense"]).await, Err(CloseCode::BadFrame));
 }
 
 #[tokio::test]
 async fn what_waits_for_a_reply_is_held_until_it_is_written() {
     let (mut session, glass) = session();
     takes(&mut session, [r#"["1","1","t:a","phx_join",{}]"#]).await;
-    session.take(r#"["1","2","t:a","held",{}]"#).await.expect("a frame");
+    session.take(&[r#"["1","2","t:a","held",{}]"#]).await.expect("a frame");
     glass.push("t:a", 1);
     session.gather().expect("goes on");
     assert!(session.holds());
@@ -170,7 +170,7 @@ async fn what_waits_for_a_reply_is_held_until_it_is_written() {
 async fn of_a_client_that_is_gone_only_pushes_are_taken() {
     let (mut session, glass) = session();
     takes(&mut session, [r#"["1","1","t:a","phx_join",{}]"#, r#"["1","2","t:a","held",{}]"#]).await;
-    session.take(r#"["1","3","t:a","held",{}]"#).await.expect("a frame");
+    session.take(&[r#"["1","3","t:a","held",{}]"#]).await.expect("a frame");
     session.be_over();
     assert_eq!((session.out_bytes(), glass.look(|seen| seen.unwritten)), (0, 0));
     assert!(glass.outgoing("t:a").is_closed());
@@ -178,4 +178,31 @@ async fn of_a_client_that_is_gone_only_pushes_are_taken() {
     assert_eq!(takes(&mut session, late).await, [] as [Value; 0]);
     assert_eq!(glass.taken().last().map(String::as_str), Some(r#"{"late":1}"#));
     assert_eq!(glass.look(|seen| (seen.unwritten, seen.outgoing.len())), (0, 1));
+}
+
+#[tokio::test]
+async fn pushes_to_one_topic_that_come_together_are_taken_together() {
+    let (mut session, glass) = session();
+    takes(&mut session, [r#"["1","1","t:a","phx_join",{}]"#, r#"["2","2","t:b","phx_join",{}]"#]).await;
+    let frames = [
+        r#"["1","3","t:a","say",{"n":3}]"#,
+        r#"["1","4","t:a","say",{"n":4}]"#,
+        r#"[null,"5","phoenix","heartbeat",{}]"#,
+        r#"["1","6","t:a","say",{"n":6}]"#,
+        r#"["2","7","t:b","say",{"n":7}]"#,
+        r#"["1","8","t:b","say",{"n":8}]"#,
+        r#"["2","9","t:b","dance",{"n":9}]"#,
+        r#"["2","10","t:b","phx_leave",{}]"#,
+        r#"["2","11","t:b","say",{"n":11}]"#,
+    ];
+    session.take(&frames).await.expect("frames");
+    assert_eq!(glass.look(|seen| std::mem::take(&mut seen.together)), [2, 1, 1, 1]);
+    assert_eq!(glass.taken(), [3, 4, 6, 7, 9].map(|n| format!("{{\"n\":{n}}}")));
+    let out = values(session.take_out());
+    let answered: Vec<_> = out.iter().filter_map(|frame| frame[1].as_str()).collect();
+    assert_eq!(answered, ["3", "4", "5", "6", "7", "9", "10", "11"], "in their order; the stale one is ignored");
+    // What stands before nonsense is carried out.
+    let frames = [r#"["1","12","t:a","say",{"n":12}]"#, "nonsense", r#"["1","13","t:a","say",{"n":13}]"#];
+    assert_eq!(session.take(&frames).await, Err(CloseCode::BadFrame));
+    assert_eq!(glass.taken(), ["{\"n\":12}"]);
 }

@@ -191,6 +191,36 @@ async fn pushes_that_cross_a_close_are_taken_and_not_answered() {
 }
 
 #[tokio::test]
+async fn a_client_that_never_pauses_hears_what_there_is() {
+    let server = server().await;
+    let (mut sink, mut stream) = server.joined().await.split();
+    let talking = tokio::spawn(async move {
+        for n in 2.. {
+            let frame = format!(r#"["1","{n}","t:a","say",{{"n":{n}}}]"#);
+            if sink.send(Message::text(frame)).await.is_err() {
+                return;
+            }
+        }
+    });
+    server.glass.push("t:a", 1);
+    let heard = async {
+        let mut replies = 0;
+        loop {
+            let message = stream.next().await.expect("a message").expect("a message");
+            let Message::Text(text) = message else { continue };
+            if value(&text) == number("1", "t:a", 1) {
+                return replies;
+            }
+            replies += 1;
+        }
+    };
+    let replies = tokio::time::timeout(Duration::from_secs(20), heard).await.expect("it is heard");
+    // Beside what had been written before.
+    assert!(replies < 1_000, "{replies}");
+    talking.abort();
+}
+
+#[tokio::test]
 async fn nonsense_is_closed_with_a_code_and_binary_frames_are_nothing() {
     let server = server().await;
     let mut client = server.joined().await;
