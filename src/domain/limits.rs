@@ -275,6 +275,8 @@ pub const MAX_TOPIC_BYTES: usize = 512;
 pub const ACK_FIRST: Duration = Duration::from_millis(500);
 /// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.
 pub const INGEST_PATIENCE: Duration = Duration::from_secs(8);
+/// Cursors that are looked for in old parts of logs at the same time.
+pub const MAX_CURSOR_SCANS: usize = 2;
 /// Events read at once to find the one that a cursor names.
 pub const CURSOR_PAGE: usize = 500;
 /// Runs of old runners that a node remembers.

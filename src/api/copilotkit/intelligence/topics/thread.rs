@@ -113,7 +113,12 @@ impl ThreadPlane {
     async fn find(&self, id: &str) -> Result<Option<Seq>, ServiceError> {
         let ThreadPass { principal, thread, .. } = &self.pass;
         let mut before = Seq::MAX;
+        // A cursor of no event costs a look at the whole log: few at a time, so that nobody else is slowed down by them.
+        let mut turn = None;
         loop {
+            if self.state.draining.is_cancelled() {
+                return Err(ServiceError::Draining);
+            }
             let from = ReadFrom::Before(before);
             let request = PageRequest { from, limit: CURSOR_PAGE, epoch: None, run: None, wait: None };
             let page = self.state.service.events.page(principal, thread, request).await?;
@@ -130,6 +135,9 @@ impl ThreadPlane {
                 return Ok(None);
             }
             before = page.cursor;
+            if turn.is_none() {
+                turn = self.state.copilotkit.scans.0.clone().acquire_owned().await.ok();
+            }
         }
     }
 }
