@@ -11,8 +11,9 @@ pub mod view;
 use std::sync::Arc;
 
 use super::doors::Doors;
-use intelligence::{acks::Acks, legacy::Legacy};
+use intelligence::{acks::Acks, joining::Lists, legacy::Legacy};
 use phoenix::longpoll::Sessions;
+use runtime::suggest::Suggesting;
 
 /// What a node remembers for these doors; nothing of it is missed after a restart. Cheap to clone.
 #[derive(Clone, Default)]
@@ -23,6 +24,10 @@ pub struct Node {
     pub legacy: Arc<Legacy>,
     /// Clients that have no socket.
     pub polls: Sessions,
+    /// Where lists were that were read a moment ago.
+    pub lists: Lists,
+    /// Suggestions under way.
+    pub suggesting: Suggesting,
 }
 
 /// Registers the routes.

@@ -200,9 +200,6 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 let body = json!({ "userId": "ann" });
                 eve.post("/api/threads/subscribe", body).await.problem(403, "foreign-thread");
             }
-            ("PUT", "/connector/annotate/{clientEventId}") => {
-                ask(eve, &route, "t", "r").await.problem(404, "thread-not-found");
-            }
             // Their topics belong to somebody: see `copilotkit`.
             ("GET", "/runner/websocket" | "/runner/longpoll") => {}
             _ if matches!(route.access, Access::Public | Access::Given) => {}
