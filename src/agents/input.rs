@@ -30,6 +30,8 @@ pub(super) struct Prepared {
     brings_state: bool,
     /// The interrupts that it answers.
     pub(super) answered: Answered,
+    /// Ids that the client has given to messages which the thread does not have.
+    news: Vec<String>,
     /// What the run begins with: RUN_STARTED, and the state if the client has changed it.
     pub(super) first: NewEvents,
 }
@@ -49,7 +51,7 @@ pub(super) fn prepare(
     }
     let answered = Answered::read(client.resume.as_ref().map(|resume| resume.get()))?;
     let mut messages = Vec::with_capacity(client.messages.len());
-    let (mut fresh, mut known, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
+    let (mut fresh, mut news, mut known, mut seen) = (Vec::new(), Vec::new(), HashSet::new(), HashSet::new());
     for (index, message) in client.messages.iter().enumerate() {
         let text = message.get();
         if !text.starts_with('{') {
@@ -59,7 +61,12 @@ pub(super) fn prepare(
         let (id, text) = match json::member(text, "id") {
             None => with_new_id(text),
             Some(_) => match json::string_member(text, "id").filter(|id| !id.is_empty()) {
-                Some(id) => (id, text.to_owned()),
+                Some(id) => {
+                    if !conversation.contains(&id) {
+                        news.push(id.clone());
+                    }
+                    (id, text.to_owned())
+                }
                 None => return Err(invalid(format!("the id of message {index} is not a text"))),
             },
         };
@@ -83,10 +90,23 @@ pub(super) fn prepare(
     let brings_state = state.is_some();
     let changed = state.filter(|state| !same(state.as_bytes(), &conversation.state_json()));
     let first = first_events(thread, run, &client, &fresh, changed)?;
-    Ok(Prepared { client, messages, knows_history, brings_state, answered, first })
+    Ok(Prepared { client, messages, knows_history, brings_state, answered, news, first })
 }
 
 impl Prepared {
+    /// Whether a run that is there already may have been asked for with this input, going by its first event: then it is
+    /// the same run. Otherwise something would be said, or answered, that nobody hears.
+    pub(super) fn is_heard_by(&self, first: Option<&str>) -> bool {
+        let input = first.and_then(|event| json::member(event, "input")).unwrap_or("null");
+        let stored = json::member(input, "messages").and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list).ok());
+        let stored: HashSet<_> =
+            stored.into_iter().flatten().filter_map(|message| json::string_member(message.get(), "id")).collect();
+        let resume = self.client.resume.as_ref().map_or("[]", |resume| resume.get());
+        let answered = json::member(input, "resume").unwrap_or("[]");
+        self.news.iter().all(|id| stored.contains(id))
+            && (self.answered.is_empty() || same(resume.as_bytes(), answered.as_bytes()))
+    }
+
     /// What the agent is given, on top of the conversation before the run.
     pub(super) fn complete(self, thread: &ThreadId, run: &RunId, conversation: &Conversation) -> RunInput {
         let Self { client, messages, knows_history, brings_state, .. } = self;

@@ -76,6 +76,11 @@ impl Answered {
         Ok(Self(answered))
     }
 
+    /// Whether nothing is answered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Checks the answers against what waits for them. An interrupt that the log has never had is the agent's to judge:
     /// it may come from before.
     pub(super) fn check(&self, conversation: &Conversation) -> Result<(), Breach> {

@@ -15,6 +15,7 @@ pub mod openai;
 mod reading;
 pub mod source;
 mod sse;
+mod work;
 
 #[cfg(test)]
 mod tests;
@@ -34,14 +35,12 @@ use crate::{
         limits::{AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_EVENT_BYTES},
     },
     egress::{Outbound, Reach, Refused},
-    metrics::Present,
     projection::conversation::Conversation,
     service::{NewRun, Projected, Service, ServiceError, StartedRun},
 };
-use drive::Drive;
-use input::Prepared;
 use interrupts::Breach;
 use source::EventStream;
+use work::Work;
 
 /// The built-in agent, which is always there.
 pub const DEMO: &str = "demo";
@@ -68,6 +67,9 @@ pub enum AgentError {
     /// The thread has a run of this id that is another agent's.
     #[error("the run {0} is not of this agent")]
     RunTaken(RunId),
+    /// The thread has a run of this id that was asked for with other messages or answers.
+    #[error("the run {0} is there already, and was asked for with other messages or answers")]
+    RunUsed(RunId),
     /// What was written down is no agent.
     #[error("the agent: {0}")]
     InvalidAgent(String),
@@ -292,6 +294,12 @@ impl Agents {
         if started.run.agent.as_ref().is_some_and(|other| *other != agent.id) {
             return Err(AgentError::RunTaken(started.run.id));
         }
+        if !started.created {
+            let first = service.events.first_of(principal, thread, &started).await?;
+            if !prepared.is_heard_by(first.as_deref()) {
+                return Err(AgentError::RunUsed(started.run.id));
+            }
+        }
         if started.created {
             let work = Work {
                 agents: self.clone(),
@@ -366,72 +374,4 @@ pub struct Asked {
     /// What it says.
     pub events: EventStream,
     _place: OwnedSemaphorePermit,
-}
-
-/// A run that was started, on its way to its agent.
-struct Work {
-    agents: Agents,
-    principal: Principal,
-    thread: ThreadId,
-    agent: Agent,
-    started: StartedRun,
-    beat: Duration,
-    /// Given back with the end of the run.
-    #[allow(dead_code)]
-    place: Option<OwnedSemaphorePermit>,
-}
-
-impl Work {
-    async fn run(self, before: Projected, prepared: Prepared) {
-        let service = &self.agents.shared.service;
-        let _present = Present::new(&service.metrics().agent_runs);
-        let (thread, run) = (&self.thread, &self.started.run);
-        let result = async {
-            let conversation = self.conversation(before).await?;
-            // Another run may have come in between: two clients that answer the same interrupt.
-            if let Err(breach) = prepared.answered.check(&conversation) {
-                return Ok(Err(breach));
-            }
-            let input = prepared.complete(thread, &run.id, &conversation);
-            let (topic, fence) = service.events.watch_run(&self.principal, thread, &run.id).await?;
-            Ok::<_, ServiceError>(Ok((input, topic, fence)))
-        };
-        // Should this fail as well, the run's lease runs out.
-        let fail = async |code: &str, message: String| {
-            let _ = service.runs.fail(&self.principal, thread, &run.id, Some(code.to_owned()), Some(message)).await;
-        };
-        match result.await {
-            Ok(Ok((input, topic, fence))) => {
-                let stream = self.agents.source(&self.agent, &input);
-                drop(input);
-                let drive = Drive {
-                    runs: service.runs.clone(),
-                    principal: self.principal.clone(),
-                    thread: thread.clone(),
-                    run: run.id.clone(),
-                    fence,
-                    next: run.producer_seq + 1,
-                    beat: self.beat,
-                    patience: self.agents.patience,
-                    leaving: self.agents.shared.leaving.clone(),
-                };
-                drive.run(stream, topic).await;
-            }
-            Ok(Err(breach)) => fail(breach.code(), breach.to_string()).await,
-            Err(error) => {
-                tracing::warn!(%error, thread = %thread, run = %run.id, "a run could not be handed to its agent");
-                fail("agent-not-started", "The conversation could not be read.".to_owned()).await;
-            }
-        }
-    }
-
-    /// The conversation before the run: what was read before the start, unless something came in between.
-    async fn conversation(&self, before: Projected) -> Result<Conversation, ServiceError> {
-        let StartedRun { cursor, epoch, .. } = &self.started;
-        if before.epoch == *epoch && before.seq == *cursor {
-            return Ok(before.conversation);
-        }
-        let projections = &self.agents.shared.service.projections;
-        Ok(projections.at(&self.principal, &self.thread, Some(*cursor), Some(*epoch)).await?.conversation)
-    }
 }

@@ -74,7 +74,7 @@ problem_types! {
         "Start the run first, or look at GET /v1/threads/{threadId}/runs.";
     /// The id of the run is taken.
     RunExists = "run-exists", CONFLICT, "The run id is taken", false,
-        "The thread has a run of this id, of another agent. Choose another runId, or leave it out and get one.";
+        "The thread has a run of this id, of another agent or asked for with other messages or answers. Choose another runId, or leave it out and get one.";
     /// The thread waits for answers.
     InterruptsOpen = "interrupts-open", CONFLICT, "The thread waits for an answer", false,
         "Send `resume` with an entry for every open interrupt, answered or `cancelled`: GET /v1/threads/{threadId}/messages has them in `interrupts`.";
@@ -358,7 +358,7 @@ impl From<AgentError> for Problem {
                 };
                 Self::new(kind, detail).with(json!({ "interruptIds": breach.interrupts() }))
             }
-            AgentError::RunTaken(_) => Self::new(Type::RunExists, detail),
+            AgentError::RunTaken(_) | AgentError::RunUsed(_) => Self::new(Type::RunExists, detail),
             AgentError::InvalidAgent(_) => Self::new(Type::InvalidAgent, detail),
             AgentError::Configured(_) => Self::new(Type::AgentConfigured, detail),
             AgentError::Busy => Self::new(Type::RateLimited, detail).retry_after(1_000),

@@ -15,7 +15,7 @@ use super::{
     tokens,
 };
 use crate::domain::{
-    Credential, Principal, ProjectId, Scopes, Seq, ThreadId, UserId,
+    Credential, Digest, KeyId, Principal, ProjectId, Scopes, Seq, ThreadId, UserId,
     limits::{FEED_TOKEN_LIFETIME, JOIN_LIFETIME},
 };
 
@@ -84,18 +84,29 @@ impl Auth {
         Ok(self.shared.store.put_ticket(&digest(&pass.text), &kept, now.plus(JOIN_LIFETIME), now).await?)
     }
 
-    /// A token with which any number of sockets follow a user's feed, from `after` on.
-    pub async fn feed_token(&self, project: &ProjectId, user: &UserId, after: u64) -> Result<String, AuthError> {
-        let project = self.shared.projects.ensured(project).await?;
+    /// A token with which any number of sockets follow the user's own feed, from `after` on. It lets in no longer than what
+    /// the principal has shown, and to no more.
+    pub async fn feed_token(&self, principal: &Principal, after: u64) -> Result<String, AuthError> {
+        let user = principal.user.as_ref().ok_or(AuthError::Missing)?;
+        let project = self.shared.projects.ensured(&principal.project).await?;
         let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
         let now = self.shared.clock.now();
+        let longest = now.plus(FEED_TOKEN_LIFETIME);
+        let key = match &principal.credential {
+            Credential::Key { id, digest, .. } | Credential::Lent { key: Some((id, digest)), .. } => {
+                Some(key_name(id, digest))
+            }
+            Credential::Development | Credential::Operator | Credential::Lent { key: None, .. } => None,
+            Credential::Token { .. } => None,
+        };
         let new = tokens::NewToken {
             audience: tokens::FEED_AUDIENCE,
             project: &project.id,
             user,
-            scopes: Scopes::USER,
-            until: now.plus(FEED_TOKEN_LIFETIME),
+            scopes: principal.scopes.and(Scopes::USER),
+            until: principal.expires_at().map_or(longest, |until| until.min(longest)),
             feed: Some(after),
+            key: key.as_deref(),
         };
         tokens::sign(secret, &new, now)
     }
@@ -104,12 +115,17 @@ impl Auth {
     pub async fn verify_feed_token(&self, token: &str) -> Result<FeedPass, AuthError> {
         let said = tokens::look(token)?;
         let (project, verified, signer) = self.verify_ours(token, &said, tokens::FEED_AUDIENCE).await?;
-        let credential = Credential::Token { expires_at: verified.expires_at, signer };
-        let after = verified.feed.ok_or(AuthError::WrongToken("it is not for a feed"))?;
-        Ok(FeedPass {
-            principal: Principal { project, user: Some(verified.user), scopes: verified.scopes, credential },
-            after,
-        })
+        let tokens::Verified { user, scopes, expires_at, feed, key } = verified;
+        let after = feed.ok_or(AuthError::WrongToken("it is not for a feed"))?;
+        let credential = match key {
+            Some(key) => {
+                let key = named_key(&key).ok_or(AuthError::WrongToken("it names no key"))?;
+                Credential::Lent { key: Some(key), expires_at: Some(expires_at) }
+            }
+            None => Credential::Token { expires_at, signer },
+        };
+        let principal = Principal { project, user: Some(user), scopes, credential };
+        Ok(FeedPass { principal: still_good(self, principal).await?, after })
     }
 
     /// The names that a user's feed has as a topic, the one to be given out first. They change with the project's secret,
@@ -118,6 +134,21 @@ impl Auth {
         let project = self.shared.projects.ensured(project).await?;
         Ok(project.secrets.iter().map(|secret| feed_name(secret, user)).collect())
     }
+}
+
+/// A key as a token names it: what is kept of it, and its id.
+fn key_name(id: &KeyId, digest: &Digest) -> String {
+    let digest: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{digest}:{id}")
+}
+
+fn named_key(name: &str) -> Option<(KeyId, Digest)> {
+    let (hex, id) = name.split_once(':')?;
+    let mut digest = [0; 32];
+    for (at, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    (hex.len() == 64).then_some((KeyId::new(id).ok()?, Digest(digest)))
 }
 
 /// Cannot be guessed without the secret. It opens nothing: the token does.

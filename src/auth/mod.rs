@@ -249,7 +249,7 @@ impl Auth {
         let project = self.shared.projects.ensured(project).await?;
         let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
         let audience = tokens::AUDIENCE;
-        let new = tokens::NewToken { audience, project: &project.id, user, scopes, until, feed: None };
+        let new = tokens::NewToken { audience, project: &project.id, user, scopes, until, feed: None, key: None };
         tokens::sign(secret, &new, self.shared.clock.now())
     }
 

@@ -27,6 +27,7 @@ pub(super) struct NewToken<'a> {
     pub(super) scopes: Scopes,
     pub(super) until: Timestamp,
     pub(super) feed: Option<u64>,
+    pub(super) key: Option<&'a str>,
 }
 
 /// What a token says. Its signature has not been looked at.
@@ -69,6 +70,7 @@ struct Claims {
     nbf: Option<f64>,
     scope: Option<String>,
     feed: Option<u64>,
+    key: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -81,6 +83,8 @@ struct NewClaims<'a> {
     scope: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     feed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
 }
 
 /// What a verified token gives.
@@ -91,6 +95,8 @@ pub(super) struct Verified {
     pub(super) expires_at: Timestamp,
     /// Of a token for a feed: from where on.
     pub(super) feed: Option<u64>,
+    /// Of a token for a feed: the key that got it.
+    pub(super) key: Option<String>,
 }
 
 /// Whether a secret has the form of a token.
@@ -147,7 +153,7 @@ pub(super) fn verify(
     // Scopes of others (`openid profile`) say nothing about us; ours can only take away.
     let ours = claims.scope.map(|scope| Scopes::known(&scope)).filter(|scopes| *scopes != Scopes::default());
     let scopes = ours.unwrap_or(Scopes::USER).and(Scopes::USER);
-    Ok(Verified { user, scopes, expires_at, feed: claims.feed })
+    Ok(Verified { user, scopes, expires_at, feed: claims.feed, key: claims.key })
 }
 
 /// A token, signed with the project's secret.
@@ -161,6 +167,7 @@ pub(super) fn sign(secret: &str, new: &NewToken<'_>, now: Timestamp) -> Result<S
         exp: new.until.0.div_euclid(1_000),
         scope: &scope,
         feed: new.feed,
+        key: new.key,
     };
     let key = EncodingKey::from_secret(secret.as_bytes());
     jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)

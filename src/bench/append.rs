@@ -54,11 +54,11 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<Saturation, Ben
             report.progress(&format!("{what}, pair {} of {}", pair + 1, plan.pairs));
             let (mine, others);
             if pair % 2 == 0 {
-                mine = pump(&mut ours, plan.span).await?;
-                others = pump(&mut echo, plan.span).await?;
+                mine = pump(&mut ours, WINDOW, plan.span).await?;
+                others = pump(&mut echo, WINDOW, plan.span).await?;
             } else {
-                others = pump(&mut echo, plan.span).await?;
-                mine = pump(&mut ours, plan.span).await?;
+                others = pump(&mut echo, WINDOW, plan.span).await?;
+                mine = pump(&mut ours, WINDOW, plan.span).await?;
             }
             pairs.push(mine.rate(), others.rate());
             work.events += mine.events;
@@ -93,7 +93,7 @@ pub async fn saturation(plan: &Plan, report: &Report) -> Result<Saturation, Benc
     let mut rates = Vec::new();
     for _ in 0..3 {
         report.progress("saturation over the socket, batches of 1");
-        rates.push(pump(&mut producers, plan.span.min(Duration::from_secs(1))).await?.rate());
+        rates.push(pump(&mut producers, WINDOW, plan.span.min(Duration::from_secs(1))).await?.rate());
     }
     Ok(Saturation { events_per_s: median(rates) })
 }
@@ -116,40 +116,46 @@ async fn producers(
 }
 
 /// What was acknowledged in a measurement.
-struct Pumped {
-    events: u64,
-    seconds: f64,
+pub struct Pumped {
+    /// Events.
+    pub events: u64,
+    /// How long it took.
+    pub seconds: f64,
 }
 
 impl Pumped {
-    fn rate(&self) -> f64 {
+    /// Events a second.
+    pub fn rate(&self) -> f64 {
         self.events as f64 / self.seconds
     }
 }
 
 /// The time on a processor that a server's events took: a busy machine changes it less than the time they took.
-struct Work {
+pub struct Work {
     before: Option<f64>,
-    events: u64,
+    /// Events taken since.
+    pub events: u64,
 }
 
 impl Work {
-    fn begin(server: &Process) -> Self {
+    /// From now on.
+    pub fn begin(server: &Process) -> Self {
         Self { before: server.cpu_seconds(), events: 0 }
     }
 
-    fn us_per_event(&self, server: &Process) -> Option<f64> {
+    /// Microseconds for an event; `None` where the system does not say.
+    pub fn us_per_event(&self, server: &Process) -> Option<f64> {
         Some((server.cpu_seconds()? - self.before?) * 1e6 / self.events as f64)
     }
 }
 
-/// All producers at once, as fast as they can.
-async fn pump(producers: &mut Vec<Producer>, span: Duration) -> Result<Pumped, BenchError> {
+/// All producers at once, as fast as they can, each with so many frames under way.
+pub async fn pump(producers: &mut Vec<Producer>, window: usize, span: Duration) -> Result<Pumped, BenchError> {
     let start = Instant::now();
     let mut tasks = JoinSet::new();
     for mut producer in producers.drain(..) {
         tasks.spawn(async move {
-            let done = producer.pump(WINDOW, start + span).await?;
+            let done = producer.pump(window, start + span).await?;
             Ok::<_, BenchError>((producer, done))
         });
     }

@@ -28,6 +28,7 @@ mod live;
 mod long;
 mod measure;
 mod memory;
+mod messages;
 mod naive;
 mod peer;
 mod place;
@@ -35,6 +36,7 @@ mod process;
 mod replay;
 mod report;
 mod resume;
+mod runner;
 mod seeded;
 mod servers;
 mod socket;
@@ -64,6 +66,10 @@ pub enum Workload {
     Replay,
     /// The time until a client that was away has everything it missed
     Resume,
+    /// The messages of a long thread, cold and warm
+    Messages,
+    /// Runs that CopilotKit's runtimes stream, each over a socket of its own
+    Runner,
     /// What an idle subscriber costs
     Memory,
     /// Bytes of an event on disk
@@ -203,6 +209,8 @@ struct Plan {
     messages: usize,
     /// Followers of one thread under load.
     followers: usize,
+    /// Runs that are streamed at once.
+    streams: usize,
     /// Subscribers that only wait.
     idle: usize,
     /// Events a second that `live` is measured at; half of the saturation if not given.
@@ -220,6 +228,7 @@ impl Plan {
             events: 100_000,
             messages: 5_000,
             followers: 1_000,
+            streams: 500,
             idle: 5_000,
             rate: args.rate,
             ground,
@@ -232,6 +241,7 @@ impl Plan {
             events: 2_000,
             messages: 20,
             followers: 10,
+            streams: 4,
             idle: 10,
             ..full
         };
@@ -311,6 +321,12 @@ async fn measure(workload: Workload, plan: &Plan, report: &mut Report) -> Result
     }
     if wanted(Workload::Resume) {
         resume::measure(plan, report).await?;
+    }
+    if wanted(Workload::Messages) {
+        messages::measure(plan, report).await?;
+    }
+    if wanted(Workload::Runner) {
+        runner::measure(plan, report).await?;
     }
     if wanted(Workload::Memory) {
         memory::measure(plan, report).await?;

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, net::SocketAddr, time::Instant};
 
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::{
@@ -34,6 +35,13 @@ impl Socket {
         Self::connect(peer, path, None).await
     }
 
+    /// Opens the socket of a server that CopilotKit's runtimes send their runs to.
+    pub async fn of_a_runtime(server: SocketAddr) -> Result<Self, BenchError> {
+        // The key is of no meaning to a server without keys.
+        let protocols = format!("phoenix, base64url.bearer.phx.{}", STANDARD_NO_PAD.encode("bench"));
+        Self::connect(server, "/runner/websocket?vsn=2.0.0", Some(&protocols)).await
+    }
+
     /// Follows a thread from its beginning; returns when it has caught up.
     pub async fn follow(&mut self, thread: &str) -> Result<(), BenchError> {
         self.follow_after(thread, 0).await
@@ -58,10 +66,12 @@ impl Socket {
         self.stream.into_inner()
     }
 
-    async fn connect(server: SocketAddr, path: &str, protocol: Option<&'static str>) -> Result<Self, BenchError> {
+    async fn connect(server: SocketAddr, path: &str, protocols: Option<&str>) -> Result<Self, BenchError> {
         let mut request = format!("ws://{server}{path}").into_client_request()?;
-        if let Some(protocol) = protocol {
-            request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+        if let Some(protocols) = protocols {
+            let protocols =
+                HeaderValue::from_str(protocols).map_err(|error| BenchError::Unexpected(error.to_string()))?;
+            request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, protocols);
         }
         let stream = TcpStream::connect(server).await.map_err(BenchError::Connection)?;
         stream.set_nodelay(true).map_err(BenchError::Connection)?;

@@ -265,6 +265,10 @@ pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// Bytes of a reference in a frame of Phoenix channels, or of the name of an event; clients count from 1.
+pub const MAX_CHANNEL_REF_BYTES: usize = 64;
+/// Bytes of a topic: a kind and an id.
+pub const MAX_TOPIC_BYTES: usize = 512;
 /// How long the end of a run is kept from clients at most, until its runner has its acknowledgement.
 pub const ACK_FIRST: Duration = Duration::from_millis(500);
 /// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.

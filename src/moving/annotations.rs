@@ -17,8 +17,11 @@ use crate::{
     store::TransferStore,
 };
 
+/// By which a thread is known in every store.
+type Id = (ProjectId, ThreadId);
+
 /// Threads that were taken, with the epochs of their logs.
-pub type Taken = HashMap<(ProjectId, ThreadId), Epoch>;
+pub type Taken = HashMap<Id, Epoch>;
 
 /// Writes the annotations of the threads that are exported, in the order of these; `None`, and there is no file, if they
 /// have none.
@@ -55,10 +58,7 @@ pub async fn write(
 }
 
 /// Those of the threads that have annotations.
-async fn annotated(
-    store: &dyn TransferStore,
-    threads: &Threads,
-) -> Result<BTreeMap<(ProjectId, ThreadId), ThreadKey>, MovingError> {
+async fn annotated(store: &dyn TransferStore, threads: &Threads) -> Result<BTreeMap<Id, ThreadKey>, MovingError> {
     let (mut found, mut after) = (BTreeMap::new(), None);
     loop {
         let page = store.annotated_threads(after, MAX_PAGE).await?;
@@ -78,7 +78,7 @@ fn open(directory: &Directory, file: &FileEntry) -> Result<Lines<'static>, Damag
 }
 
 /// The next one: which thread it is of, and what it is. `None` at the end of a file that is sound.
-fn next(lines: &mut Lines<'_>) -> Result<Option<((ProjectId, ThreadId), NewAnnotation)>, Damage> {
+fn next(lines: &mut Lines<'_>) -> Result<Option<(Id, NewAnnotation)>, Damage> {
     if !lines.advance()? {
         return Ok(None);
     }
@@ -97,7 +97,7 @@ pub async fn put(
     while next(&mut lines).map_err(MovingError::Damaged)?.is_some() {}
     let mut lines = open(directory, file).map_err(MovingError::Damaged)?;
     // Those of a thread stand together: it is looked for once.
-    let mut newest: Option<((ProjectId, ThreadId), Option<ThreadKey>)> = None;
+    let mut newest: Option<(Id, Option<ThreadKey>)> = None;
     while let Some((id, annotation)) = next(&mut lines).map_err(MovingError::Damaged)? {
         let known = newest.as_ref().filter(|(same, _)| *same == id).map(|(_, key)| *key);
         let key = match known {

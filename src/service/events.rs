@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time;
 
-use super::{ServiceError, context::Context, directory::ThreadRef};
+use super::{ServiceError, StartedRun, context::Context, directory::ThreadRef};
 use crate::{
     domain::{
         Epoch, Fence, LogSlice, Principal, Run, RunId, Seq, ThreadId,
@@ -52,6 +52,20 @@ pub struct Events {
 }
 
 impl Events {
+    /// What a run began with; `None` if it has said nothing yet, or no text.
+    pub async fn first_of(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        started: &StartedRun,
+    ) -> Result<Option<String>, ServiceError> {
+        let (from, run) = (ReadFrom::After(started.cursor), Some(started.run.id.clone()));
+        let request = PageRequest { from, limit: 1, epoch: Some(started.epoch), run, wait: None };
+        let page = self.page(principal, thread, request).await?;
+        let first = page.slice.events().next();
+        Ok(first.and_then(|(_, event, _)| std::str::from_utf8(event).ok().map(str::to_owned)))
+    }
+
     /// Reads a page. With `wait`, a page after the tail waits for the next events.
     pub async fn page(
         &self,

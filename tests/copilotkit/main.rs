@@ -20,13 +20,34 @@ fn a_runtime_with_a_web_socket() {
 }
 
 #[test]
+fn no_runtime() {
+    Suite::of("newest").door("direct").passes(&["chat", "list", "direct"], 28);
+}
+
+#[test]
+fn no_runtime_and_one_address_for_everything() {
+    Suite::of("newest").door("direct").transport("single").passes(&["chat", "list"], 23);
+}
+
+#[test]
+fn a_page_through_its_runtime() {
+    Suite::of("newest").door("runtime").browser().passes(&["react"], 5);
+}
+
+#[test]
+fn a_page_without_a_runtime() {
+    Suite::of("newest").door("direct").browser().passes(&["react"], 5);
+}
+
+#[test]
 #[ignore = "an older release: make test-full"]
 fn release_1_69() {
     Suite::of("1.69").runner("longpoll").passes(&["chat", "list", "network", "lock"], 30);
 }
 
+/// Only with a WebSocket: long-polling, its runner never sends the end of a run.
 #[test]
 #[ignore = "an older release: make test-full"]
 fn release_1_57() {
-    Suite::of("1.57").runner("longpoll").passes(&["chat", "list", "network", "lock"], 20);
+    Suite::of("1.57").runner("websocket").passes(&["chat", "list", "network", "lock"], 25);
 }

@@ -48,6 +48,25 @@ impl Suite {
         self
     }
 
+    /// What a client has in front of it: the runtime, or Threadline itself.
+    pub fn door(mut self, door: &str) -> Self {
+        self.environment.push(("DOOR", door.to_owned()));
+        self
+    }
+
+    /// How a client addresses its runtime.
+    pub fn transport(mut self, transport: &str) -> Self {
+        self.environment.push(("TRANSPORT", transport.to_owned()));
+        self
+    }
+
+    /// With Chromium and the example's page.
+    pub fn browser(self) -> Self {
+        made("packages/browser/node_modules/.package-lock.json");
+        made("../../examples/copilotkit/node_modules/.package-lock.json");
+        self
+    }
+
     /// Runs them. At least this many cases pass (a runner that finds none is content, too), and none fails.
     pub fn passes(self, cases: &[&str], least: u32) {
         let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::backing::{Postgres, Redis};
 
 /// What other programs read.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 22] = [
     "append.store_ratio_to_bare",
     "append.socket_ratio",
     "append.events_per_s",
@@ -30,6 +30,11 @@ const KEYS: [&str; 17] = [
     "resume.ms_100k",
     "start.ratio_100k_to_empty",
     "append.ratio_5000_messages_to_empty",
+    "messages.cold_ms",
+    "messages.warm_ms",
+    "messages.snapshot_ms",
+    "runner.events_per_s",
+    "runner.ack_p99_ms",
     "memory.bytes_per_idle_subscriber",
     "disk.bytes_per_event_sealed",
     "disk.raw_bytes_per_event",

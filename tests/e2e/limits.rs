@@ -94,6 +94,7 @@ async fn appended_bytes() {
             ann.put("/v1/threads/t/runs/whole", json!([{ "type": "B" }])).await,
             ann.post("/v1/threads/t/runs", json!({ "agentId": "demo", "input": { "messages": [] } })).await,
             ann.post("/agui/demo", json!({ "threadId": "t", "messages": [] })).await,
+            ann.put("/connector/annotate/a", json!({ "type": "x", "userId": "ann", "threadId": "t" })).await,
         ] {
             refused(&answer, "userAppendBytesPerSecond", 1_000);
         }

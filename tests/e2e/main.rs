@@ -1,6 +1,7 @@
 //! End to end: a real server on a real port, spoken to in plain HTTP and raw WebSocket frames.
 
 mod agents;
+mod annotations;
 mod architecture;
 #[path = "../backing/mod.rs"]
 mod backing;

@@ -270,11 +270,17 @@ async fn a_conversation_that_no_model_could_read_is_refused_and_its_events_are_n
         }
         dev.get("/v1/threads/t/state").await.problem(422, "conversation-too-large");
         dev.get("/v1/threads/t/messages").await.problem(422, "conversation-too-large");
-        for door in ["/api", "/copilotkit"] {
-            dev.get(&format!("{door}/threads/t/messages")).await.problem(422, "conversation-too-large");
-        }
+        dev.get("/api/threads/t/messages").await.problem(422, "conversation-too-large");
         let asked = json!({ "threadId": "t", "messages": [] });
-        dev.post("/agui/demo", asked).await.problem(422, "conversation-too-large");
+        for (path, asked) in [
+            ("/agui/demo", asked.clone()),
+            ("/copilotkit/agent/demo/run", asked.clone()),
+            ("/copilotkit/agent/demo/connect", asked.clone()),
+            ("/copilotkit", json!({ "method": "agent/run", "params": { "agentId": "demo" }, "body": asked })),
+        ] {
+            dev.post(path, asked).await.problem(422, "conversation-too-large");
+        }
+        dev.get("/copilotkit/threads/t/messages").await.problem(422, "conversation-too-large");
         let earlier = dev.get("/v1/threads/t/messages?at=2&limit=5").await.ok(200);
         // An answer holds no more than a page, but one message at least.
         assert_eq!(earlier["messages"].as_array().map(Vec::len), Some(1));

@@ -1,6 +1,7 @@
 //! The use cases over a store in memory, on paused time and a clock that only the test moves.
 
 mod access;
+mod annotations;
 mod appends;
 mod ending;
 mod gate;

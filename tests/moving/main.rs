@@ -4,6 +4,7 @@
 #[path = "../e2e/harness/mod.rs"]
 mod harness;
 
+mod annotations;
 #[path = "../backing/mod.rs"]
 mod backing;
 mod command;

@@ -140,7 +140,13 @@ async fn what_was_deleted_is_purged_whoever_is_still_at_it() {
             let sealing = async { other.store.seal(key).await.expect("seals") };
             let body = bytes::Bytes::from_static(b"{}");
             let snapshot = threadline::store::Snapshot { seq: 3, version: 1, body };
-            let keeping = async { other.store.put_snapshot(key, snapshot, &[]).await.expect("keeps") };
+            let keeping = async {
+                other.store.put_snapshot(key, snapshot, &[]).await.expect("keeps");
+                for n in 0..8 {
+                    let noted = crate::annotations::annotation(&n.to_string(), "1");
+                    other.store.put_annotation(key, noted).await.expect("puts");
+                }
+            };
             let purging = async { while other.store.purge(3).await.expect("purges") {} };
             let deleting = async {
                 assert!(one.store.delete_thread(key).await.expect("deletes"));
@@ -154,7 +160,7 @@ async fn what_was_deleted_is_purged_whoever_is_still_at_it() {
     while nodes[0].store.purge(100).await.expect("purges") {}
     nodes[1].store.pump_feed(&project(), &user("u")).await.expect("pumps");
     while nodes[0].store.purge(100).await.expect("purges") {}
-    for table in ["threads", "heads", "log", "runs", "sealing", "snapshots"] {
+    for table in ["threads", "heads", "log", "runs", "sealing", "snapshots", "annotations", "annotated"] {
         assert_eq!(ask(&url, &format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
     }
 }

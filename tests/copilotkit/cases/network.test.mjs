@@ -47,7 +47,7 @@ describe("a network that breaks", { concurrency: true }, () => {
   test("a tab that only watches loses its socket", options, () =>
     apart(async (world, chat) => {
       const elsewhere = await World.start({ threadline });
-      const user = chat.client.headers["x-user"];
+      const user = chat.client.user;
       const watcher = (await elsewhere.open(user)).chat(chat.threadId);
       await chat.say("say before 10 1");
       const run = chat.say("say watched 200 15");
@@ -101,7 +101,7 @@ describe("a server that goes away", { concurrency: true }, () => {
       const world = await World.start();
       const chat = (await world.open()).chat();
       const list = await chat.client.threads();
-      const tab = (await world.open(chat.client.headers["x-user"])).chat(chat.threadId);
+      const tab = (await world.open(chat.client.user)).chat(chat.threadId);
       await chat.say("say before 10 1");
       const run = chat.say("say through 300 20");
       await chat.hears("through20 ");

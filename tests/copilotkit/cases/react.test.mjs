@@ -6,15 +6,14 @@ import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import { words } from "../harness/agent.mjs";
 import { Site } from "../harness/browser.mjs";
-import { serveAgent } from "../harness/endpoint.mjs";
 import "../harness/leave.mjs";
 import { until } from "../harness/until.mjs";
+import { direct } from "../harness/packages.mjs";
 import { host, OPERATOR, Threadline } from "../harness/world.mjs";
 
 const options = { timeout: 90_000 };
-const direct = process.env.DOOR === "direct";
 const tokens = new Map();
-let agent, threadline, runtime, site;
+let threadline, runtime, site;
 
 /** What the page is told: where its runtime is, and what shows who the user is. */
 const settingsOf = (user) =>
@@ -25,14 +24,13 @@ const settingsOf = (user) =>
 /** Somebody new, who may come in. */
 async function somebody() {
   const user = `user-${randomUUID()}`;
-  const answer = await threadline.send(user, "POST", "/v1/tokens", { userId: user });
-  tokens.set(user, (await answer.json()).token);
+  tokens.set(user, await threadline.token(user));
   return user;
 }
 
 before(async () => {
-  [agent, site] = await Promise.all([serveAgent(), Site.start(settingsOf)]);
-  threadline = await Threadline.start("--allowed-origins", site.url, "--agent", `scripted=${agent.url}`);
+  site = await Site.start(settingsOf);
+  threadline = await Threadline.start("--allowed-origins", site.url);
   const platform = { apiUrl: threadline.url, wsUrl: threadline.url.replace("http", "ws"), apiKey: OPERATOR };
   if (!direct) runtime = await host({ platform });
 });
@@ -40,10 +38,9 @@ after(async () => {
   await site?.end();
   await runtime?.end();
   await threadline?.end();
-  agent?.server.close();
 });
 
-describe(direct ? "a page without a runtime" : "a page through its runtime", () => {
+describe(direct ? "a page without a runtime" : "a page through its runtime", { concurrency: true }, () => {
   test("two tabs show one chat: what one says comes to the other as it is said", options, async () => {
     const user = await somebody();
     const here = await site.open(user);

@@ -1,36 +1,49 @@
 // What a browser has of CopilotKit, without the browser: its core, and its list of threads.
 
 import { randomUUID } from "node:crypto";
+import { direct, load } from "./packages.mjs";
 import { until } from "./until.mjs";
-import { load } from "./packages.mjs";
 
 // The core asks the runtime about itself only where there is a window, and connects with that window's WebSocket.
 globalThis.window = globalThis;
 // It tells the console of every error, too, and of tools without a schema.
 console.error = console.warn = () => {};
 const { WebSocket } = await load("ws");
+/** How often a topic has been joined. */
+const joins = new Map();
 globalThis.WebSocket = class extends WebSocket {
   constructor(url, protocols) {
     // As in a browser, every message is a task of its own.
     super(url, protocols, { allowSynchronousEvents: false });
+    this.addEventListener("message", ({ data }) => {
+      const [join, ref, topic, event, payload] = JSON.parse(data);
+      if (event === "phx_reply" && join === ref && payload.status === "ok") joins.set(topic, (joins.get(topic) ?? 0) + 1);
+    });
   }
 };
 const { CopilotKitCore, AgentThreadLockedError, ɵcreateThreadStore: createThreadStore } = await load("@copilotkit/core");
-export { AgentThreadLockedError };
+
+/** Whether an error says that somebody else's run is active. */
+export const busy = (error) =>
+  error instanceof AgentThreadLockedError || (direct && error.message.startsWith("HTTP 409") && error.message.includes("run-active"));
 
 /** A person's tab. */
 export class Client {
-  static async open(runtime, user, agentId = "scripted") {
-    const client = new Client(runtime, user, agentId);
+  static async open(runtime, user, headers = { "x-user": user }, agentId = "scripted") {
+    const client = new Client(runtime, user, headers, agentId);
     await until(`the runtime is known to ${user}`, () => client.core.runtimeConnectionStatus === "connected");
     return client;
   }
 
-  constructor(runtime, user, agentId) {
+  constructor(runtime, user, headers, agentId) {
     this.agentId = agentId;
     this.runtime = runtime;
-    this.headers = { "x-user": user };
-    this.core = new CopilotKitCore({ runtimeUrl: runtime, headers: this.headers });
+    this.user = user;
+    this.headers = headers;
+    // By its paths, or by one address for everything.
+    const runtimeTransport = process.env.TRANSPORT ?? "rest";
+    this.core = new CopilotKitCore({ runtimeUrl: runtime, runtimeTransport, headers });
+    this.fetch = this.core.ɵruntimeFetch ?? globalThis.fetch;
     this.errors = [];
     this.core.subscribe({ onError: ({ error, code }) => void this.errors.push({ error, code }) });
   }
@@ -42,13 +55,17 @@ export class Client {
 
   /** The list of this person's threads, kept up to date. */
   async threads(options = {}) {
+    const before = new Map(joins);
     const list = new ThreadList(this, options);
     await list.settled();
+    // What happens from now on is told to it.
+    const topic = `user_meta:${list.store.getState().metadataJoinCode}`;
+    await until(`the list in ${topic}`, () => (joins.get(topic) ?? 0) > (before.get(topic) ?? 0));
     return list;
   }
 
   get(path) {
-    return fetch(this.runtime + path, { headers: this.headers });
+    return this.fetch(this.runtime + path, { headers: this.headers });
   }
 }
 
@@ -115,7 +132,7 @@ export class Chat {
 export class ThreadList {
   constructor(client, { includeArchived, limit } = {}) {
     this.activity = [];
-    this.store = createThreadStore({ fetch: (...request) => fetch(...request) });
+    this.store = createThreadStore({ fetch: (...request) => client.fetch(...request) });
     this.store.start();
     this.store.subscribeToRunActivity?.((notice) => this.activity.push(notice));
     const { runtime: runtimeUrl, headers, agentId } = client;

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
 
 /** Waits until `test` holds; else says what it waited for, and how things stand. */
 export async function until(what, test, stand = () => "") {

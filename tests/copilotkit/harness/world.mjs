@@ -6,6 +6,8 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "./client.mjs";
+import { serveAgent } from "./endpoint.mjs";
+import { direct } from "./packages.mjs";
 import { Program } from "./process.mjs";
 import { Proxy } from "./proxy.mjs";
 
@@ -17,6 +19,10 @@ export class Threadline {
   static async start(...options) {
     const threadline = new Threadline();
     threadline.options = options;
+    if (direct) {
+      threadline.agent = await serveAgent();
+      for (const name of ["scripted", "other"]) options.push("--agent", `${name}=${threadline.agent.url}`);
+    }
     threadline.port = await freePort();
     await threadline.serve();
     return threadline;
@@ -54,8 +60,15 @@ export class Threadline {
     return lines.split("\n").filter(Boolean).map((line) => JSON.parse(line).event);
   }
 
+  /** What a browser shows to be this user. */
+  async token(user) {
+    return (await (await this.send(user, "POST", "/v1/tokens", { userId: user })).json()).token;
+  }
+
   async end() {
     await this.server.end();
+    this.agent?.server.closeAllConnections();
+    this.agent?.server.close();
     rmSync(this.data, { recursive: true, force: true });
   }
 }
@@ -72,21 +85,29 @@ export class World {
       wsUrl: world.proxy.url.replace("http", "ws"),
       apiKey: OPERATOR,
     };
-    world.host = await host({ platform, webSocket, ...settings });
+    if (!direct) world.host = await host({ platform, webSocket, ...settings });
     return world;
   }
 
   /** A tab of somebody new, or of this user. */
-  open(user = `user-${randomUUID()}`, agentId) {
-    return Client.open(`${this.host.url}/api/copilotkit`, user, agentId);
+  async open(user = `user-${randomUUID()}`, agentId) {
+    if (!direct) return Client.open(`${this.host.url}/api/copilotkit`, user, undefined, agentId);
+    const headers = { Authorization: `Bearer ${await this.threadline.token(user)}` };
+    return Client.open(`${this.proxy.url}/copilotkit`, user, headers, agentId);
   }
 
   log(chat) {
-    return this.threadline.log(chat.client.headers["x-user"], chat.threadId);
+    return this.threadline.log(chat.client.user, chat.threadId);
+  }
+
+  /** A chat's thread as Threadline's own door tells it. */
+  async native(chat, what) {
+    const path = `/v1/threads/${encodeURIComponent(chat.threadId)}/${what}`;
+    return (await this.threadline.get(chat.client.user, path)).json();
   }
 
   async end() {
-    await this.host.end();
+    await this.host?.end();
     this.proxy.close();
     await this.own?.end();
   }

@@ -1,7 +1,7 @@
 //! The same request again, and another one while a run is active.
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{agent, agui, ask, ended, events_of, finished, said, types_of, user};
 use crate::harness::{
@@ -202,5 +202,43 @@ everywhere! {
             }
         }
         assert_eq!((let_in, agent.requests()), (1, 2));
+    }
+}
+
+everywhere! {
+    async fn another_request_under_an_id_that_is_used_is_not_taken_for_the_same(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let (u1, u2) = (user("u1", "hi"), user("u2", "more"));
+        let asked = tokio::spawn(send(agui(&dev, "r", json!([u1]))));
+        let mut call = agent.call().await;
+        // While it runs, and once it has ended: what nobody would hear is refused.
+        send(agui(&dev, "r", json!([u1, u2]))).await.problem(409, "run-exists");
+        let interrupt = json!([{ "id": "i", "reason": "confirmation" }]);
+        let mut last = finished("r");
+        last["outcome"] = json!({ "type": "interrupt", "interrupts": interrupt });
+        call.say(&said("m", "x")).await;
+        call.finish(&[last]).await;
+        let text = asked.await.expect("answered").text().to_owned();
+        let resume = json!([{ "interruptId": "i", "status": "resolved", "payload": 1 }]);
+        let answer = |run: &str, resume: &Value| {
+            let body = json!({ "threadId": "t", "runId": run, "messages": [], "resume": resume });
+            send(dev.request(Method::POST, "/agui/a").json(&body))
+        };
+        send(agui(&dev, "r", json!([u2]))).await.problem(409, "run-exists");
+        let problem = answer("r", &resume).await.problem(409, "run-exists");
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("other messages or answers")), "{problem}");
+        // The same request, or less of it, is the same run. So is one whose message has no id, which nobody can tell.
+        for messages in [json!([u1]), json!([]), json!([{ "role": "user", "content": "hi" }])] {
+            assert_eq!(send(agui(&dev, "r", messages)).await.text(), text);
+        }
+        let asked = tokio::spawn(answer("r2", &resume));
+        agent.call().await.finish(&[finished("r2")]).await;
+        let text = asked.await.expect("answered").text().to_owned();
+        assert_eq!(answer("r2", &resume).await.text(), text);
+        let other = json!([{ "interruptId": "i", "status": "cancelled" }]);
+        answer("r2", &other).await.problem(409, "run-exists");
+        assert_eq!(agent.requests(), 2);
+        assert_eq!(dev.get("/v1/threads/t/messages").await.ok(200)["messages"].as_array().map(Vec::len), Some(2));
     }
 }

@@ -239,7 +239,7 @@ async fn a_run_that_outlasts_the_server_is_cut_off_from_its_followers() {
     let _agent = agent_that(&dev, json!({})).await;
     // Pushed by somebody else, who may go on after a restart.
     dev.run("t", "r").await;
-    let response = open(agui(&dev, "r", json!([user("u", "hi")]))).await;
+    let response = open(agui(&dev, "r", json!([]))).await;
     server.drain();
     assert!(soon(response.text()).await.is_err(), "AG-UI clients take a clean end for success");
     server.stop().await;

@@ -3,6 +3,7 @@
 
 mod following;
 mod frames;
+mod lent;
 mod lists;
 mod locks;
 mod polls;

@@ -193,6 +193,38 @@ everywhere! {
 }
 
 everywhere! {
+    async fn a_runner_that_leaves_a_stopped_run_has_ended_it(server: |options| options.with_key(KEY).with_manual_clock()) {
+        let mut runner = begun(server).await;
+        runner.sends(&said("t", "r", "Hello world")[..3]).await;
+        let stop = post(server, "/v1/threads/t/runs/r/stop", json!({})).await;
+        assert_eq!(stop.status, 202, "{}", stop.text());
+        runner.pushed_as("ag-ui").await;
+        // The clock stands still: nothing is overdue.
+        runner.leaves().await;
+        let stored = has(server, "t", 5).await;
+        assert_eq!(types(&stored)[3..], ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
+        lock(server, "t", "s").await;
+    }
+}
+
+everywhere! {
+    async fn a_run_that_its_runner_has_left_is_soon_over(server: |options| options.with_key(KEY).with_manual_clock()) {
+        let mut runner = begun(server).await;
+        let events = said("t", "r", "Hello world");
+        runner.sends(&events[..3]).await;
+        runner.leaves().await;
+        // It may come again for a moment.
+        let mut runner = Frames::producing(server, "t", "r").await;
+        runner.sends(&events[3..4]).await;
+        runner.leaves().await;
+        server.pass(4);
+        let stored = has(server, "t", 6).await;
+        assert_eq!(types(&stored)[4..], ["TEXT_MESSAGE_END", "RUN_ERROR"]);
+        assert_eq!(stored[5]["code"], "lock-released");
+    }
+}
+
+everywhere! {
     async fn an_old_runner_does_not_run_its_agent_twice(server: |options| options.with_key(KEY)) {
         let mut runner = begun(server).await;
         let events = said("t", "r", "Hello world");

@@ -2,6 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use threadline::egress::Network;
 
 use super::{agent, asks, finished, input, kinds, rest, run, said, until, user};
 use crate::{
@@ -115,7 +116,8 @@ everywhere! {
 
 #[tokio::test]
 async fn a_user_sees_what_is_theirs() {
-    crate::harness::run(Options::memory().with_key("secret"), async |server: &Server| {
+    let options = Options::memory().with_key("secret").with_agent_networks(vec![Network::Loopback]);
+    crate::harness::run(options, async |server: &Server| {
         let project = server.project();
         let agent = agent(&project).await;
         let (ann, eve) = (token(server, "ann").await, token(server, "eve").await);

@@ -126,9 +126,9 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                     let call = json!({ "method": "resource/request", "params": params, "body": {} });
                     eve.post("/copilotkit", call).await.problem(404, "thread-not-found");
                 }
-                for method in ["agent/stop", "agent/connect"] {
+                for (method, body) in [("agent/stop", json!({})), ("agent/connect", json!({ "threadId": "t" }))] {
                     let params = json!({ "agentId": "demo", "threadId": "t" });
-                    let call = json!({ "method": method, "params": params, "body": { "threadId": "t" } });
+                    let call = json!({ "method": method, "params": params, "body": body });
                     let answer = eve.post("/copilotkit", call).await;
                     assert!(answer.status == 404 || answer.body.is_empty(), "{}", answer.text());
                 }
@@ -154,6 +154,16 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 eve.post("/agui/demo", input.clone()).await.problem(409, "thread-exists");
                 let start = json!({ "agentId": "demo", "input": input });
                 eve.post("/v1/threads/t/runs", start).await.problem(404, "thread-not-found");
+            }
+            ("PUT", "/connector/annotate/{clientEventId}") => {
+                let noted = async |user: &str| {
+                    eve.put(&route.at("t", "r"), json!({ "type": "x", "userId": user, "threadId": "t" })).await
+                };
+                // A key that is used for one user speaks for that one only.
+                for user in ["eve", "ann"].into_iter().filter(|user| !elsewhere || *user == "ann") {
+                    noted(user).await.problem(404, "thread-not-found");
+                }
+                assert_eq!(ann.get("/v1/threads/t/annotations").await.ok(200)["annotations"], json!([]));
             }
             // Numbers of the whole node: nothing of them is anybody's. Tokens are not shown them.
             ("GET", "/metrics") if stranger != Stranger::Token => {
@@ -184,9 +194,6 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
             ("POST", "/api/threads/subscribe") => {
                 let body = json!({ "userId": "ann" });
                 eve.post("/api/threads/subscribe", body).await.problem(403, "foreign-thread");
-            }
-            ("PUT", "/connector/annotate/{clientEventId}") => {
-                ask(eve, &route, "t", "r").await.problem(404, "thread-not-found");
             }
             // Their topics belong to somebody: see `copilotkit`.
             ("GET", "/runner/websocket" | "/runner/longpoll") => {}

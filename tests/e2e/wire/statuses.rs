@@ -29,6 +29,13 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
     ),
     (
         "GET",
+        "/v1/threads/{threadId}/annotations",
+        503,
+        "src/api/answers.rs",
+        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+    ),
+    (
+        "GET",
         "/v1/threads/{threadId}/messages",
         503,
         "src/api/answers.rs",
@@ -62,6 +69,55 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         422,
         "tests/e2e/reading.rs",
         "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "POST",
+        "/copilotkit",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "POST",
+        "/copilotkit/agent/{agentId}/run",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "POST",
+        "/copilotkit/agent/{agentId}/connect",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "GET",
+        "/copilotkit/threads/{threadId}/messages",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "GET",
+        "/copilotkit/threads/{threadId}/messages",
+        503,
+        "src/api/answers.rs",
+        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+    ),
+    (
+        "GET",
+        "/copilotkit/threads/{threadId}/events",
+        503,
+        "src/api/answers.rs",
+        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+    ),
+    (
+        "GET",
+        "/copilotkit/threads/{threadId}/state",
+        503,
+        "src/api/answers.rs",
+        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     ("POST", "/agui/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_is_told_when_to_come_again"),
     (
@@ -125,10 +181,9 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
         note(ask(&key(server, "default", &others).await, route).await);
     }
     if route.path.contains('{') {
-        let bad =
-            ["{threadId}", "{agentId}", "{slug}", "{runId}", "{keyId}", "{projectId}", "{userId}", "{clientEventId}"]
-                .iter()
-                .fold(route.path.clone(), |path, name| path.replace(name, "%FF"));
+        let names =
+            ["{threadId}", "{agentId}", "{slug}", "{runId}", "{keyId}", "{projectId}", "{userId}", "{clientEventId}"];
+        let bad = names.iter().fold(route.path.clone(), |path, name| path.replace(name, "%FF"));
         note(asked(&bad, &[], body).await);
         note(
             asked(
@@ -138,10 +193,10 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
                     .replace("{slug}", "none")
                     .replace("{threadId}", "none")
                     .replace("{runId}", "r")
-                    .replace("{clientEventId}", "e")
                     .replace("{keyId}", "none")
                     .replace("{projectId}", "none")
-                    .replace("{userId}", "none"),
+                    .replace("{userId}", "none")
+                    .replace("{clientEventId}", "none"),
                 &[],
                 body,
             )
@@ -153,8 +208,13 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
     }
     if route.body() != Body::None {
         let size = if route.takes_events() { 16 * 1024 * 1024 + 1 } else { 300_000 };
+        // Where such a body is as good as any, it would do something.
+        let path = if route.is_open() { route.at("none", "r") } else { path.clone() };
         note(asked(&path, &[], &vec![b' '; size]).await);
-        note(asked(&path, &[], b"{\"noSuchMember\":1}").await);
+        // To one that passes over what it does not know it is as good as nothing, and the thread is needed still.
+        if !(route.is_open() && route.method == "DELETE") {
+            note(asked(&path, &[], b"{\"noSuchMember\":1}").await);
+        }
         note(asked(&path, &[], b"[7]").await);
     }
     if route.documents(415) {
@@ -232,6 +292,11 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
         note("POST", threads, ann.post(threads, body).await);
     }
     note("PATCH", thread, ann.patch("/v1/threads/u", json!({ "name": "N" })).await);
+
+    for (thread, user) in [("u", "ann"), ("u", "bob"), ("none", "ann")] {
+        let noted = json!({ "type": "x", "userId": user, "threadId": thread });
+        note("PUT", "/connector/annotate/{clientEventId}", project.put("/connector/annotate/a", noted).await);
+    }
 
     let agent = "/v1/agents/{agentId}";
     for (client, name, definition) in [
@@ -314,6 +379,28 @@ async fn platform(project: &Client, seen: &mut Seen) {
     note("DELETE", thread, send(delete).await);
 }
 
+/// The door of CopilotKit's browser packages. Thread `w` has an active run, `v` none.
+async fn copilotkit(ann: &Client, seen: &mut Seen) {
+    let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
+    let call = |method: &str, agent: &str, body: &Value| json!({ "method": method, "params": { "agentId": agent }, "body": body });
+    let (one, held) = ("/copilotkit", json!({ "threadId": "w", "runId": "b", "messages": [] }));
+    let idle = json!({ "threadId": "v", "runId": "k", "messages": [] });
+    for body in [call("info", "demo", &held), call("agent/run", "none", &held), call("agent/run", "demo", &held)] {
+        note("POST", one, ann.post(one, body).await);
+    }
+    let agent = |verb: &str| format!("/copilotkit/agent/{{agentId}}/{verb}");
+    note("POST", &agent("run"), ann.post("/copilotkit/agent/demo/run", held).await);
+    for verb in ["run", "connect", "suggest"] {
+        note("POST", &agent(verb), ann.post(&format!("/copilotkit/agent/demo/{verb}"), idle.clone()).await);
+    }
+    note("POST", &agent("stop/{threadId}"), ann.post("/copilotkit/agent/demo/stop/v", json!({})).await);
+    let threads = "/copilotkit/threads/{threadId}";
+    note("POST", "/copilotkit/threads/subscribe", ann.post("/copilotkit/threads/subscribe", json!({})).await);
+    note("PATCH", threads, ann.patch("/copilotkit/threads/v", json!({ "name": "N" })).await);
+    note("POST", &format!("{threads}/archive"), ann.post("/copilotkit/threads/v/archive", json!({})).await);
+    note("DELETE", threads, ann.delete("/copilotkit/threads/v").await);
+}
+
 #[tokio::test]
 async fn documented_statuses_can_be_had_and_no_others() {
     run(Options::memory().with_key(KEY), async |server: &Server| {
@@ -329,6 +416,7 @@ async fn documented_statuses_can_be_had_and_no_others() {
         let waits = ann.put("/v1/threads/t/runs/whole", json!([{ "type": "A" }]));
         let (whole, ()) = tokio::join!(waits, one_by_one(&project, &ann, &mut seen));
         seen.insert(("PUT", "/v1/threads/{threadId}/runs/{runId}".to_owned(), whole.status));
+        copilotkit(&ann, &mut seen).await;
         identity(&project, &mut seen).await;
         too_much(server, &mut seen).await;
         let mut documented = Seen::new();

@@ -10,13 +10,14 @@ use threadline::{
     store::ReadFrom,
 };
 
+use super::annotations::annotation;
 use crate::support::{Node, new_run, numbered, run_id, run_seed, user};
 
 fn page(run: Option<&str>, wait: Option<Duration>) -> PageRequest {
     PageRequest { from: ReadFrom::After(0), limit: 10, epoch: None, run: run.map(run_id), wait }
 }
 
-const METHODS: usize = 23;
+const METHODS: usize = 25;
 /// `threads.delete` is the third of them.
 const DELETE: usize = 2;
 
@@ -75,6 +76,8 @@ async fn one(
         "events.subscribe": service.events.subscribe(who, thread, 0, None, None);
         "events.subscribe to a run": service.events.subscribe(who, thread, 0, None, Some(run));
         "events.watch_run": service.events.watch_run(who, thread, run);
+        "annotations.put": service.annotations.put(who, thread, annotation("a"));
+        "annotations.list": service.annotations.list(who, thread, 0, 10);
     }
     answers
 }

@@ -34,7 +34,7 @@ pub async fn join_code(state: &ApiState, principal: &Principal) -> Result<String
 pub async fn feed_token(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
     let head = state.service.feed.head(principal).await?;
     let after = head.saturating_sub(FEED_LOOK_BACK);
-    Ok(state.auth.feed_token(&principal.project, acts_for(principal)?, after).await?)
+    Ok(state.auth.feed_token(principal, after).await?)
 }
 
 /// A token for a topic.

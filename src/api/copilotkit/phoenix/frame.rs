@@ -6,7 +6,10 @@ use std::fmt::Write;
 
 use serde_json::{Value, value::RawValue};
 
-use crate::domain::json::{self, quoted};
+use crate::domain::{
+    json::{self, quoted},
+    limits::{MAX_CHANNEL_REF_BYTES, MAX_TOPIC_BYTES},
+};
 
 /// The only version that is spoken here, as the query `vsn` of a handshake names it.
 pub const VERSION: &str = "2.0.0";
@@ -39,7 +42,11 @@ impl<'a> Frame<'a> {
     pub fn parse(text: &'a str) -> Option<Self> {
         let (join_ref, reference, topic, event, payload): (Option<String>, Option<String>, String, String, &RawValue) =
             serde_json::from_str(text).ok()?;
-        payload.get().starts_with('{').then_some(Self { join_ref, reference, topic, event, payload })
+        // They are repeated in everything that is answered, and may not make a little much.
+        let fits = |text: &Option<String>| text.as_ref().is_none_or(|text| text.len() <= MAX_CHANNEL_REF_BYTES);
+        let short = fits(&join_ref) && fits(&reference) && topic.len() <= MAX_TOPIC_BYTES;
+        let whole = payload.get().starts_with('{') && short && event.len() <= MAX_CHANNEL_REF_BYTES;
+        whole.then_some(Self { join_ref, reference, topic, event, payload })
     }
 
     /// Whether its payload is nested deeper than this.

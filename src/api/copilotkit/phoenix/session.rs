@@ -4,14 +4,14 @@
 //! Nothing is queued per channel: its next push is asked for when there is room for it, so a client that does not read
 //! holds up nobody but itself.
 
-use std::{any::Any, future::poll_fn, ops::Deref, task::Poll};
+use std::{any::Any, collections::VecDeque, future::poll_fn, ops::Deref, task::Poll};
 
 use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    channel::{HangUp, Inbox, Joined, Outgoing, Plane, Reply},
+    channel::{HangUp, Inbox, Joined, Outgoing, Plane, Push, Reply},
     frame::{self, Address, Frame},
 };
 use crate::{
@@ -63,6 +63,8 @@ struct Channel {
     inbox: Box<dyn Inbox>,
     /// `None` once it has come to its end.
     pushes: Option<BoxStream<'static, Outgoing>>,
+    /// What it has given and is not in frames yet.
+    pending: VecDeque<Push>,
 }
 
 /// See the module.
@@ -80,6 +82,8 @@ pub struct Session<P> {
     paused: Option<Instant>,
     /// It is over for the client: of what still comes only pushes are taken.
     is_over: bool,
+    /// Something that a channel has given was never written.
+    has_lost: bool,
 }
 
 impl<P: Plane> Session<P> {
@@ -96,6 +100,7 @@ impl<P: Plane> Session<P> {
             until_written: Vec::new(),
             paused: None,
             is_over: false,
+            has_lost: false,
         }
     }
 
@@ -141,7 +146,11 @@ impl<P: Plane> Session<P> {
     /// The client is told nothing more, and joins nothing more; what it has pushed is still taken.
     pub fn be_over(&mut self) {
         self.is_over = true;
-        self.channels.iter_mut().for_each(|channel| channel.pushes = None);
+        self.has_lost |= !self.out.is_empty() || self.channels.iter().any(|channel| !channel.pending.is_empty());
+        for channel in &mut self.channels {
+            channel.pushes = None;
+            channel.pending.clear();
+        }
         self.out.clear();
         self.out_bytes = 0;
         self.written();
@@ -151,7 +160,7 @@ impl<P: Plane> Session<P> {
     pub async fn end(self, handed_over: bool) {
         drop(self.channels);
         drop(self.until_written);
-        self.plane.closed(handed_over).await;
+        self.plane.closed(handed_over && !self.has_lost).await;
     }
 
     /// Carries out frames of the client that have come together, in their order.
@@ -189,7 +198,7 @@ impl<P: Plane> Session<P> {
             Ok(Joined { response, pushes, inbox }) => {
                 self.reply(frame, Ok(response).into());
                 let address = Address::of(frame);
-                self.channels.push(Channel { address, inbox, pushes: Some(pushes) });
+                self.channels.push(Channel { address, inbox, pushes: Some(pushes), pending: VecDeque::new() });
             }
             Err(response) => self.reply(frame, Err(response).into()),
         }
@@ -250,6 +259,9 @@ impl<P: Plane> Session<P> {
         let (at, outgoing) = poll_fn(|context| {
             let count = self.channels.len();
             for at in (0..count).map(|offset| (self.turn + offset) % count) {
+                if !self.channels[at].pending.is_empty() {
+                    return Poll::Ready((at, Outgoing::Push(Vec::new())));
+                }
                 let pushes = &mut self.channels[at].pushes;
                 match pushes.as_mut().map(|pushes| pushes.poll_next_unpin(context)) {
                     Some(Poll::Ready(Some(outgoing))) => return Poll::Ready((at, outgoing)),
@@ -263,7 +275,10 @@ impl<P: Plane> Session<P> {
         self.turn = at + 1;
         match outgoing {
             Outgoing::Push(pushes) => {
-                for push in pushes {
+                self.channels[at].pending.extend(pushes);
+                while self.out_bytes < PAGE_BYTES
+                    && let Some(push) = self.channels[at].pending.pop_front()
+                {
                     let frame = self.channels[at].address.push(push.event, &push.payload);
                     self.write(frame);
                 }

@@ -1,8 +1,9 @@
 //! Events and messages as a stock client accepts them.
 //!
 //! The client checks each event against its schemas, and one that it refuses ends the whole stream, without a word. The log
-//! is what it is: events of other producers, of later protocols, with `null` where a member may be absent. So what cannot
-//! be accepted is mended, and if it cannot be mended it is left out; the rest goes on byte for byte.
+//! is what it is: events of other producers, of later protocols, with `null` where a member may be absent. What does not
+//! matter to messages and state is mended; what the projection passes over as malformed is left out, so that a client has
+//! what everybody else has. The rest goes on byte for byte.
 //! The schemas: <https://docs.ag-ui.com/sdk/js/core/events>, as in `@ag-ui/core` 0.0.53 to 0.0.59.
 
 use std::borrow::Cow;
@@ -10,6 +11,22 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use crate::domain::json as text;
+
+/// Members that may be absent: with `null` in one of these, the projection passes the event over.
+fn strict(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "TEXT_MESSAGE_START" => &["role", "name", "subagentRunId", "metadata"],
+        "TEXT_MESSAGE_CHUNK" | "REASONING_MESSAGE_CHUNK" => {
+            &["messageId", "role", "name", "delta", "subagentRunId", "metadata"]
+        }
+        "TOOL_CALL_CHUNK" => &["toolCallId", "toolCallName", "delta", "subagentRunId", "metadata"],
+        "REASONING_MESSAGE_START" | "TOOL_CALL_START" | "TOOL_CALL_RESULT" => &["subagentRunId", "metadata"],
+        "ACTIVITY_SNAPSHOT" | "ACTIVITY_DELTA" => &["replace", "subagentRunId", "metadata"],
+        "TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_END" | "TOOL_CALL_ARGS" | "TOOL_CALL_END" => &["metadata"],
+        "REASONING_MESSAGE_CONTENT" | "REASONING_MESSAGE_END" => &["metadata"],
+        _ => &[],
+    }
+}
 
 /// How the token of a member begins that has to be there.
 type Need = (&'static str, char);
@@ -81,6 +98,9 @@ pub fn event<'a>(event: &'a [u8], thread: &str, run: &str) -> Option<Cow<'a, [u8
 fn mend(kind: &str, object: &mut Map<String, Value>, thread: &str, run: &str) -> Option<bool> {
     // What the application has put there is its own.
     let own = |name: &str| matches!(name, "snapshot" | "value" | "event" | "rawEvent" | "result");
+    if strict(kind).iter().any(|name| object.get(*name).is_some_and(Value::is_null)) {
+        return None;
+    }
     let before = object.len();
     object.retain(|name, value| own(name) || !value.is_null());
     let mut mended = object.len() != before;
@@ -118,7 +138,7 @@ fn mend(kind: &str, object: &mut Map<String, Value>, thread: &str, run: &str) ->
         "TEXT_MESSAGE_START" => {
             let role = object.get("role").map(|role| role.as_str().unwrap_or_default());
             if role.is_some_and(|role| !matches!(role, "developer" | "system" | "assistant" | "user")) {
-                put(object, "role", "assistant".into());
+                return None;
             }
         }
         "REASONING_MESSAGE_START" if object.get("role").is_none() => put(object, "role", "reasoning".into()),
@@ -263,10 +283,6 @@ mod tests {
                 json!({"type":"REASONING_MESSAGE_START","messageId":"m","role":"reasoning"}),
             ),
             (
-                json!({"type":"TEXT_MESSAGE_START","messageId":"m","role":null}),
-                json!({"type":"TEXT_MESSAGE_START","messageId":"m"}),
-            ),
-            (
                 json!({"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":[1]}),
                 json!({"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":"[1]"}),
             ),
@@ -288,10 +304,46 @@ mod tests {
             json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"m"}),
             json!({"type":"STATE_DELTA","delta":{}}),
             json!({"type":"CUSTOM"}),
+            json!({"type":"TEXT_MESSAGE_START","messageId":"m","role":null}),
+            json!({"type":"TEXT_MESSAGE_START","messageId":"m","role":"king"}),
+            json!({"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","subagentRunId":null}),
         ] {
             assert_eq!(sent(bad.clone()), None, "{bad}");
         }
         assert_eq!(event(b"\xff", "t", "r"), None);
+    }
+
+    #[test]
+    fn a_client_has_what_the_projection_has() {
+        use crate::projection::conversation::Conversation;
+        let start = json!({"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"});
+        for tried in [
+            json!({"type":"TEXT_MESSAGE_START","messageId":"n","role":null}),
+            json!({"type":"TEXT_MESSAGE_START","messageId":"n","name":null}),
+            json!({"type":"TEXT_MESSAGE_START","messageId":"n","timestamp":"now"}),
+            json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x","metadata":null}),
+            json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x","subagentRunId":null}),
+            json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":null}),
+            json!({"type":"TEXT_MESSAGE_CHUNK","messageId":"n","delta":"x","name":null}),
+            json!({"type":"TEXT_MESSAGE_CHUNK","messageId":"n","delta":null}),
+            json!({"type":"TOOL_CALL_CHUNK","toolCallId":"n","toolCallName":"f","delta":"x","parentMessageId":null}),
+            json!({"type":"TOOL_CALL_END","toolCallId":"c","subagentRunId":null}),
+            json!({"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","parentMessageId":null}),
+            json!({"type":"TOOL_CALL_RESULT","messageId":"r","toolCallId":"c","content":"x","role":"king"}),
+            json!({"type":"REASONING_MESSAGE_START","messageId":"w"}),
+            json!({"type":"ACTIVITY_SNAPSHOT","messageId":"p","activityType":"P","content":{},"metadata":null}),
+            json!({"type":"STATE_SNAPSHOT","snapshot":null}),
+            json!({"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"assistant","content":null}]}),
+        ] {
+            let (mut theirs, mut ours) = (Conversation::default(), Conversation::default());
+            for event in [&start, &tried] {
+                ours.observe(event.to_string().as_bytes());
+                let sent = sent(event.clone()).map(|event| event.to_string()).unwrap_or_default();
+                theirs.observe(sent.as_bytes());
+            }
+            assert_eq!(theirs.messages_json(), ours.messages_json(), "{tried}");
+            assert_eq!(theirs.state_json(), ours.state_json(), "{tried}");
+        }
     }
 
     #[test]

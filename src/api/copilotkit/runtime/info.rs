@@ -8,11 +8,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    api::{
-        ApiState,
-        extract::Caller,
-        problem::{Problem, ProblemDocument},
-    },
+    api::{ApiState, extract::Caller, problem::Problem},
     domain::Principal,
 };
 
@@ -20,8 +16,7 @@ use crate::{
 ///
 /// Runs are streamed over HTTP (`mode` is `sse`). There is no licence, and none is claimed.
 #[utoipa::path(get, path = "/copilotkit/info", tag = "copilotkit", responses(
-    (status = 200, description = "What there is", body = serde_json::Value),
-    (status = 503, description = "No store", body = ProblemDocument)))]
+    (status = 200, description = "What there is", body = serde_json::Value)))]
 pub async fn info(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -6,6 +6,7 @@
 mod acceptable;
 mod info;
 mod opening;
+mod past;
 mod runs;
 mod single;
 mod stream;

@@ -22,7 +22,6 @@ use crate::{
     api::{
         ApiState, agui,
         extract::{Caller, InAgent, InAgentThread, Json},
-        observe,
         problem::{Problem, ProblemDocument},
         sse,
     },
@@ -44,6 +43,7 @@ const CONTINUATIONS: usize = 16;
     (status = 404, description = "No such agent", body = ProblemDocument),
     (status = 409, description = "Another run is active in the thread, or its id is taken", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "The messages or the state cannot be stored, or the conversation is too large", body = ProblemDocument),
     (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
 pub async fn run(
@@ -78,12 +78,8 @@ pub async fn start(
     let events = &state.service.events;
     let subscription = events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id)).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    let followed = Run {
-        first: [].into(),
-        rest: Some((subscription, Telling::new(thread, id, false))),
-        requester: Some(requester),
-        counted: observe::Followed::new(state),
-    };
+    let rest = Some((subscription, Telling::new(thread, id, false)));
+    let followed = Run::new(state, None, rest, Some(requester));
     Ok(sse::response(followed, None, place, state, principal))
 }
 
@@ -163,6 +159,7 @@ fn is_meant(active: &RunId, named: &RunId) -> bool {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 404, description = "No such agent", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "The conversation is too large", body = ProblemDocument)))]
 pub async fn connect(
     State(state): State<ApiState>,
@@ -193,8 +190,7 @@ pub async fn come_back(
             std::ops::ControlFlow::Continue(again) => answer = again,
         }
     };
-    let counted = observe::Followed::new(state);
-    let followed = Run { first: first.into_iter().collect(), rest, requester: None, counted };
+    let followed = Run::new(state, first, rest, None);
     Ok(sse::response(followed, None, place, state, principal))
 }
 

@@ -123,7 +123,7 @@ impl Call {
 /// What has a path of its own.
 async fn resource(state: &ApiState, principal: &Principal, call: &Call) -> Result<Response, Problem> {
     let path = call.params.path.as_deref().unwrap_or_default();
-    let uri = path.parse::<Uri>().ok().filter(|uri| path.starts_with('/') && uri.authority().is_none());
+    let uri = path.parse::<Uri>().ok().filter(|_| path.starts_with('/') && !path.starts_with("//"));
     let Some(uri) = uri else { return Err(Problem::invalid("params.path: not a path below this address")) };
     let segments: Vec<String> = uri
         .path()

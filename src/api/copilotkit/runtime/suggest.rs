@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 
 use super::stream::{Telling, write};
 use crate::{
-    agents::{Asked, ClientInput},
+    agents::{Asked, ClientInput, source::AgentFailure},
     api::{
         ApiState,
         extract::{Caller, InAgent},
@@ -34,6 +34,7 @@ const TOOL: &str = "\"copilotkitSuggest\"";
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 404, description = "No such agent", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
 pub async fn suggest(
     State(state): State<ApiState>,
@@ -80,7 +81,7 @@ impl Followed for Suggestions {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         let mut out = Vec::new();
         while out.is_empty() && !self.over {
-            let ending = match self.asked.events.next().await {
+            let failure = match self.asked.events.next().await {
                 Some(Ok(event)) => {
                     // One event is one line.
                     let event: Vec<u8> =
@@ -91,10 +92,11 @@ impl Followed for Suggestions {
                     self.telling.tell(&mut out, &event);
                     continue;
                 }
-                Some(Err(failure)) => Ending::Error { code: failure.code().to_owned(), message: failure.to_string() },
-                None => Ending::Finished,
+                Some(Err(failure)) => failure,
+                None => AgentFailure::Incomplete,
             };
             self.over = true;
+            let ending = Ending::Error { code: failure.code().to_owned(), message: failure.to_string() };
             let closers = self.open.closers(self.asked.thread.as_str(), self.asked.run.as_str(), &ending);
             closers.body().split(|byte| *byte == b'\n').for_each(|event| write(&mut out, event));
         }

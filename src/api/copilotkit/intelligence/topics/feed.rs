@@ -63,6 +63,7 @@ impl FeedPlane {
         let following = Following {
             known: known.collect(),
             since: page.feed_cursor,
+            joined_at: self.state.service.clock().now(),
             state: self.state.clone(),
             principal: principal.clone(),
             subscription,
@@ -112,7 +113,7 @@ impl Seen {
         }
     }
 
-    /// Whether a run has begun or ended since.
+    /// Whether a run has begun or ended since it was looked at.
     fn is_behind(&self, thread: &Thread) -> bool {
         let active = thread.active_run.as_ref().map(|run| &run.id);
         self.last_run_at != thread.last_run_at
@@ -128,6 +129,7 @@ struct Following {
     known: HashMap<ThreadId, Seen>,
     /// Where the feed stood when `known` was read: entries up to here are repeated, and their runs were seen.
     since: u64,
+    joined_at: Timestamp,
     _present: Present,
 }
 
@@ -176,7 +178,11 @@ impl Following {
         push(operation(before, &thread), "thread", record);
         let told = before.and_then(|before| before.told.clone());
         let mut seen = Seen { told, ..Seen::of(&thread) };
-        let ran = thread.last_run_at.is_some() && before.is_none_or(|before| before.is_behind(&thread));
+        let ran = match before {
+            Some(before) => before.is_behind(&thread),
+            // Not looked at before: only what has happened since the socket joined is news.
+            None => thread.last_run_at.is_some_and(|at| at >= self.joined_at),
+        };
         if ran
             && entry.cursor > self.since
             && let Some(run) = self.newest_run(&thread).await

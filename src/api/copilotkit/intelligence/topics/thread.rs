@@ -22,7 +22,7 @@ use crate::{
         },
     },
     auth::ThreadPass,
-    domain::{Batch, LogSlice, RunId, Seq, json, limits::CURSOR_PAGE},
+    domain::{Batch, LogSlice, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
     metrics::Present,
     service::{PageRequest, ServiceError},
     store::{ReadFrom, StoreError},
@@ -160,6 +160,9 @@ impl Inbox for Stops {
     async fn push(&mut self, event: &str, payload: &RawValue) -> Reply {
         if event != "stop_run" {
             return Err(refused("unknown_event")).into();
+        }
+        if !self.pass.principal.scopes.contains(Scope::Write) {
+            return Err(refused("forbidden")).into();
         }
         let run = serde_json::from_str::<StopRun>(payload.get()).ok().and_then(|stop| RunId::new(stop.run_id).ok());
         let Some(run) = run else { return Err(refused("run_not_active")).into() };

@@ -1,0 +1,82 @@
+//! Runs that were started, on their way to their agents.
+
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Agents, drive::Drive, input::Prepared};
+use crate::{
+    domain::{Principal, ThreadId, agent::Agent},
+    metrics::Present,
+    projection::conversation::Conversation,
+    service::{Projected, ServiceError, StartedRun},
+};
+
+/// A run that was started, on its way to its agent.
+pub(super) struct Work {
+    pub agents: Agents,
+    pub principal: Principal,
+    pub thread: ThreadId,
+    pub agent: Agent,
+    pub started: StartedRun,
+    pub beat: Duration,
+    /// Given back with the end of the run.
+    #[allow(dead_code)]
+    pub place: Option<OwnedSemaphorePermit>,
+}
+
+impl Work {
+    /// Hands it over, and drives it to its end.
+    pub(super) async fn run(self, before: Projected, prepared: Prepared) {
+        let service = &self.agents.shared.service;
+        let _present = Present::new(&service.metrics().agent_runs);
+        let (thread, run) = (&self.thread, &self.started.run);
+        let result = async {
+            let conversation = self.conversation(before).await?;
+            // Another run may have come in between: two clients that answer the same interrupt.
+            if let Err(breach) = prepared.answered.check(&conversation) {
+                return Ok(Err(breach));
+            }
+            let input = prepared.complete(thread, &run.id, &conversation);
+            let (topic, fence) = service.events.watch_run(&self.principal, thread, &run.id).await?;
+            Ok::<_, ServiceError>(Ok((input, topic, fence)))
+        };
+        // Should this fail as well, the run's lease runs out.
+        let fail = async |code: &str, message: String| {
+            let _ = service.runs.fail(&self.principal, thread, &run.id, Some(code.to_owned()), Some(message)).await;
+        };
+        match result.await {
+            Ok(Ok((input, topic, fence))) => {
+                let stream = self.agents.source(&self.agent, &input);
+                drop(input);
+                let drive = Drive {
+                    runs: service.runs.clone(),
+                    principal: self.principal.clone(),
+                    thread: thread.clone(),
+                    run: run.id.clone(),
+                    fence,
+                    next: run.producer_seq + 1,
+                    beat: self.beat,
+                    patience: self.agents.patience,
+                    leaving: self.agents.shared.leaving.clone(),
+                };
+                drive.run(stream, topic).await;
+            }
+            Ok(Err(breach)) => fail(breach.code(), breach.to_string()).await,
+            Err(error) => {
+                tracing::warn!(%error, thread = %thread, run = %run.id, "a run could not be handed to its agent");
+                fail("agent-not-started", "The conversation could not be read.".to_owned()).await;
+            }
+        }
+    }
+
+    /// The conversation before the run: what was read before the start, unless something came in between.
+    async fn conversation(&self, before: Projected) -> Result<Conversation, ServiceError> {
+        let StartedRun { cursor, epoch, .. } = &self.started;
+        if before.epoch == *epoch && before.seq == *cursor {
+            return Ok(before.conversation);
+        }
+        let projections = &self.agents.shared.service.projections;
+        Ok(projections.at(&self.principal, &self.thread, Some(*cursor), Some(*epoch)).await?.conversation)
+    }
+}

@@ -1,0 +1,118 @@
+// Threadline as the runtime: what is different where the stream of a run is one HTTP answer, and nobody else is in between.
+
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { words } from "../harness/agent.mjs";
+import { ended, reloaded, whole } from "../harness/agree.mjs";
+import "../harness/leave.mjs";
+import { until } from "../harness/until.mjs";
+import { World } from "../harness/world.mjs";
+
+const options = { timeout: 60_000 };
+
+describe("Threadline as the runtime", { concurrency: true }, () => {
+  let world;
+  before(async () => {
+    world = await World.start();
+    // Of a stream that is cut the client leaves one promise to itself. A browser notes that, node:test takes it for a failure.
+    const listeners = process.rawListeners("unhandledRejection");
+    process.removeAllListeners("unhandledRejection");
+    process.on("unhandledRejection", (error, promise) => {
+      if (error.message !== "terminated") listeners.forEach((listener) => listener(error, promise));
+    });
+  });
+  after(() => world?.end());
+
+  const open = async (agentId) => (await world.open(undefined, agentId)).chat();
+  const again = async (chat) => (await world.open(chat.client.user, chat.client.agentId)).chat(chat.threadId);
+
+  test("the built-in agent", options, async () => {
+    const chat = await open("demo");
+    await chat.say("Good morning");
+    await chat.say("And then?");
+    assert.deepEqual(chat.client.errors, []);
+    assert.deepEqual(chat.said.filter(([role]) => role === "user").map(([, text]) => text), ["Good morning", "And then?"]);
+    assert.ok(chat.messages.some(({ toolCalls }) => toolCalls?.length), "it uses tools");
+    assert.notDeepEqual(chat.agent.state, {});
+    await whole(world, chat);
+    await reloaded(world, chat);
+  });
+
+  test("the stream of a run is cut: the run goes on, and the same tab has all of it when it is back", options, async () => {
+    const apart = await World.start({ threadline: world.threadline });
+    const chat = (await apart.open()).chat();
+    const run = chat.say("all cut 200 10");
+    await chat.hears("cut20 ");
+    assert.equal(apart.proxy.cut("/copilotkit/agent/scripted/run"), 1);
+    await run;
+    assert.ok(chat.client.errors.length > 0, "it is told so");
+    chat.client.errors.length = 0;
+    await chat.connect();
+    await whole(apart, chat);
+    assert.deepEqual(chat.said[1], ["assistant", words("cut", 200)]);
+    assert.deepEqual(chat.agent.state, { name: "cut", steps: ["looked up"] });
+    await chat.say("say after 5 1");
+    assert.deepEqual(chat.client.errors, []);
+    assert.deepEqual(chat.said.slice(-2), [["user", "say after 5 1"], ["assistant", words("after", 5)]]);
+    await reloaded(apart, chat);
+    await apart.end();
+  });
+
+  test("a tab that comes back again and again, in the middle of words, tools and thoughts", options, async () => {
+    const chat = await open();
+    await chat.say("all before 5 1");
+    const run = chat.say("all often 100 10");
+    await chat.hears("often5 ");
+    const tabs = [];
+    for (let word = 10; word <= 90; word += 20) {
+      await chat.hears(`often${word} `);
+      const tab = await again(chat);
+      tabs.push({ tab, watched: tab.connect() });
+    }
+    await run;
+    for (const { tab, watched } of tabs) {
+      await watched;
+      await whole(world, tab, chat.said);
+      assert.deepEqual(tab.agent.state, chat.agent.state);
+      assert.deepEqual(tab.client.errors, []);
+    }
+  });
+
+  test("who only watches can stop a run, too", options, async () => {
+    const chat = await open();
+    const run = chat.say("say ash 1000 10");
+    await chat.hears("ash10 ");
+    const tab = await again(chat);
+    const watched = tab.connect();
+    await tab.hears("ash15 ");
+    tab.stop();
+    await Promise.all([run, watched]);
+    const log = await ended(world, chat);
+    assert.equal(log.at(-1).type, "RUN_FINISHED");
+    assert.ok(log.length < 500, `${log.length} events`);
+    await whole(world, chat);
+    await reloaded(world, chat);
+  });
+
+  test("a server that is killed in the middle of a run: it is closed, and the chat goes on", options, async () => {
+    const doomed = await World.start();
+    const chat = (await doomed.open()).chat();
+    const run = chat.say("say gone 2000 10");
+    await chat.hears("gone20 ");
+    await doomed.threadline.server.end();
+    await run;
+    assert.ok(chat.client.errors.length > 0);
+    await doomed.threadline.serve();
+    const tab = (await doomed.open(chat.client.user)).chat(chat.threadId);
+    await tab.connect();
+    const log = await whole(doomed, tab);
+    assert.equal(log.at(-1).type, "RUN_ERROR");
+    assert.ok(words("gone", 2000).startsWith(tab.said[1][1]));
+    await until("the tab to be free", () => !tab.agent.isRunning);
+    tab.client.errors.length = 0;
+    await tab.say("say on 5 1");
+    assert.deepEqual(tab.said.at(-1), ["assistant", words("on", 5)]);
+    assert.deepEqual(tab.client.errors, []);
+    await doomed.end();
+  });
+});
