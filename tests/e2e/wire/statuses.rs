@@ -211,7 +211,10 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
         // Where such a body is as good as any, it would do something.
         let path = if route.is_open() { route.at("none", "r") } else { path.clone() };
         note(asked(&path, &[], &vec![b' '; size]).await);
-        note(asked(&path, &[], b"{\"noSuchMember\":1}").await);
+        // To one that passes over what it does not know it is as good as nothing, and the thread is needed still.
+        if !(route.is_open() && route.method == "DELETE") {
+            note(asked(&path, &[], b"{\"noSuchMember\":1}").await);
+        }
         note(asked(&path, &[], b"[7]").await);
     }
     if route.documents(415) {
@@ -344,28 +347,6 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     note("DELETE", thread, ann.delete("/v1/threads/u").await);
 }
 
-/// The door of CopilotKit's browser packages. Thread `w` has an active run, `v` none.
-async fn copilotkit(ann: &Client, seen: &mut Seen) {
-    let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
-    let call = |method: &str, agent: &str, body: &Value| json!({ "method": method, "params": { "agentId": agent }, "body": body });
-    let (one, held) = ("/copilotkit", json!({ "threadId": "w", "runId": "b", "messages": [] }));
-    let idle = json!({ "threadId": "v", "runId": "k", "messages": [] });
-    for body in [call("info", "demo", &held), call("agent/run", "none", &held), call("agent/run", "demo", &held)] {
-        note("POST", one, ann.post(one, body).await);
-    }
-    let agent = |verb: &str| format!("/copilotkit/agent/{{agentId}}/{verb}");
-    note("POST", &agent("run"), ann.post("/copilotkit/agent/demo/run", held).await);
-    for verb in ["run", "connect", "suggest"] {
-        note("POST", &agent(verb), ann.post(&format!("/copilotkit/agent/demo/{verb}"), idle.clone()).await);
-    }
-    note("POST", &agent("stop/{threadId}"), ann.post("/copilotkit/agent/demo/stop/v", json!({})).await);
-    let threads = "/copilotkit/threads/{threadId}";
-    note("POST", "/copilotkit/threads/subscribe", ann.post("/copilotkit/threads/subscribe", json!({})).await);
-    note("PATCH", threads, ann.patch("/copilotkit/threads/v", json!({ "name": "N" })).await);
-    note("POST", &format!("{threads}/archive"), ann.post("/copilotkit/threads/v/archive", json!({})).await);
-    note("DELETE", threads, ann.delete("/copilotkit/threads/v").await);
-}
-
 /// What CopilotKit's Node runtime asks.
 async fn platform(project: &Client, seen: &mut Seen) {
     let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
@@ -396,6 +377,28 @@ async fn platform(project: &Client, seen: &mut Seen) {
     note("PATCH", thread, project.patch("/api/threads/k", json!({ "userId": "ann", "name": "N" })).await);
     let delete = project.request(reqwest::Method::DELETE, "/api/threads/k").json(&json!({ "userId": "ann" }));
     note("DELETE", thread, send(delete).await);
+}
+
+/// The door of CopilotKit's browser packages. Thread `w` has an active run, `v` none.
+async fn copilotkit(ann: &Client, seen: &mut Seen) {
+    let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
+    let call = |method: &str, agent: &str, body: &Value| json!({ "method": method, "params": { "agentId": agent }, "body": body });
+    let (one, held) = ("/copilotkit", json!({ "threadId": "w", "runId": "b", "messages": [] }));
+    let idle = json!({ "threadId": "v", "runId": "k", "messages": [] });
+    for body in [call("info", "demo", &held), call("agent/run", "none", &held), call("agent/run", "demo", &held)] {
+        note("POST", one, ann.post(one, body).await);
+    }
+    let agent = |verb: &str| format!("/copilotkit/agent/{{agentId}}/{verb}");
+    note("POST", &agent("run"), ann.post("/copilotkit/agent/demo/run", held).await);
+    for verb in ["run", "connect", "suggest"] {
+        note("POST", &agent(verb), ann.post(&format!("/copilotkit/agent/demo/{verb}"), idle.clone()).await);
+    }
+    note("POST", &agent("stop/{threadId}"), ann.post("/copilotkit/agent/demo/stop/v", json!({})).await);
+    let threads = "/copilotkit/threads/{threadId}";
+    note("POST", "/copilotkit/threads/subscribe", ann.post("/copilotkit/threads/subscribe", json!({})).await);
+    note("PATCH", threads, ann.patch("/copilotkit/threads/v", json!({ "name": "N" })).await);
+    note("POST", &format!("{threads}/archive"), ann.post("/copilotkit/threads/v/archive", json!({})).await);
+    note("DELETE", threads, ann.delete("/copilotkit/threads/v").await);
 }
 
 #[tokio::test]
