@@ -25,6 +25,11 @@ fn no_runtime() {
 }
 
 #[test]
+fn no_runtime_and_what_only_then_may_be() {
+    Suite::of("newest").passes(&["runtime"], 13);
+}
+
+#[test]
 fn no_runtime_and_one_address_for_everything() {
     Suite::of("newest").door("direct").transport("single").passes(&["chat", "list"], 23);
 }
@@ -54,11 +59,15 @@ fn the_example_with_its_runtime() {
 #[ignore = "an older release: make test-full"]
 fn release_1_69() {
     Suite::of("1.69").runner("longpoll").passes(&["chat", "list", "network", "lock"], 30);
+    Suite::of("1.69").passes(&["runtime"], 12);
+    Suite::of("1.69").door("direct").passes(&["chat", "list", "direct"], 28);
 }
 
 /// Only with a WebSocket: long-polling, its runner never sends the end of a run.
 #[test]
 #[ignore = "an older release: make test-full"]
 fn release_1_57() {
-    Suite::of("1.57").runner("websocket").passes(&["chat", "list", "network", "lock"], 25);
+    Suite::of("1.57").runner("websocket").passes(&["chat", "list", "network", "lock"], 27);
+    Suite::of("1.57").passes(&["runtime"], 12);
+    Suite::of("1.57").door("direct").passes(&["chat", "list", "direct"], 27);
 }

@@ -11,7 +11,7 @@ import "../harness/leave.mjs";
 import { can, load } from "../harness/packages.mjs";
 import { until } from "../harness/until.mjs";
 import { Threadline } from "../harness/world.mjs";
-import { serveAsking } from "./asking.mjs";
+import { serveAsking } from "../harness/asking.mjs";
 
 const { CopilotKitCore } = await load("@copilotkit/core");
 const options = { timeout: 60_000 };
@@ -43,6 +43,7 @@ class Tab {
     this.headers = { Authorization: `Bearer ${token}` };
     const settings = transport && { runtimeTransport: transport };
     this.core = new CopilotKitCore({ runtimeUrl: this.runtime, headers: this.headers, ...settings });
+    this.fetch = this.core.ɵruntimeFetch ?? fetch;
     this.core.subscribe({ onError: ({ error, code }) => void this.errors.push({ error, code }) });
   }
 
