@@ -1,8 +1,8 @@
 //! CopilotKit's published packages, unmodified, against the real program: the runtime in a Node process, its core
 //! without a browser, and its React components in Chromium.
 //!
-//! The cases are in `cases/*.test.mjs`, for node:test; each of them that fails is named here with what it said. Packages
-//! and browser are installed by `make setup-test`; the older releases, which only `make test-full` runs, by
+//! The cases are in `cases/*.test.mjs` and `runtime/`, for node:test; each of them that fails is named here with what it
+//! said. Packages and browser are installed by `make setup-test`; the older releases, which only `make test-full` runs, by
 //! `scripts/setup.sh copilotkit`. What is missing fails a test; nothing is skipped.
 
 mod suite;
@@ -21,7 +21,7 @@ fn a_runtime_with_a_web_socket() {
 
 #[test]
 fn no_runtime() {
-    Suite::of("newest").door("direct").passes(&["chat", "list", "direct"], 28);
+    Suite::of("newest").door("direct").passes(&["chat", "list", "direct", "../runtime/door"], 33);
 }
 
 #[test]
@@ -61,4 +61,16 @@ fn release_1_69() {
 #[ignore = "an older release: make test-full"]
 fn release_1_57() {
     Suite::of("1.57").runner("websocket").passes(&["chat", "list", "network", "lock"], 25);
+}
+
+#[test]
+#[ignore = "an older release: make test-full"]
+fn release_1_69_without_a_runtime() {
+    Suite::of("1.69").door("direct").passes(&["chat", "list", "direct", "../runtime/door"], 33);
+}
+
+#[test]
+#[ignore = "an older release: make test-full"]
+fn release_1_57_without_a_runtime() {
+    Suite::of("1.57").door("direct").passes(&["chat", "list", "direct", "../runtime/door"], 31);
 }
