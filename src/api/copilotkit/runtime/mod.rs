@@ -1,7 +1,7 @@
 //! What the browser packages of CopilotKit take for the Node runtime: `runtimeUrl` is `http://HOST:PORT/copilotkit`.
 //!
 //! Runs are streamed over HTTP; a client that comes back is given the thread so far and what is under way. Thread lists are
-//! live over the socket of the other door, whose address [`info`] tells.
+//! live over the socket of the other door, whose address `info` tells.
 
 mod acceptable;
 mod info;
