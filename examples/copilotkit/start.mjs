@@ -3,6 +3,7 @@
 //
 //   THREADLINE      the program (target/release/threadline or target/debug/threadline)
 //   THREADLINE_URL  a Threadline that runs already
+//   THREADLINE_DATA where the threads are kept (data)
 //   PORT            of the page (3000); the runtime has the next one
 
 import { spawn } from "node:child_process";
@@ -46,7 +47,7 @@ async function threadline() {
   const built = ["../../target/release/threadline", "../../target/debug/threadline"].map(here).find(existsSync);
   const program = process.env.THREADLINE ?? built;
   if (!program) fail("Build Threadline first: cargo build --release");
-  return start("Threadline", program, ["serve", "--listen", "127.0.0.1:0", "--data", here("data")]);
+  return start("Threadline", program, ["serve", "--listen", "127.0.0.1:0", "--data", process.env.THREADLINE_DATA ?? here("data")]);
 }
 
 async function runtime(url) {
@@ -61,4 +62,4 @@ const settings = withRuntime
   : { runtimeUrl: `${url}/copilotkit`, agentId: "demo", headers: {} };
 await servePage(port, () => settings);
 console.log(`Threadline is at ${url}, and the page's runtimeUrl is ${settings.runtimeUrl}.`);
-console.log(`Open http://localhost:${port} in two tabs. Ctrl-C ends it.`);
+console.log(`The page is listening on http://localhost:${port} (open it in two tabs; Ctrl-C ends it).`);

@@ -40,6 +40,17 @@ fn a_page_without_a_runtime() {
 }
 
 #[test]
+fn the_example_without_a_runtime() {
+    Suite::of("newest").door("direct").browser().passes(&["example"], 1);
+}
+
+#[test]
+#[ignore = "its runtime is installed once more: make test-full"]
+fn the_example_with_its_runtime() {
+    Suite::of("newest").door("runtime").browser().passes(&["example"], 1);
+}
+
+#[test]
 #[ignore = "an older release: make test-full"]
 fn release_1_69() {
     Suite::of("1.69").runner("longpoll").passes(&["chat", "list", "network", "lock"], 30);

@@ -121,7 +121,7 @@ describe("a server that goes away", { concurrency: true }, () => {
       await list.store.renameThread(chat.threadId, "through it all");
       const late = await tab.client.threads();
       await late.store.renameThread(chat.threadId, "by another tab");
-      await list.shows("the name", ([thread]) => thread.name === "by another tab");
+      await list.shows("the name", ([thread]) => thread?.name === "by another tab");
       for (const each of [list, late]) each.close();
       await world.end();
     });

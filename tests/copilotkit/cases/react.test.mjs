@@ -40,7 +40,7 @@ after(async () => {
   await threadline?.end();
 });
 
-describe(direct ? "a page without a runtime" : "a page through its runtime", { concurrency: true }, () => {
+describe(direct ? "a page without a runtime" : "a page through its runtime", () => {
   test("two tabs show one chat: what one says comes to the other as it is said", options, async () => {
     const user = await somebody();
     const here = await site.open(user);
@@ -48,10 +48,10 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", { c
     await here.shows("say first 10 2", words("first", 10));
     const there = await site.open(user, here.threadId);
     await there.shows("say first 10 2", words("first", 10));
-    await here.say("say second 100 30");
+    await here.say("say second 150 40");
     await there.hears("second20 ");
-    assert.ok(!(await there.said()).at(-1).endsWith("second100"), "while it is said");
-    const all = ["say first 10 2", words("first", 10), "say second 100 30", words("second", 100)];
+    assert.ok(!(await there.said()).at(-1).endsWith("second150"), "while it is said");
+    const all = ["say first 10 2", words("first", 10), "say second 150 40", words("second", 150)];
     await Promise.all([here.shows(...all), there.shows(...all)]);
     await there.say("say third 5 2");
     all.push("say third 5 2", words("third", 5));

@@ -8,6 +8,11 @@ import { until } from "./until.mjs";
 const { chromium } = await load("playwright-core");
 const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
+const launch = () => {
+  const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+  return chromium.launch({ executablePath, args });
+};
+
 /** The page, served at one address for every test; `settingsOf` gives what it is told for a user. */
 export class Site {
   static async start(settingsOf) {
@@ -15,8 +20,15 @@ export class Site {
     const settings = ({ url }) => settingsOf(new URL(url, "http://site").searchParams.get("user"));
     site.server = await servePage(0, settings);
     site.url = `http://127.0.0.1:${site.server.address().port}`;
-    const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
-    site.browser = await chromium.launch({ executablePath, args });
+    site.browser = await launch();
+    return site;
+  }
+
+  /** The page that somebody else serves. */
+  static async at(url) {
+    const site = new Site();
+    site.url = url;
+    site.browser = await launch();
     return site;
   }
 
@@ -24,15 +36,14 @@ export class Site {
   async open(user, threadId = "") {
     const page = await this.browser.newPage();
     const tab = new Tab(page);
-    await page.goto(`${this.url}/?user=${user}#${threadId}`);
-    await page.getByTestId("copilot-chat-textarea").waitFor();
+    await tab.restores(() => page.goto(`${this.url}/?user=${user}#${threadId}`));
     return tab;
   }
 
   async end() {
     await this.browser?.close();
-    this.server.closeAllConnections();
-    this.server.close();
+    this.server?.closeAllConnections();
+    this.server?.close();
   }
 }
 
@@ -50,8 +61,15 @@ export class Tab {
     return new URL(this.page.url()).hash.slice(1);
   }
 
+  /** Waits until no run is shown to be under way. */
+  idle() {
+    const cursor = this.page.getByTestId("copilot-loading-cursor");
+    return until("the end of the run", async () => (await cursor.count()) === 0);
+  }
+
   /** Writes something and sends it. */
   async say(text) {
+    await this.idle();
     const area = this.page.getByTestId("copilot-chat-textarea");
     await area.fill(text);
     await area.press("Enter");
@@ -95,17 +113,25 @@ export class Tab {
   }
 
   async turnTo(threadId) {
-    await this.item(threadId).locator("a").click();
+    await this.restores(() => this.item(threadId).locator("a").click());
   }
 
   async newChat() {
-    const before = this.threadId;
-    await this.page.getByRole("button", { name: "New chat" }).click();
-    await until("a new thread", () => this.threadId !== before);
+    await this.restores(() => this.page.getByRole("button", { name: "New chat" }).click());
   }
 
-  async reload() {
-    await this.page.reload();
+  reload() {
+    return this.restores(() => this.page.reload());
+  }
+
+  /**
+   * Does what opens a thread, and waits until its chat has asked for what was said: until then the chat takes what somebody
+   * writes for a part of what it is about to forget.
+   */
+  async restores(open) {
+    const asked = this.page.waitForResponse((response) => response.url().endsWith("/connect"));
+    await open();
+    await asked;
     await this.page.getByTestId("copilot-chat-textarea").waitFor();
   }
 

@@ -120,7 +120,7 @@ export function host(settings) {
 }
 
 // Below the range that connections are given theirs from: who tries in vain could find itself there otherwise.
-async function freePort() {
+export async function freePort() {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);
     const server = createServer();

@@ -82,7 +82,11 @@ pub async fn list(
         limit: params.limit.unwrap_or(DEFAULT_PAGE),
         ..ListRequest::default()
     };
+    let is_first = request.after.is_none();
     let page = state.service.threads.list(&principal, request).await?;
+    if is_first {
+        state.copilotkit.lists.read(&principal, page.feed_cursor);
+    }
     Ok(Answer(ThreadList {
         threads: page.threads.iter().map(ThreadRecord::from).collect(),
         join_code: joining::join_code(&state, &principal).await?,

@@ -76,7 +76,11 @@ pub async fn page(state: &ApiState, principal: &Principal, params: ListParams) -
         limit: params.limit.unwrap_or(DEFAULT_PAGE),
         ..ListRequest::default()
     };
+    let is_first = request.after.is_none();
     let page = state.service.threads.list(principal, request).await?;
+    if is_first {
+        state.copilotkit.lists.read(principal, page.feed_cursor);
+    }
     let list = PageOfThreads {
         threads: page.threads.iter().map(ThreadRecord::from).collect(),
         join_code: join_code(state, principal).await?,
