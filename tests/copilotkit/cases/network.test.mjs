@@ -79,6 +79,22 @@ describe("a network that breaks", { concurrency: true }, () => {
       await reloaded(world, chat);
     }));
 
+  test("an old runner that loses its connection: its run is ended, nothing is said twice", { ...options, skip: can.rejoin }, () =>
+    apart(async (world, chat) => {
+      const run = chat.say("say old 200 10");
+      await chat.hears("old20 ");
+      assert.equal(world.proxy.cut(runner), 1);
+      await run;
+      const log = await whole(world, chat);
+      assert.equal(log.at(-1).type, "RUN_ERROR");
+      assert.equal(log.filter(({ type }) => type === "RUN_STARTED").length, 1);
+      assert.ok(words("old", 200).startsWith(chat.said[1][1]));
+      const fresh = await reloaded(world, chat);
+      await fresh.say("say after 5 1");
+      assert.deepEqual(fresh.said.at(-1), ["assistant", words("after", 5)]);
+      await reloaded(world, fresh);
+    }));
+
   test("a stop while the runner has no connection", { ...options, skip: !can.rejoin }, () =>
     apart(async (world, chat) => {
       const run = chat.say("say gone 2000 10");
@@ -96,6 +112,27 @@ describe("a network that breaks", { concurrency: true }, () => {
 });
 
 describe("a server that goes away", { concurrency: true }, () => {
+  test("an old runner does not outlive its server: its run is ended, and the chat goes on", { ...options, skip: can.rejoin }, async () => {
+    const world = await World.start();
+    const chat = (await world.open()).chat();
+    await chat.say("say before 10 1");
+    const run = chat.say("say old 300 20");
+    await chat.hears("old20 ");
+    await world.threadline.server.end("SIGTERM");
+    await world.threadline.serve();
+    await run;
+    const tab = (await world.open(chat.client.user)).chat(chat.threadId);
+    await tab.connect();
+    const log = await whole(world, tab);
+    assert.equal(log.at(-1).type, "RUN_ERROR");
+    assert.equal(log.filter(({ type }) => type === "RUN_STARTED").length, 2);
+    assert.ok(words("old", 300).startsWith(tab.said.at(-1)[1]));
+    await tab.say("say after 5 1");
+    assert.deepEqual(tab.said.at(-1), ["assistant", words("after", 5)]);
+    await reloaded(world, tab);
+    await world.end();
+  });
+
   for (const [what, signal] of [["is restarted", "SIGTERM"], ["is killed", "SIGKILL"]]) {
     test(`in the middle of a run it ${what}`, { ...options, skip: !can.rejoin }, async () => {
       const world = await World.start();

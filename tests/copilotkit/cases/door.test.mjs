@@ -1,5 +1,5 @@
 // What only a client without a runtime asks of Threadline (DOOR=direct): what becomes of interrupts and suggestions, and what
-// it makes of events that no AG-UI agent would send it. Chats and lists are in `../cases`.
+// it makes of events that no AG-UI agent would send it. Chats and lists are in the other cases.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -9,7 +9,7 @@ import "../harness/leave.mjs";
 import { can } from "../harness/packages.mjs";
 import { until } from "../harness/until.mjs";
 import { Threadline, World } from "../harness/world.mjs";
-import { serveAsking } from "./asking.mjs";
+import { serveAsking } from "../harness/asking.mjs";
 
 const options = { timeout: 60_000 };
 // Releases that know interrupts tell of runs in other tabs, too.
