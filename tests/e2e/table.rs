@@ -106,9 +106,8 @@ impl Route {
     /// Whether members that it does not know are passed over.
     pub fn is_open(&self) -> bool {
         // What AG-UI does not name yet is handed on to the agent; CopilotKit's packages send what they will.
-        let strict = self.path.contains("/stop/");
         let platform = self.path.starts_with("/api/") || self.path.starts_with("/connector/");
-        platform || self.path.starts_with("/agui/") || self.path.starts_with("/copilotkit") && !strict
+        platform || self.path.starts_with("/agui/") || self.path.starts_with("/copilotkit")
     }
 
     /// A body that it understands.
