@@ -6,6 +6,7 @@ mod backing;
 mod backups;
 mod balancer;
 mod cluster;
+mod copilotkit;
 mod deaths;
 mod old_client;
 mod outages;
