@@ -301,19 +301,6 @@ describe("without a runtime", { concurrency: true }, () => {
     lists.forEach((list) => list.close());
   });
 
-  test("pages of a list", options, async () => {
-    const tab = await Tab.open();
-    for (let thread = 1; thread <= 5; thread++) await tab.chat(`${tab.user}-${thread}`).say("say x 1 0");
-    const list = new ThreadList(tab, { limit: 2 });
-    await list.settled();
-    for (const count of [2, 4, 5]) {
-      await list.shows(`${count} threads`, (threads) => threads.length === count);
-      list.store.fetchNextPage();
-    }
-    assert.equal(list.store.getState().nextCursor, null);
-    list.close();
-  });
-
   test("one address for everything", options, async () => {
     const tab = await Tab.open(undefined, { transport: "single" });
     const chat = tab.chat();
