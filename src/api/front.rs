@@ -18,7 +18,7 @@ use super::{
     native::{self, envelope, meta, socket::CloseCode},
     observe::{self, REQUEST_ID_HEADER},
 };
-use crate::domain::AllowedOrigins;
+use crate::domain::{AllowedOrigins, limits::PREFLIGHT_AGE};
 
 fn doors() -> Doors {
     copilotkit::register(agui::register(native::register(Doors::default())))
@@ -36,6 +36,8 @@ pub fn router(state: ApiState) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), guard::origins))
         .layer(CatchPanicLayer::custom(meta::panicked));
     let router = match pages(&state) {
+        // Some pages send cookies along. There are none here, and to any page at all browsers would refuse it.
+        Some(pages) if !state.origins.is_any() => router.layer(cors(pages).allow_credentials(true)),
         Some(pages) => router.layer(cors(pages)),
         None => router,
     };
@@ -75,6 +77,7 @@ fn pages(state: &ApiState) -> Option<AllowOrigin> {
 
 fn cors(pages: AllowOrigin) -> CorsLayer {
     CorsLayer::new()
+        .max_age(PREFLIGHT_AGE)
         .allow_origin(pages)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         // Applications have clients send headers of their own; what may be asked is decided by who asks.

@@ -15,7 +15,7 @@ use super::{
     tokens,
 };
 use crate::domain::{
-    Credential, Digest, KeyId, Principal, ProjectId, Scopes, Seq, ThreadId, UserId,
+    Credential, Digest, Epoch, KeyId, Principal, ProjectId, Scopes, Seq, ThreadId, UserId,
     limits::{FEED_TOKEN_LIFETIME, JOIN_LIFETIME},
 };
 
@@ -27,7 +27,7 @@ pub struct ThreadPass {
     /// The thread.
     pub thread: ThreadId,
     /// Where the socket before this one ended, if all that was sent over it has arrived.
-    pub resume: Option<Seq>,
+    pub resume: Option<(Epoch, Seq)>,
     text: String,
 }
 
@@ -45,7 +45,7 @@ struct Kept {
     #[serde(flatten)]
     bearer: Bearer,
     thread: String,
-    resume: Option<Seq>,
+    resume: Option<(Epoch, Seq)>,
 }
 
 impl Auth {

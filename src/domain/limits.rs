@@ -263,6 +263,8 @@ pub const RUN_END_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a draining server tells its readers to wait before they reconnect.
 pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
+/// How long a browser remembers which requests of a page are let in.
+pub const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// Bytes of a reference in a frame of Phoenix channels, or of the name of an event; clients count from 1.
@@ -273,6 +275,8 @@ pub const MAX_TOPIC_BYTES: usize = 512;
 pub const ACK_FIRST: Duration = Duration::from_millis(500);
 /// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.
 pub const INGEST_PATIENCE: Duration = Duration::from_secs(8);
+/// Cursors that are looked for in old parts of logs at the same time.
+pub const MAX_CURSOR_SCANS: usize = 2;
 /// Events read at once to find the one that a cursor names.
 pub const CURSOR_PAGE: usize = 500;
 /// Runs of old runners that a node remembers.
@@ -281,7 +285,13 @@ pub const MAX_LEGACY_RUNS: u64 = 10_000;
 pub const FEED_BASELINE: usize = 100;
 /// Threads whose looks a socket on a feed remembers.
 pub const MAX_REMEMBERED_THREADS: usize = 500;
-/// How far a token for a feed reaches back: its client has read its list a moment before.
+/// Suggestions that an agent makes for one user at the same time.
+pub const MAX_SUGGESTING: usize = 4;
+/// For how long a node remembers where a list was that was read: the client asks for a token behind it.
+pub const LIST_MEMORY: Duration = Duration::from_secs(60);
+/// Lists that a node remembers.
+pub const MAX_LISTS: u64 = 100_000;
+/// How far a token for a feed reaches back in any case; its client may have read its list from another node.
 pub const FEED_LOOK_BACK: u64 = 32;
 /// Bytes of events shown to an inspector; of a longer log the newest ones.
 pub const MAX_INSPECTED_BYTES: usize = 8 * 1_024 * 1_024;
@@ -323,6 +333,8 @@ pub const CHANNEL_POLL_WAIT: Duration = Duration::from_secs(10);
 pub const CHANNEL_POLL_PATIENCE: Duration = Duration::from_secs(30);
 /// Long-poll sessions of one node.
 pub const MAX_POLL_SESSIONS: usize = 4_096;
+/// Of these, one in so many is for one project at most.
+pub const POLL_SESSIONS_PART: usize = 4;
 /// Requests of one such session that wait for their turn.
 pub const POLL_SESSION_QUEUE: usize = 4;
 

@@ -21,12 +21,7 @@ fn a_runtime_with_a_web_socket() {
 
 #[test]
 fn no_runtime() {
-    Suite::of("newest").door("direct").passes(&["chat", "list", "direct"], 28);
-}
-
-#[test]
-fn no_runtime_and_what_only_then_may_be() {
-    Suite::of("newest").passes(&["runtime"], 13);
+    Suite::of("newest").door("direct").passes(&["chat", "list", "direct", "door"], 33);
 }
 
 #[test]
@@ -59,8 +54,7 @@ fn the_example_with_its_runtime() {
 #[ignore = "an older release: make test-full"]
 fn release_1_69() {
     Suite::of("1.69").runner("longpoll").passes(&["chat", "list", "network", "lock"], 30);
-    Suite::of("1.69").passes(&["runtime"], 12);
-    Suite::of("1.69").door("direct").passes(&["chat", "list", "direct"], 28);
+    Suite::of("1.69").door("direct").passes(&["chat", "list", "direct", "door"], 33);
 }
 
 /// Only with a WebSocket: long-polling, its runner never sends the end of a run.
@@ -68,6 +62,5 @@ fn release_1_69() {
 #[ignore = "an older release: make test-full"]
 fn release_1_57() {
     Suite::of("1.57").runner("websocket").passes(&["chat", "list", "network", "lock"], 27);
-    Suite::of("1.57").passes(&["runtime"], 12);
-    Suite::of("1.57").door("direct").passes(&["chat", "list", "direct"], 27);
+    Suite::of("1.57").door("direct").passes(&["chat", "list", "direct", "door"], 31);
 }

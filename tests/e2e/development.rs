@@ -52,14 +52,17 @@ async fn pages_of_this_machine_may_call_from_another_port() {
                 let preflight = dev.request(Method::OPTIONS, "/v1/threads").header("origin", origin);
                 let preflight = preflight.header("access-control-request-method", method).header(
                     "access-control-request-headers",
-                    "content-type,threadline-user,last-event-id,authorization",
+                    "content-type,threadline-user,last-event-id,authorization,accept,x-application",
                 );
                 let answer = send(preflight).await;
                 assert_eq!(answer.status, 200);
                 assert_eq!(answer.header("access-control-allow-origin"), origin);
                 assert!(answer.header("access-control-allow-methods").contains(method));
                 let headers = answer.header("access-control-allow-headers").to_lowercase();
-                for name in ["content-type", "threadline-user", "last-event-id", "authorization", "accept"] {
+                // Applications have clients send headers of their own.
+                for name in
+                    ["content-type", "threadline-user", "last-event-id", "authorization", "accept", "x-application"]
+                {
                     assert!(headers.contains(name), "{name} in {headers}");
                 }
             }

@@ -270,6 +270,7 @@ async fn a_conversation_that_no_model_could_read_is_refused_and_its_events_are_n
         }
         dev.get("/v1/threads/t/state").await.problem(422, "conversation-too-large");
         dev.get("/v1/threads/t/messages").await.problem(422, "conversation-too-large");
+        dev.get("/api/threads/t/messages").await.problem(422, "conversation-too-large");
         let asked = json!({ "threadId": "t", "messages": [] });
         for (path, asked) in [
             ("/agui/demo", asked.clone()),

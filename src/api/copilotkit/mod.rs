@@ -10,9 +10,14 @@ pub mod view;
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use super::doors::Doors;
-use intelligence::{acks::Acks, legacy::Legacy};
+use intelligence::{acks::Acks, joining::Lists, legacy::Legacy};
 use phoenix::longpoll::Sessions;
+use runtime::suggest::Suggesting;
+
+use crate::domain::limits::MAX_CURSOR_SCANS;
 
 /// What a node remembers for these doors; nothing of it is missed after a restart. Cheap to clone.
 #[derive(Clone, Default)]
@@ -23,6 +28,22 @@ pub struct Node {
     pub legacy: Arc<Legacy>,
     /// Clients that have no socket.
     pub polls: Sessions,
+    /// Where lists were that were read a moment ago.
+    pub lists: Lists,
+    /// Suggestions under way.
+    pub suggesting: Suggesting,
+    /// Looks through whole logs.
+    pub scans: Scans,
+}
+
+/// Turns for looks through whole logs. Cheap to clone.
+#[derive(Clone)]
+pub struct Scans(pub Arc<Semaphore>);
+
+impl Default for Scans {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_CURSOR_SCANS)))
+    }
 }
 
 /// Registers the routes.

@@ -30,15 +30,13 @@ function* answer({ threadId, runId, tools, resume }) {
   }
 }
 
-/** Serves it on a free port; gives its server, its address, and how often it was asked. */
+/** Serves it on a free port; gives its server and address. */
 export async function serveAsking() {
-  let asked = 0;
   const server = createServer(async (request, response) => {
-    asked++;
     response.writeHead(200, { "Content-Type": "text/event-stream" });
     for (const event of answer(JSON.parse(await text(request)))) response.write(`data: ${JSON.stringify(event)}\n\n`);
     response.end();
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
-  return { server, url: `http://127.0.0.1:${server.address().port}/`, asked: () => asked };
+  return { server, url: `http://127.0.0.1:${server.address().port}/` };
 }

@@ -58,7 +58,12 @@ impl Frames {
 
     /// The socket of a runtime.
     pub async fn runner(server: &Server) -> Result<Self, u16> {
-        let request = handshake(server, "/runner/websocket?vsn=2.0.0", Some(&bearer(KEY)));
+        Self::runner_with(server, KEY).await
+    }
+
+    /// The same with another key.
+    pub async fn runner_with(server: &Server, key: &str) -> Result<Self, u16> {
+        let request = handshake(server, "/runner/websocket?vsn=2.0.0", Some(&bearer(key)));
         let (frames, protocol) = Self::open(request).await?;
         assert_eq!(protocol.as_deref(), Some("phoenix"));
         Ok(frames)

@@ -94,3 +94,62 @@ async fn names_in_frames_are_short() {
     })
     .await;
 }
+
+everywhere! {
+    async fn a_topic_joined_again_after_leaving_it_begins_where_its_client_says(server: |options| options.with_key(KEY)) {
+        thread(server, "t").await;
+        let events = ran(server, "t", "r").await;
+        let token = connect(server, "t").await;
+        let mut page = Frames::of_thread(server, &token, "t", None).await;
+        page.hears(&events).await;
+        page.pushed_as("replay_complete").await;
+        page.pushed_as("stream_idle").await;
+        page.leaves().await;
+        // Its join had taken too long: it took nothing of what came.
+        page.joins("thread:t", json!({ "stream_mode": "connect", "last_seen_event_id": null })).await;
+        page.hears(&events).await;
+        page.pushed_as("replay_complete").await;
+        page.pushed_as("stream_idle").await;
+    }
+}
+
+everywhere! {
+    async fn a_topic_of_a_thread_made_again_is_all_of_the_new_one(server: |options| options.with_key(KEY)) {
+        thread(server, "t").await;
+        let events = ran(server, "t", "r").await;
+        let token = connect(server, "t").await;
+        let mut page = Frames::of_thread(server, &token, "t", None).await;
+        page.hears(&events).await;
+        page.pushed_as("replay_complete").await;
+        page.pushed_as("stream_idle").await;
+        delete(server, "/api/threads/t", json!({ "userId": "ann" })).await;
+        thread(server, "t").await;
+        let events = [ran(server, "t", "s").await, ran(server, "t", "u").await].concat();
+        page.joins("thread:t", json!({ "stream_mode": "connect", "last_seen_event_id": null })).await;
+        page.hears(&events).await;
+        page.pushed_as("replay_complete").await;
+    }
+}
+
+everywhere! {
+    async fn all_that_changed_since_the_list_was_read_is_told(server: |options| options.with_key(KEY)) {
+        for number in 0..40 {
+            thread(server, &format!("t{number}")).await;
+        }
+        let list = get(server, "/api/threads?userId=ann&agentId=agent").await.ok(200);
+        for number in 0..40 {
+            let path = format!("/api/threads/t{number}");
+            patch(server, &path, json!({ "userId": "ann", "name": "N" })).await.ok(200);
+        }
+        let token = post(server, "/api/threads/subscribe", json!({ "userId": "ann" })).await.ok(200);
+        let mut page = Frames::page(server, text(&token, "joinToken")).await.expect("let in");
+        page.joins(&format!("user_meta:{}", text(&list, "joinCode")), json!({})).await;
+        let mut told = std::collections::BTreeSet::new();
+        while told.len() < 40 {
+            let change = page.pushed_as("thread_metadata").await;
+            if change["thread"]["name"] == "N" {
+                told.insert(text(&change, "threadId").to_owned());
+            }
+        }
+    }
+}

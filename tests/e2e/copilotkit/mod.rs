@@ -10,6 +10,7 @@ mod polls;
 mod projections;
 mod runners;
 mod shutting_down;
+mod strangers;
 mod threads;
 
 use reqwest::Method;
@@ -140,4 +141,31 @@ pub async fn has(server: &Server, thread: &str, count: usize) -> Vec<Value> {
         Some(inspected(server, thread).await).filter(|all| all.len() >= count)
     })
     .await
+}
+
+/// The page that says what is checked where names what there is, all of it.
+#[test]
+fn every_check_is_made_where_the_page_says() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).expect("a file");
+    let all = |folder: &str| -> String {
+        let files = std::fs::read_dir(root.join(folder)).expect("a folder").map(|file| file.expect("a file").path());
+        files.filter(|path| path.is_file()).map(|path| read(&path)).collect()
+    };
+    let (raw, cases) = (all("tests/e2e/copilotkit"), all("tests/copilotkit/cases"));
+    let page = read(&root.join("docs/copilotkit-checks.md"));
+    let mut expected = 1;
+    for line in page.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()) {
+        let cells: Vec<_> = line.trim_matches('|').split(" |").map(str::trim).collect();
+        let [number, _, test, case] = cells[..] else { panic!("{line}") };
+        assert_eq!(number, expected.to_string(), "{line}");
+        expected += 1;
+        let test = test.trim_matches('`');
+        assert!(test.is_empty() || raw.contains(&format!("fn {test}(")), "{line}");
+        assert!(test.is_empty() || test.starts_with(&format!("c{number:0>2}_")), "{line}");
+        let exists = case.is_empty() || case.starts_with("all cases") || cases.contains(&format!("\"{case}\""));
+        assert!(exists, "{line}");
+        assert!(!test.is_empty() || !case.is_empty(), "{line}");
+    }
+    assert_eq!(expected, 53, "all 52 checks");
 }

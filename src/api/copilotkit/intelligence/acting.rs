@@ -23,14 +23,12 @@ pub struct ForUser {
     pub user_id: Option<UserId>,
 }
 
-/// Who holds the key: the whole project, unless an end user's token is shown instead of one.
+/// Who holds the key: the whole project, unless an end user's token is shown instead of one, or the key is used for one user.
 pub fn holder(principal: Principal) -> Principal {
     match principal.credential {
         // In development mode everybody is somebody; here the request says who.
-        Credential::Development | Credential::Operator | Credential::Key { .. } => {
-            Principal { user: None, ..principal }
-        }
-        Credential::Token { .. } | Credential::Lent { .. } => principal,
+        Credential::Development => Principal { user: None, ..principal },
+        Credential::Operator | Credential::Key { .. } | Credential::Token { .. } | Credential::Lent { .. } => principal,
     }
 }
 
@@ -39,7 +37,7 @@ pub fn user(principal: Principal, named: Option<UserId>) -> Result<Principal, Pr
     let holder = holder(principal);
     match (&holder.user, named) {
         (Some(own), Some(named)) if *own != named => {
-            Err(Problem::new(ProblemType::ForeignThread, "userId names another user than the token that was shown"))
+            Err(Problem::new(ProblemType::ForeignThread, "userId names another user than the one who asks"))
         }
         (Some(_), _) => Ok(holder),
         (None, Some(named)) => Ok(Principal { user: Some(named), ..holder }),

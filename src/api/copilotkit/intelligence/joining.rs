@@ -6,6 +6,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -17,7 +18,10 @@ use crate::{
         problem::{Problem, ProblemDocument},
     },
     auth::AuthError,
-    domain::{Principal, UserId, limits::FEED_LOOK_BACK},
+    domain::{
+        Principal, ProjectId, UserId,
+        limits::{FEED_LOOK_BACK, LIST_MEMORY, MAX_LISTS},
+    },
 };
 
 fn acts_for(principal: &Principal) -> Result<&UserId, Problem> {
@@ -30,10 +34,35 @@ pub async fn join_code(state: &ApiState, principal: &Principal) -> Result<String
     names.into_iter().next().ok_or_else(|| AuthError::NoProject.into())
 }
 
-/// A token for that topic.
+/// Where the feeds of users were when their lists were read. Cheap to clone.
+#[derive(Clone)]
+pub struct Lists(Cache<(ProjectId, UserId), u64>);
+
+impl Default for Lists {
+    fn default() -> Self {
+        Self(Cache::builder().max_capacity(MAX_LISTS).time_to_live(LIST_MEMORY).build())
+    }
+}
+
+impl Lists {
+    /// The first page of a user's list was read as of this position of their feed.
+    pub fn read(&self, principal: &Principal, position: u64) {
+        if let Some(user) = &principal.user {
+            // The oldest counts: several pages of one user may be about to ask.
+            self.0.get_with((principal.project.clone(), user.clone()), || position);
+        }
+    }
+
+    fn position(&self, principal: &Principal) -> Option<u64> {
+        self.0.get(&(principal.project.clone(), principal.user.clone()?))
+    }
+}
+
+/// A token for that topic: with it a page hears of what has changed since its list was read.
 pub async fn feed_token(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
     let head = state.service.feed.head(principal).await?;
-    let after = head.saturating_sub(FEED_LOOK_BACK);
+    let read = state.copilotkit.lists.position(principal).unwrap_or(head);
+    let after = head.saturating_sub(FEED_LOOK_BACK).min(read);
     Ok(state.auth.feed_token(principal, after).await?)
 }
 
@@ -47,7 +76,8 @@ pub struct JoinToken {
 /// Lets a page join the topic of its user's list, as often as it wants.
 #[utoipa::path(post, path = "/api/threads/subscribe", tag = "copilotkit", request_body = ForUser, responses(
     (status = 200, description = "The token", body = JoinToken),
-    (status = 400, description = "Not understood", body = ProblemDocument)))]
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn subscribe(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -99,7 +129,8 @@ pub struct Connected {
     request_body = ForUser, responses(
     (status = 200, description = "The token", body = Connected),
     (status = 204, description = "No such thread, or nothing in it"),
-    (status = 403, description = "Another user's", body = ProblemDocument)))]
+    (status = 403, description = "Another user's", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn connect(
     State(state): State<ApiState>,
     Caller(principal): Caller,

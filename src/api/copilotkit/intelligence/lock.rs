@@ -78,7 +78,8 @@ fn lease(seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 403, description = "Another user's", body = ProblemDocument),
     (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 409, description = "Held by an active run", body = ProblemDocument)))]
+    (status = 409, description = "Held by an active run", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn acquire(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -146,7 +147,8 @@ pub struct Renewed {
     (status = 200, description = "Renewed; or the run has just ended", body = Renewed),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run is over", body = ProblemDocument)))]
+    (status = 409, description = "The run is over", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn renew(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -180,7 +182,8 @@ fn ended_just_now(state: &ApiState, run: &Run) -> bool {
 #[utoipa::path(delete, path = "/api/threads/{threadId}/lock", tag = "copilotkit", params(("threadId" = String, Path)),
     request_body = HeldBody, responses(
     (status = 204, description = "Not held by this run any more"),
-    (status = 400, description = "Not understood", body = ProblemDocument)))]
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn release(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -8,7 +8,7 @@ pub mod acks;
 mod acting;
 mod annotations;
 pub mod event_id;
-mod joining;
+pub mod joining;
 pub mod legacy;
 mod lock;
 pub mod reading;

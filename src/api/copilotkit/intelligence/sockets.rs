@@ -138,9 +138,9 @@ pub async fn client_poll(
     }
 }
 
-/// Takes frames for a long-poll session of a page, one on each line. Whoever has the session's token may send.
-#[utoipa::path(post, path = "/client/longpoll", tag = "copilotkit", params(Handshake, InSession),
-    request_body(content = String, content_type = "application/x-ndjson"), responses(
+/// Takes frames for a long-poll session of a page, one on each line (`application/x-ndjson`). Whoever has the session's token
+/// may send.
+#[utoipa::path(post, path = "/client/longpoll", tag = "copilotkit", params(Handshake, InSession), responses(
     (status = 200, description = "`status` 200: carried out; 410: there is no such session"),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 408, description = "The body stopped coming", body = ProblemDocument),
@@ -179,10 +179,9 @@ pub async fn runner_poll(
     }
 }
 
-/// Takes frames for a long-poll session of a runtime, one on each line. Whoever has the session's token may send: the
-/// client shows its key only when it polls.
-#[utoipa::path(post, path = "/runner/longpoll", tag = "copilotkit", params(Handshake, InSession),
-    request_body(content = String, content_type = "application/x-ndjson"), responses(
+/// Takes frames for a long-poll session of a runtime, one on each line (`application/x-ndjson`). Whoever has the session's
+/// token may send: the client shows its key only when it polls.
+#[utoipa::path(post, path = "/runner/longpoll", tag = "copilotkit", params(Handshake, InSession), responses(
     (status = 200, description = "`status` 200: carried out; 410: there is no such session"),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 408, description = "The body stopped coming", body = ProblemDocument),

@@ -82,7 +82,11 @@ pub async fn list(
         limit: params.limit.unwrap_or(DEFAULT_PAGE),
         ..ListRequest::default()
     };
+    let is_first = request.after.is_none();
     let page = state.service.threads.list(&principal, request).await?;
+    if is_first {
+        state.copilotkit.lists.read(&principal, page.feed_cursor);
+    }
     Ok(Answer(ThreadList {
         threads: page.threads.iter().map(ThreadRecord::from).collect(),
         join_code: joining::join_code(&state, &principal).await?,
@@ -93,7 +97,7 @@ pub async fn list(
 /// A thread to be made.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct CreateBody {
+pub struct NewThreadBody {
     #[schema(value_type = Option<String>)]
     thread_id: Option<ThreadId>,
     #[schema(value_type = String)]
@@ -104,14 +108,15 @@ pub struct CreateBody {
 }
 
 /// Makes a thread. One that is there already, whoever made it, is a conflict: the client asks for it then.
-#[utoipa::path(post, path = "/api/threads", tag = "copilotkit", request_body = CreateBody, responses(
+#[utoipa::path(post, path = "/api/threads", tag = "copilotkit", request_body = NewThreadBody, responses(
     (status = 201, description = "Made", body = OneThread),
     (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 409, description = "The id is taken", body = ProblemDocument)))]
+    (status = 409, description = "The id is taken", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,
-    Json(body): Json<CreateBody>,
+    Json(body): Json<NewThreadBody>,
 ) -> Result<Response, Problem> {
     let principal = acting::user(principal, body.user_id)?;
     let create = CreateThread {
@@ -145,7 +150,7 @@ pub async fn get(
 /// A change of a thread; other members are passed over.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct EditBody {
+pub struct ChangeThreadBody {
     #[schema(value_type = Option<String>)]
     user_id: Option<UserId>,
     name: Option<String>,
@@ -154,16 +159,17 @@ pub struct EditBody {
 
 /// Renames, archives or unarchives a thread.
 #[utoipa::path(patch, path = "/api/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
-    request_body = EditBody, responses(
+    request_body = ChangeThreadBody, responses(
     (status = 200, description = "The thread as it is now", body = OneThread),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(id): InThread,
-    Json(body): Json<EditBody>,
+    Json(body): Json<ChangeThreadBody>,
 ) -> Result<Answer<OneThread>, Problem> {
     let (_, principal) = acting::thread(&state, principal, body.user_id, &id).await?;
     let name = body.name.map(|name| Some(name).filter(|name| !name.is_empty()));
@@ -177,7 +183,8 @@ pub async fn edit(
     request_body = acting::ForUser, responses(
     (status = 204, description = "Gone"),
     (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -25,7 +25,9 @@ use crate::{
     domain::{
         Digest, Principal,
         json::quoted,
-        limits::{CHANNEL_FRAME_BYTES, MAX_POLL_SESSIONS, POLL_SESSION_QUEUE, STRANGER_FRAME_BYTES},
+        limits::{
+            CHANNEL_FRAME_BYTES, MAX_POLL_SESSIONS, POLL_SESSION_QUEUE, POLL_SESSIONS_PART, STRANGER_FRAME_BYTES,
+        },
     },
     quota::{Place, Taker},
     service::ServiceError,
@@ -138,7 +140,9 @@ fn admitted(state: &ApiState, principal: &Principal) -> Result<(Place, String, O
     }
     let place = state.quota.open(principal)?;
     let polls = &state.copilotkit.polls;
-    if polls.0.len() >= MAX_POLL_SESSIONS {
+    // No project is to leave nothing for the others.
+    let own = polls.0.iter().filter(|session| session.principal.project == principal.project).count();
+    if polls.0.len() >= MAX_POLL_SESSIONS || own >= MAX_POLL_SESSIONS / POLL_SESSIONS_PART {
         return Err(Problem::new(ProblemType::Busy, "this node has as many long-poll sessions as it can"));
     }
     let (token, opened) = polls.open(principal.clone()).map_err(|error| {
@@ -154,6 +158,10 @@ pub async fn poll(state: &ApiState, token: &str, principal: Option<&Principal>) 
     match principal {
         Some(principal) if *principal != session.principal => return answer(status::GONE, None, None),
         Some(_) => {}
+        // A runtime shows its key with each poll; only a page has nothing but the session.
+        None if !session.principal.is_stranger() && !state.auth.is_development() => {
+            return answer(status::GONE, None, None);
+        }
         None => {
             if let Err(limited) = state.quota.admit(&session.principal) {
                 return refused(limited.into());

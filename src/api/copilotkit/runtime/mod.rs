@@ -10,7 +10,7 @@ mod past;
 mod runs;
 mod single;
 mod stream;
-mod suggest;
+pub mod suggest;
 mod threads;
 
 use axum::extract::Request;

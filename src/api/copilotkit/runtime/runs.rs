@@ -205,7 +205,7 @@ fn reasoning(messages: &[Box<RawValue>]) -> HashSet<String> {
 
 /// Which run is to be stopped.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct StopBody {
     /// Only this one; the active one, whichever it is, if absent.
     #[schema(value_type = Option<String>)]

@@ -3,12 +3,16 @@
 //! Newer clients ask under an address of its own. Older ones, and those with one address for everything, ask for a run in a
 //! thread of its own, which would be in every list ever after; it is known by the tool that the agent is to use.
 
+use std::sync::Arc;
+
 use axum::{
     body::Bytes,
     extract::{Request, State},
     response::Response,
 };
 use futures_util::StreamExt;
+use moka::sync::Cache;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::stream::{Telling, write};
 use crate::{
@@ -19,7 +23,12 @@ use crate::{
         problem::{Problem, ProblemDocument},
         sse::{self, Farewell, Followed},
     },
-    domain::{Principal, agent::Agent, json as text},
+    domain::{
+        Limit, Principal, ProjectId, UserId,
+        agent::Agent,
+        json as text,
+        limits::{LIST_MEMORY, MAX_LISTS, MAX_SUGGESTING, QUOTA_RETRY},
+    },
     projection::closing::{Ending, OpenParts},
     store::StoreError,
 };
@@ -63,10 +72,17 @@ pub async fn answer(
     agent: &Agent,
     input: ClientInput,
 ) -> Result<Response, Problem> {
+    // They are no runs and count as none; who may begin no run gets none, and they are few at a time.
+    state.service.runs.check_room(principal).await?;
+    let turn = state
+        .copilotkit
+        .suggesting
+        .turn(principal)
+        .ok_or_else(|| state.quota.refuse(Limit::UserRuns, MAX_SUGGESTING as u64, QUOTA_RETRY))?;
     let place = state.quota.open(principal)?;
     let asked = state.agents.ask(agent, input)?;
     let telling = Telling::new(asked.thread.clone(), asked.run.clone(), false);
-    let followed = Suggestions { asked, telling, open: OpenParts::default(), over: false };
+    let followed = Suggestions { asked, telling, open: OpenParts::default(), over: false, _turn: turn };
     Ok(sse::response(followed, None, place, state, principal))
 }
 
@@ -75,6 +91,24 @@ struct Suggestions {
     telling: Telling,
     open: OpenParts,
     over: bool,
+    _turn: OwnedSemaphorePermit,
+}
+
+/// Whose suggestions are under way. Cheap to clone.
+#[derive(Clone)]
+pub struct Suggesting(Cache<(ProjectId, Option<UserId>), Arc<Semaphore>>);
+
+impl Default for Suggesting {
+    fn default() -> Self {
+        Self(Cache::builder().max_capacity(MAX_LISTS).time_to_idle(LIST_MEMORY).build())
+    }
+}
+
+impl Suggesting {
+    fn turn(&self, principal: &Principal) -> Option<OwnedSemaphorePermit> {
+        let whose = (principal.project.clone(), principal.user.clone());
+        self.0.get_with(whose, || Arc::new(Semaphore::new(MAX_SUGGESTING))).try_acquire_owned().ok()
+    }
 }
 
 impl Followed for Suggestions {

@@ -46,7 +46,7 @@ pub struct ListParams {
 /// A page of a user's threads.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ThreadList {
+pub struct PageOfThreads {
     threads: Vec<ThreadRecord>,
     /// The topic of the user's list is `user_meta:` and this; the same in each list.
     join_code: String,
@@ -57,7 +57,7 @@ pub struct ThreadList {
 
 /// Lists the user's threads, the newest first.
 #[utoipa::path(get, path = "/copilotkit/threads", tag = "copilotkit", params(ListParams), responses(
-    (status = 200, description = "A page", body = ThreadList),
+    (status = 200, description = "A page", body = PageOfThreads),
     (status = 400, description = "Not understood", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
@@ -76,8 +76,12 @@ pub async fn page(state: &ApiState, principal: &Principal, params: ListParams) -
         limit: params.limit.unwrap_or(DEFAULT_PAGE),
         ..ListRequest::default()
     };
+    let is_first = request.after.is_none();
     let page = state.service.threads.list(principal, request).await?;
-    let list = ThreadList {
+    if is_first {
+        state.copilotkit.lists.read(principal, page.feed_cursor);
+    }
+    let list = PageOfThreads {
         threads: page.threads.iter().map(ThreadRecord::from).collect(),
         join_code: join_code(state, principal).await?,
         next_cursor: page.next.as_ref().map(write_position),
@@ -110,14 +114,14 @@ pub async fn token(state: &ApiState, principal: &Principal) -> Result<Response, 
 /// A change of a thread; other members are passed over.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct EditBody {
+pub struct RenameBody {
     name: Option<String>,
     archived: Option<bool>,
 }
 
 /// Renames, archives or unarchives a thread.
 #[utoipa::path(patch, path = "/copilotkit/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
-    request_body = EditBody, responses(
+    request_body = RenameBody, responses(
     (status = 200, description = "The thread as it is now", body = ThreadRecord),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 404, description = "No such thread", body = ProblemDocument),
@@ -126,7 +130,7 @@ pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
-    Json(body): Json<EditBody>,
+    Json(body): Json<RenameBody>,
 ) -> Result<Response, Problem> {
     change(&state, &principal, &thread, body).await
 }
@@ -136,7 +140,7 @@ pub async fn change(
     state: &ApiState,
     principal: &Principal,
     thread: &ThreadId,
-    body: EditBody,
+    body: RenameBody,
 ) -> Result<Response, Problem> {
     let name = body.name.map(|name| Some(name).filter(|name| !name.is_empty()));
     let edit = EditThread { name, archived: body.archived, metadata: None };
@@ -162,7 +166,7 @@ pub async fn archive(
 
 /// The same, whichever way it was asked for.
 pub async fn put_away(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Result<Response, Problem> {
-    change(state, principal, thread, EditBody { name: None, archived: Some(true) }).await?;
+    change(state, principal, thread, RenameBody { name: None, archived: Some(true) }).await?;
     Ok(Answer(json!({ "threadId": thread.as_str(), "archived": true })).into_response())
 }
 

@@ -2,8 +2,8 @@
 //! any more (connect mode).
 
 use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
 use async_trait::async_trait;
@@ -22,7 +22,7 @@ use crate::{
         },
     },
     auth::ThreadPass,
-    domain::{Batch, LogSlice, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
+    domain::{Batch, Epoch, LogSlice, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
     metrics::Present,
     service::{PageRequest, ServiceError},
     store::{ReadFrom, StoreError},
@@ -33,8 +33,22 @@ use crate::{
 pub struct ThreadPlane {
     state: ApiState,
     pass: ThreadPass,
-    /// One more than the seq of the last event that was handed to the socket; 0 if none was.
-    delivered: Arc<AtomicU64>,
+    sent: Arc<Sent>,
+}
+
+/// What was handed to the socket.
+#[derive(Default)]
+struct Sent {
+    anything: AtomicBool,
+    /// The place of the last event that the client has, as far as we know: forgotten when it leaves the topic, because what
+    /// comes for a join that it has given up it does not take.
+    place: Mutex<Option<(Epoch, Seq)>>,
+}
+
+impl Sent {
+    fn place(&self) -> MutexGuard<'_, Option<(Epoch, Seq)>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Deserialize)]
@@ -46,8 +60,8 @@ enum Mode {
 
 impl ThreadPlane {
     pub fn new(state: ApiState, pass: ThreadPass) -> Self {
-        let delivered = pass.resume.map_or(0, |seq| seq + 1);
-        Self { state, pass, delivered: Arc::new(AtomicU64::new(delivered)) }
+        let sent = Sent { anything: AtomicBool::new(false), place: Mutex::new(pass.resume) };
+        Self { state, pass, sent: Arc::new(sent) }
     }
 
     async fn follow(&self, params: &RawValue) -> Result<Joined, Refusal> {
@@ -55,26 +69,31 @@ impl ThreadPlane {
         let ThreadPass { principal, thread, .. } = &self.pass;
         let events = &self.state.service.events;
         // A client that joins again repeats what it joined with. What it was sent meanwhile it has.
-        let delivered = self.delivered.load(Ordering::Acquire).checked_sub(1);
-        let inbox = Box::new(Stops { state: self.state.clone(), pass: self.pass.clone() });
+        let delivered = *self.sent.place();
+        let inbox = Box::new(Stops { state: self.state.clone(), pass: self.pass.clone(), sent: self.sent.clone() });
         let pushes = match mode {
             Mode::Run { run_id } => {
                 let run = RunId::new(run_id).map_err(|error| Refusal::Malformed(error.to_string()))?;
-                let after = delivered.unwrap_or(0);
-                let subscription = events.subscribe(principal, thread, after, None, Some(&run)).await?;
+                let (epoch, after) = delivered.unzip();
+                let subscription = events.subscribe(principal, thread, after.unwrap_or(0), epoch, Some(&run)).await?;
                 stream::unfold(Following::run(self, subscription, run), Following::next).boxed()
             }
             Mode::Connect { last_seen_event_id } => {
-                let (after, named) = match (delivered, last_seen_event_id) {
-                    (Some(seq), _) => (seq, self.name(seq).await?),
+                let (epoch, after, named) = match (delivered, last_seen_event_id) {
+                    (Some((epoch, seq)), _) => (Some(epoch), seq, self.name(seq).await?),
                     (None, Some(id)) => match self.find(&id).await? {
-                        Some(seq) => (seq, Some(id)),
-                        // It is of a log that is gone: the client gets the one that is there.
-                        None => (0, None),
+                        Some(seq) => (None, seq, Some(id)),
+                        None => (None, 0, None),
                     },
-                    (None, None) => (0, None),
+                    (None, None) => (None, 0, None),
                 };
-                let subscription = events.subscribe(principal, thread, after, None, None).await?;
+                let (subscription, named) = match events.subscribe(principal, thread, after, epoch, None).await {
+                    // It is of a log that is gone: the client gets the one that is there.
+                    Err(ServiceError::LogReplaced { .. } | ServiceError::CursorAhead { .. }) => {
+                        (events.subscribe(principal, thread, 0, None, None).await?, None)
+                    }
+                    subscription => (subscription?, named),
+                };
                 stream::unfold(Following::connect(self, subscription, named), Following::next).boxed()
             }
         };
@@ -94,7 +113,12 @@ impl ThreadPlane {
     async fn find(&self, id: &str) -> Result<Option<Seq>, ServiceError> {
         let ThreadPass { principal, thread, .. } = &self.pass;
         let mut before = Seq::MAX;
+        // A cursor of no event costs a look at the whole log: few at a time, so that nobody else is slowed down by them.
+        let mut turn = None;
         loop {
+            if self.state.draining.is_cancelled() {
+                return Err(ServiceError::Draining);
+            }
             let from = ReadFrom::Before(before);
             let request = PageRequest { from, limit: CURSOR_PAGE, epoch: None, run: None, wait: None };
             let page = self.state.service.events.page(principal, thread, request).await?;
@@ -111,6 +135,9 @@ impl ThreadPlane {
                 return Ok(None);
             }
             before = page.cursor;
+            if turn.is_none() {
+                turn = self.state.copilotkit.scans.0.clone().acquire_owned().await.ok();
+            }
         }
     }
 }
@@ -130,14 +157,14 @@ impl Plane for ThreadPlane {
     }
 
     async fn closed(self, handed_over: bool) {
-        let delivered = self.delivered.load(Ordering::Acquire).checked_sub(1);
+        let place = *self.sent.place();
         // What was written may have got lost, unless the client has answered the close behind it. Then only the client
         // knows where it is, and it asks for another token.
-        if delivered.is_some() && !handed_over {
+        if self.sent.anything.load(Ordering::Acquire) && !(handed_over && place.is_some()) {
             return;
         }
         let mut pass = self.pass;
-        pass.resume = delivered;
+        pass.resume = place;
         if let Err(error) = self.state.auth.return_thread_token(&pass).await {
             tracing::debug!(%error, "a token for a thread could not be given back; its client asks for another");
         }
@@ -148,6 +175,7 @@ impl Plane for ThreadPlane {
 struct Stops {
     state: ApiState,
     pass: ThreadPass,
+    sent: Arc<Sent>,
 }
 
 #[derive(Deserialize)]
@@ -174,6 +202,10 @@ impl Inbox for Stops {
         };
         answer.into()
     }
+
+    async fn left(&mut self) {
+        *self.sent.place() = None;
+    }
 }
 
 /// A join on its way over the log.
@@ -181,7 +213,7 @@ struct Following {
     state: ApiState,
     pass: ThreadPass,
     subscription: Subscription,
-    delivered: Arc<AtomicU64>,
+    sent: Arc<Sent>,
     mode: Moving,
     /// Whose events came last.
     run: Option<RunId>,
@@ -219,7 +251,7 @@ impl Following {
             state: plane.state.clone(),
             pass: plane.pass.clone(),
             subscription,
-            delivered: plane.delivered.clone(),
+            sent: plane.sent.clone(),
             mode,
             run: None,
             _present,
@@ -349,7 +381,8 @@ impl Following {
             pushes.extend(batch.events().map(identified));
         }
         let Some((seq, last, _)) = slice.events().last() else { return };
-        self.delivered.store(seq + 1, Ordering::Release);
+        self.sent.anything.store(true, Ordering::Release);
+        *self.sent.place() = Some((epoch, seq));
         if let Moving::Connect { newest, .. } = &mut self.mode {
             *newest = Some(event_id::of(text(last), epoch, seq));
         }
