@@ -2,6 +2,6 @@
 
 import { after } from "node:test";
 
-const TO_REPORT_MS = 1000;
+const TO_REPORT_MS = 500;
 
-after(() => void setTimeout(() => process.exit(), TO_REPORT_MS).unref());
+after(() => void setTimeout(() => process.exit(), TO_REPORT_MS));

@@ -2,6 +2,9 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const TO_START_MS = 60_000;
 
 const running = new Set();
 process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
@@ -12,8 +15,11 @@ export class Program {
   static async start(name, command, parameters, env = {}) {
     const child = spawn(command, parameters, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
     const program = new Program(name, child);
-    program.url = await program.#address();
-    return program;
+    const late = sleep(TO_START_MS, null, { ref: false });
+    program.url = await Promise.race([program.#address(), late]);
+    if (program.url) return program;
+    await program.end();
+    throw new Error(`${name} does not say where it listens:\n${program.said}`);
   }
 
   constructor(name, child) {

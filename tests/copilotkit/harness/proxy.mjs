@@ -51,8 +51,8 @@ export class Proxy {
   cut(prefix) {
     const pairs = [...this.pairs].filter((pair) => pair.path.startsWith(prefix));
     for (const { near, far } of pairs) {
-      near.resetAndDestroy();
-      far.resetAndDestroy();
+      near.destroy();
+      far.destroy();
     }
     return pairs.length;
   }
