@@ -239,6 +239,29 @@ everywhere! {
     }
 }
 
+everywhere! {
+    async fn a_run_that_is_begun_twice_has_ended(server: |options| options.with_key(KEY)) {
+        let mut runner = begun(server).await;
+        let events = said("t", "r", "Hello world");
+        runner.sends(&events[..3]).await;
+        drop(runner);
+        // Another node has not heard that it is an old one.
+        let mut runner = Frames::producing(server, "t", "r").await;
+        let again = event("t", "r", 101, json!({ "type": "RUN_STARTED" }));
+        runner.push("event", again).await;
+        let refused = json!({ "reason": "legacy_runner_rejoin", "retryable": false });
+        assert_eq!(runner.reply().await, Err(refused));
+        // It does not listen.
+        for event in &events[3..] {
+            runner.push("event", event.clone()).await;
+            assert_eq!(runner.reply().await, Ok(json!({})));
+        }
+        let stored = inspected(server, "t").await;
+        assert_eq!(types(&stored)[3..], ["TEXT_MESSAGE_END", "RUN_ERROR"]);
+        assert_eq!(stored[4]["code"], "legacy-runner");
+    }
+}
+
 #[tokio::test]
 async fn the_subprotocol_of_a_runtime_is_what_node_sends() {
     assert_eq!(bearer("cpk_test_key"), "phoenix, base64url.bearer.phx.Y3BrX3Rlc3Rfa2V5");

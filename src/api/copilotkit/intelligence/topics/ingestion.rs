@@ -223,7 +223,12 @@ impl Producing {
         let took = time::timeout(INGEST_PATIENCE, self.take(events, ids)).await;
         let result = match took {
             Ok(Ok(())) => Ok(json!({})),
-            Ok(Err(refusal)) => Err(refusal.for_runner()),
+            Ok(Err(refusal)) => {
+                if let Refusal::LegacyRunner = refusal {
+                    self.end_twice().await;
+                }
+                Err(refusal.for_runner())
+            }
             // It may be in; the runner sends it again.
             Err(_) => Err(Refusal::Unavailable.for_runner()),
         };
@@ -257,6 +262,17 @@ impl Producing {
             }
         }
         Ok(short(&id))
+    }
+
+    /// Two executions of the agent speak, one into the other, and their runner does not listen to what is replied: the run
+    /// ends here, and what they still say comes too late.
+    async fn end_twice(&self) {
+        self.legacy.note(&self.principal.project, &self.thread, &self.run);
+        let message = "Its runner lost the connection, and began the run once more.".to_owned();
+        let (runs, code) = (&self.state.service.runs, "legacy-runner".to_owned());
+        if let Err(error) = runs.fail(&self.principal, &self.thread, &self.run, Some(code), Some(message)).await {
+            tracing::debug!(%error, run = %self.run, "a run that began twice is left to its lease");
+        }
     }
 
     /// Puts in what is not in; returns once all of it is durable.
