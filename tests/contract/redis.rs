@@ -199,7 +199,12 @@ async fn nonsense_on_a_channel_is_passed_over() {
     }
     // A later release may add to what it tells.
     redis.command(&["PUBLISH", "x:thread:1", "1 7 1 1 more"]);
-    assert_eq!(next(&mut listener).await, Heard::Hint(hint(7)));
+    let mut heard = next(&mut listener).await;
+    // What was said until it was heard may come once more.
+    while heard == Heard::Hint(hint(1)) {
+        heard = next(&mut listener).await;
+    }
+    assert_eq!(heard, Heard::Hint(hint(7)));
 }
 
 #[test]
