@@ -72,7 +72,6 @@ everywhere! {
                 _ => assert_eq!((operation.as_str(), gone), ("created", false), "{thread}"),
             }
         }
-        page.is_silent().await;
     }
 }
 
