@@ -127,6 +127,8 @@ describe("a server that goes away", { concurrency: true }, () => {
     assert.equal(log.at(-1).type, "RUN_ERROR");
     assert.equal(log.filter(({ type }) => type === "RUN_STARTED").length, 2);
     assert.ok(words("old", 300).startsWith(tab.said.at(-1)[1]));
+    // It listens to no refusal: its agent goes on to its end, and the runtime starts no other in this thread before that.
+    await new Promise((resolve) => setTimeout(resolve, 300 * 20 + 3_000));
     await tab.say("say after 5 1");
     assert.deepEqual(tab.said.at(-1), ["assistant", words("after", 5)]);
     await reloaded(world, tab);
