@@ -1,0 +1,18 @@
+export { Threadline } from "./client.js";
+export type { ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
+export type { TokenSource } from "./credentials.js";
+export {
+  ClosedError,
+  ConfigError,
+  ConnectionError,
+  isProblem,
+  ProblemError,
+  ProtocolError,
+  ThreadlineError,
+  TimeoutError,
+} from "./errors.js";
+export type { ProblemDocument, ProblemSlug } from "./problems.js";
+export { type Producer, type RunOptions, StopRequested } from "./producer.js";
+export type { RunInput, StartOptions } from "./runs.js";
+export type { ListOptions, NewThread, ThreadEdit, ThreadRef, Threads } from "./threads.js";
+export type * from "./types.js";

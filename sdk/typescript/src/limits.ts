@@ -1,0 +1,27 @@
+// Every limit and interval of the package, one named constant each. Times are milliseconds.
+
+/** Upper bound of the first wait after a failure; it doubles with every failure in a row. */
+export const BACKOFF_BASE_MS = 250;
+/** Upper bound of every wait. */
+export const BACKOFF_MAX_MS = 10_000;
+/** How long a call goes on trying after lost answers and while the server is not ready. */
+export const RETRY_FOR_MS = 60_000;
+/** How long one request may take before it counts as lost. Longer than the server holds a whole-run append back. */
+export const REQUEST_TIMEOUT_MS = 30_000;
+
+/** Lease of a run, in seconds, if its producer names none. */
+export const DEFAULT_LEASE_SECONDS = 20;
+/** A failed heartbeat is repeated after at most this time, not at the next beat. */
+export const FAILED_BEAT_MS = 1_000;
+/** Events that a producer sends in one request. What is larger is sent alone. */
+export const BATCH_EVENTS = 1_000;
+/** Bytes of JSON (UTF-16 units, about) that a producer sends in one request. */
+export const BATCH_SIZE = 1_000_000;
+/** Events that wait for their turn in a producer; an append beyond waits for room. */
+export const PENDING_EVENTS = 10_000;
+/** The same in bytes of JSON, about: 16 MiB is the server's limit of a batch. */
+export const PENDING_SIZE = 16_000_000;
+/** A producer that is silent otherwise says at least this often that it is alive: so it hears of a stop. */
+export const BEAT_MAX_MS = 3_000;
+/** Share of a token's lifetime after which the next one is asked for. */
+export const REFRESH_AT_SHARE = 0.8;
