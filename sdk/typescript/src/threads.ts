@@ -1,6 +1,6 @@
 import type { Http } from "./http.js";
 import { type Producer, produce, type RunOptions } from "./producer.js";
-import { Runs, type StartOptions } from "./runs.js";
+import { type Cancellable, Runs, type StartOptions } from "./runs.js";
 import type {
   AgUiEvent,
   EventPage,
@@ -12,10 +12,6 @@ import type {
   ThreadPage,
   ThreadState,
 } from "./types.js";
-
-interface Cancellable {
-  readonly signal?: AbortSignal;
-}
 
 export interface ListOptions extends Cancellable {
   /** Only threads of this agent. */
