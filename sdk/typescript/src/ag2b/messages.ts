@@ -38,6 +38,7 @@ export function fromMessages(messages: readonly Message[]): { readonly id: strin
       reasoning = [];
     } else if (role === "user") {
       found.push({ id, message: { role, content: textOf(message.content) } });
+      reasoning = [];
     } else if (role === "reasoning") {
       reasoning.push(textOf(message.content));
     } else if (role === "assistant") {

@@ -48,7 +48,9 @@ export class AnswerWriter {
     events.push(...this.#close());
     const said = { content: this.#content, reasoning: this.#reasoning, calls: [...this.#calls.values()] };
     const kept = keptOf(message, said);
-    return kept === undefined && this.begun ? events : [...events, ...this.#note(kept)];
+    // Reasoning alone makes no message of the assistant.
+    const exists = this.#content !== "" || this.#calls.size > 0;
+    return kept === undefined && exists ? events : [...events, ...this.#note(kept)];
   }
 
   /** The chat was cut off: AG2B keeps nothing of this answer, the log what had been streamed. */
