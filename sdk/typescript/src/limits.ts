@@ -25,3 +25,5 @@ export const PENDING_SIZE = 16_000_000;
 export const BEAT_MAX_MS = 3_000;
 /** Share of a token's lifetime after which the next one is asked for. */
 export const REFRESH_AT_SHARE = 0.8;
+/** How long an AG2B chat waits for its run to begin, and to be saved, before it goes on without. */
+export const AG2B_PATIENCE_MS = 3_000;
