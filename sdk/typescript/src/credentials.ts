@@ -23,6 +23,11 @@ export class Credentials {
     return typeof this.#source === "function";
   }
 
+  /** In how many milliseconds the next one is asked for, ahead of the end of this one; infinite if there is no such time. */
+  get renewInMs(): number {
+    return this.#current ? this.#current.renewAt - performance.now() : Number.POSITIVE_INFINITY;
+  }
+
   /** The bearer; `undefined` if none was given. A callback that fails is a `ConnectionError`: it may succeed later. */
   async get(): Promise<string | undefined> {
     if (typeof this.#source !== "function") return this.#source;
@@ -37,20 +42,20 @@ export class Credentials {
 
   /** Asks once, however many wait for the answer. */
   #ask(source: () => string | Promise<string>): Promise<string> {
-    this.#asking ??= (async () => {
-      try {
-        const token = await source();
-        this.#current = { token, renewAt: performance.now() + REFRESH_AT_SHARE * lifetimeMs(token) };
-        return token;
-      } catch (error) {
-        throw new ConnectionError(`no token (${error instanceof Error ? error.message : String(error)})`, {
-          cause: error,
-        });
-      } finally {
-        this.#asking = undefined;
-      }
-    })();
+    this.#asking ??= this.#renew(source).finally(() => (this.#asking = undefined));
     return this.#asking;
+  }
+
+  async #renew(source: () => string | Promise<string>): Promise<string> {
+    try {
+      const token = await source();
+      this.#current = { token, renewAt: performance.now() + REFRESH_AT_SHARE * lifetimeMs(token) };
+      return token;
+    } catch (error) {
+      throw new ConnectionError(`no token (${error instanceof Error ? error.message : String(error)})`, {
+        cause: error,
+      });
+    }
   }
 }
 

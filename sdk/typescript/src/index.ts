@@ -13,6 +13,6 @@ export {
 } from "./errors.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
 export { type Producer, type RunOptions, StopRequested } from "./producer.js";
-export type { RunInput, StartOptions } from "./runs.js";
+export type { Cancellable, RunInput, StartOptions } from "./runs.js";
 export type { ListOptions, NewThread, ThreadEdit, ThreadRef, Threads } from "./threads.js";
 export type * from "./types.js";

@@ -50,7 +50,8 @@ export class ForeignRun {
 
   /** What a tool gave; of a call of another run, nothing. */
   answer(toolCallId: string, content: string): void {
-    if (this.#parts.some(({ kind, id }) => kind === "call" && id === toolCallId)) this.#answers.set(toolCallId, content);
+    if (this.#parts.some(({ kind, id }) => kind === "call" && id === toolCallId))
+      this.#answers.set(toolCallId, content);
   }
 
   /** A result each time that the agent spoke again after its tools. Calls without an answer are left out: models refuse them. */

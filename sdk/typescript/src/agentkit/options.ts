@@ -1,4 +1,12 @@
-import type { Agent, AgentMessageChunk, AgentResult, History, HistoryConfig, State, StateData } from "@inngest/agent-kit";
+import type {
+  Agent,
+  AgentMessageChunk,
+  AgentResult,
+  History,
+  HistoryConfig,
+  State,
+  StateData,
+} from "@inngest/agent-kit";
 import type { Threadline } from "../client.js";
 import type { ThreadlineOptions } from "../config.js";
 

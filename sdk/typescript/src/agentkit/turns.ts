@@ -18,7 +18,7 @@ export interface Point {
 /** All turns up to a point of the log, oldest first. Users' turns are results of an agent named `user`, as AgentKit has it. */
 export async function readTurns(thread: ThreadRef, { epoch, tail }: Point): Promise<AgentResult[]> {
   const turns = new Turns();
-  for (let after = 0; after < tail; ) {
+  for (let after = 0; after < tail;) {
     const page = await thread.events({ after, epoch, limit: HISTORY_PAGE_EVENTS });
     for (const logged of page.events) if (logged.seq <= tail) turns.add(logged);
     if (!page.hasMore || page.cursor <= after) break;

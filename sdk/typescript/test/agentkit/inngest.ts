@@ -33,7 +33,11 @@ const MOST_CALLS = 100;
  * Executes a function. `make` gives its body; it is called for every request, as if each came to another process. Models are
  * asked as Inngest does, apart from the function.
  */
-export async function execute(make: () => () => Promise<unknown>, model: Model, faults: Faults = {}): Promise<Execution> {
+export async function execute(
+  make: () => () => Promise<unknown>,
+  model: Model,
+  faults: Faults = {},
+): Promise<Execution> {
   const steps: Record<string, { type: "data"; data: unknown }> = {};
   const names: { name: string; bytes: number }[] = [];
   const runId = crypto.randomUUID();
