@@ -42,20 +42,20 @@ export class Credentials {
 
   /** Asks once, however many wait for the answer. */
   #ask(source: () => string | Promise<string>): Promise<string> {
-    this.#asking ??= (async () => {
-      try {
-        const token = await source();
-        this.#current = { token, renewAt: performance.now() + REFRESH_AT_SHARE * lifetimeMs(token) };
-        return token;
-      } catch (error) {
-        throw new ConnectionError(`no token (${error instanceof Error ? error.message : String(error)})`, {
-          cause: error,
-        });
-      } finally {
-        this.#asking = undefined;
-      }
-    })();
+    this.#asking ??= this.#renew(source).finally(() => (this.#asking = undefined));
     return this.#asking;
+  }
+
+  async #renew(source: () => string | Promise<string>): Promise<string> {
+    try {
+      const token = await source();
+      this.#current = { token, renewAt: performance.now() + REFRESH_AT_SHARE * lifetimeMs(token) };
+      return token;
+    } catch (error) {
+      throw new ConnectionError(`no token (${error instanceof Error ? error.message : String(error)})`, {
+        cause: error,
+      });
+    }
   }
 }
 

@@ -105,16 +105,18 @@ export class Http {
     const headers: Record<string, string> = { ...this.#config.headers, ...call.headers };
     if (bearer !== undefined) headers["Authorization"] = `Bearer ${bearer}`;
     if (body !== undefined) headers["Content-Type"] ??= "application/json";
+    const url = this.url(call.path, call.query);
+    const init: RequestInit = {
+      method: call.method ?? "GET",
+      headers,
+      body: body === undefined || typeof body === "string" ? (body ?? null) : JSON.stringify(body),
+      // A redirect would carry the user, and perhaps the key, to somebody else.
+      redirect: "manual",
+      signal: signal ?? null,
+    };
     let response: Response;
     try {
-      response = await this.#config.fetch(this.url(call.path, call.query), {
-        method: call.method ?? "GET",
-        headers,
-        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-        // A redirect would carry the user, and perhaps the key, to somebody else.
-        redirect: "manual",
-        signal: signal ?? null,
-      });
+      response = await this.#config.fetch(url, init);
     } catch (error) {
       throw signal?.aborted ? signal.reason : this.#lost(error);
     }

@@ -1,5 +1,9 @@
 export { Threadline } from "./client.js";
 export type { ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
+export type { FeedItem, FeedOptions } from "./connection/feed.js";
+export type { FollowOptions, ThreadItem } from "./connection/follow.js";
+export type { ConnectionStatus } from "./connection/status.js";
+export type { Followed, Told } from "./connection/subscription.js";
 export type { TokenSource } from "./credentials.js";
 export {
   ClosedError,
@@ -13,6 +17,6 @@ export {
 } from "./errors.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
 export { type Producer, type RunOptions, StopRequested } from "./producer.js";
-export type { RunInput, StartOptions } from "./runs.js";
+export type { Cancellable, RunInput, StartOptions } from "./runs.js";
 export type { ListOptions, NewThread, ThreadEdit, ThreadRef, Threads } from "./threads.js";
 export type * from "./types.js";

@@ -25,6 +25,17 @@ export const PENDING_SIZE = 16_000_000;
 export const BEAT_MAX_MS = 3_000;
 /** Share of a token's lifetime after which the next one is asked for. */
 export const REFRESH_AT_SHARE = 0.8;
+/** How long an AG2B chat waits for its run to begin, and to be saved, before it goes on without. */
+export const AG2B_PATIENCE_MS = 3_000;
+
+/** Deepest nesting of an event, and of what patches make. */
+export const MAX_JSON_DEPTH = 128;
+/** Size of a state, in bytes of JSON (about), that no STATE_DELTA lets it pass; the same for an activity's content. */
+export const MAX_STATE_BYTES = 16 * 1_024 * 1_024;
+/** Work that the patches of a conversation may cost beyond their own length: this much at the beginning … */
+export const PATCH_WORK = 16 * 1_024 * 1_024;
+/** … and this much for each byte of its events of state and activities. */
+export const PATCH_WORK_PER_BYTE = 32;
 
 /** How long a transport may take to open before another one is thought of. */
 export const OPEN_TIMEOUT_MS = 10_000;

@@ -2,7 +2,8 @@ import { ConfigError, isProblem, type ThreadlineError } from "./errors.js";
 import type { Call, Http } from "./http.js";
 import type { AgUiEvent, Appended, Run, RunPage, StartedRun } from "./types.js";
 
-interface Cancellable {
+/** A call that its caller may give up: it then rejects with the signal's reason. */
+export interface Cancellable {
   readonly signal?: AbortSignal;
 }
 

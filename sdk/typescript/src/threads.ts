@@ -1,6 +1,10 @@
+import type { Connection } from "./connection/connection.js";
+import type { FollowOptions, ThreadItem } from "./connection/follow.js";
+import { Items, THREAD_ITEMS } from "./connection/items.js";
+import type { Followed, Told } from "./connection/subscription.js";
 import type { Http } from "./http.js";
 import { type Producer, produce, type RunOptions } from "./producer.js";
-import { Runs, type StartOptions } from "./runs.js";
+import { type Cancellable, Runs, type StartOptions } from "./runs.js";
 import type {
   AgUiEvent,
   EventPage,
@@ -12,10 +16,6 @@ import type {
   ThreadPage,
   ThreadState,
 } from "./types.js";
-
-interface Cancellable {
-  readonly signal?: AbortSignal;
-}
 
 export interface ListOptions extends Cancellable {
   /** Only threads of this agent. */
@@ -75,15 +75,16 @@ export class Threads {
 /** One thread, by its id. Made without a request: whether it exists shows with the first one. */
 export class ThreadRef {
   readonly threadId: string;
-  /** The requests that this one's methods stand on. */
-  readonly runRequests: Runs;
   readonly #http: Http;
+  readonly #connection: Connection;
+  readonly #runs: Runs;
   readonly #path: readonly string[];
 
-  constructor(http: Http, threadId: string) {
+  constructor(http: Http, connection: Connection, threadId: string) {
     this.threadId = threadId;
-    this.runRequests = new Runs(http, threadId);
+    this.#runs = new Runs(http, threadId);
     this.#http = http;
+    this.#connection = connection;
     this.#path = ["threads", threadId];
   }
 
@@ -135,24 +136,40 @@ export class ThreadRef {
     return this.#http.call({ path: [...this.#path, "events"], query, signal });
   }
 
+  /**
+   * Follows the thread from a cursor on, for ever: first what is there, then what comes, through breaks of the connection. An
+   * iterator, which begins with the first `next()`; it throws where no reconnect can help (`thread-not-found`,
+   * `log-replaced`, `cursor-ahead`, `unauthorized`).
+   */
+  subscribe(options: FollowOptions & Cancellable = {}): AsyncIterableIterator<ThreadItem, undefined> {
+    return new Items(THREAD_ITEMS, options.signal, (told) =>
+      this.#connection.follow(this.threadId, { ...options, ...told }),
+    );
+  }
+
+  /** The same with a listener, from now on. */
+  follow(options: FollowOptions & Told<ThreadItem>): Followed {
+    return this.#connection.follow(this.threadId, options);
+  }
+
   /** Has an agent do a run. It goes on whoever stays to see it; follow the thread for its events. */
   start(options: StartOptions): Promise<StartedRun> {
-    return this.runRequests.start(options);
+    return this.#runs.start(options);
   }
 
   /** Asks a run to stop. Its producer has 10 s to end it; then the server does. */
   stop(runId: string, options: Cancellable = {}): Promise<Run> {
-    return this.runRequests.stop(runId, options);
+    return this.#runs.stop(runId, options);
   }
 
   /** The runs, newest first. */
   runs(options: Cancellable & { limit?: number; cursor?: number; at?: number } = {}): Promise<RunPage> {
-    return this.runRequests.list(options);
+    return this.#runs.list(options);
   }
 
   /** What is known of a run. */
   runRecord(runId: string, options: Cancellable = {}): Promise<Run> {
-    return this.runRequests.get(runId, options);
+    return this.#runs.get(runId, options);
   }
 
   /**
@@ -164,7 +181,7 @@ export class ThreadRef {
     events: readonly AgUiEvent[],
     options: Cancellable & { agentId?: string } = {},
   ): Promise<StartedRun> {
-    return this.runRequests.put(runId, events, options);
+    return this.#runs.put(runId, events, options);
   }
 
   /**
@@ -175,6 +192,6 @@ export class ThreadRef {
    * A problem `run-active` if another run is active. A run of the given id that has ended already is returned as it is.
    */
   run(body: (run: Producer) => unknown, options: RunOptions = {}): Promise<Run> {
-    return produce(this.runRequests, this.threadId, body, options);
+    return produce(this.#runs, this.threadId, body, options);
   }
 }

@@ -72,7 +72,11 @@ test("the proxy refuses, stalls, throttles, holds streams back and cuts", async 
 
   proxy.bytesPerSecond = 200_000;
   const before = performance.now();
-  await (await get("/v1/openapi.json")).arrayBuffer().then(({ byteLength }) => expect(byteLength).toBeGreaterThan(200_000));
+  await (
+    await get("/v1/openapi.json")
+  )
+    .arrayBuffer()
+    .then(({ byteLength }) => expect(byteLength).toBeGreaterThan(200_000));
   expect(performance.now() - before).toBeGreaterThan(900);
   proxy.bytesPerSecond = Infinity;
 });

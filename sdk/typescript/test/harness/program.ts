@@ -19,7 +19,12 @@ export class Program {
   readonly #ended: Promise<unknown>;
 
   /** Starts it, and waits until it says `listening on <address>`. */
-  static async start(name: string, command: string, args: string[], env: Record<string, string>): Promise<[Program, string]> {
+  static async start(
+    name: string,
+    command: string,
+    args: string[],
+    env: Record<string, string>,
+  ): Promise<[Program, string]> {
     const program = new Program(name, spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"] }));
     const late = new AbortController();
     try {

@@ -116,7 +116,8 @@ export class Proxy {
       this.requests.push(`${method} ${path}`);
       if (this.upgrade !== "pass" && /^upgrade: websocket\r$/im.test(head)) {
         pair.far.destroy();
-        if (this.upgrade === "refuse") pair.near.end("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        if (this.upgrade === "refuse")
+          pair.near.end("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         return;
       }
     }
@@ -124,7 +125,8 @@ export class Proxy {
   }
 
   async #down(pair: Pair, bytes: Buffer): Promise<void> {
-    if (this.bufferStreams && /^HTTP\/1[^]*\r\ncontent-type: text\/event-stream/i.test(bytes.toString("latin1"))) pair.held = [];
+    if (this.bufferStreams && /^HTTP\/1[^]*\r\ncontent-type: text\/event-stream/i.test(bytes.toString("latin1")))
+      pair.held = [];
     if (pair.held) return void pair.held.push(bytes);
     if (this.bytesPerSecond === Infinity) return void pair.near.write(bytes);
     pair.far.pause();

@@ -33,7 +33,8 @@ export class Server {
   #program: Program | undefined;
 
   static async start(options: ServerOptions = {}): Promise<Server> {
-    if (!existsSync(BINARY)) throw new Error(`there is no ${BINARY}: cargo build, or name the server's program by THREADLINE`);
+    if (!existsSync(BINARY))
+      throw new Error(`there is no ${BINARY}: cargo build, or name the server's program by THREADLINE`);
     const server = new Server(options, await freePort());
     await server.restart();
     return server;

@@ -55,7 +55,8 @@ export async function makeThread(server: Server, threadId: string = randomUUID()
 export async function write(server: Server, threadId: string, options: WriteOptions = {}): Promise<string> {
   const { runId = randomUUID(), user, deltas = 10, batch = 5, paceMs = 0, stop = () => false } = options;
   const path = `/v1/threads/${encodeURIComponent(threadId)}/runs`;
-  const post = (path: string, body: unknown) => persist(() => server.request("POST", path, { body, ...(user && { user }) }));
+  const post = (path: string, body: unknown) =>
+    persist(() => server.request("POST", path, { body, ...(user && { user }) }));
   await post(path, { runId, leaseSeconds: 60 });
   const events = speech(threadId, runId, deltas);
   for (let at = 0; at < events.length; at += batch) {
