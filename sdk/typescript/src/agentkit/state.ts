@@ -38,7 +38,8 @@ export function storedIn(state: unknown): StoredState | undefined {
  * the run has not touched stay as they are, whoever has changed them meanwhile.
  */
 export function stateEvents(current: unknown, before: StoredState | undefined, now: StoredState): AgUiEvent[] {
-  if (!isObject(current)) return [{ type: "STATE_SNAPSHOT", snapshot: now }];
+  // The state of a thread that never had one is an empty object.
+  if (!isObject(current) || Object.keys(current).length === 0) return [{ type: "STATE_SNAPSHOT", snapshot: now }];
   const operations: object[] = [];
   for (const part of PARTS) {
     const there = current[part];

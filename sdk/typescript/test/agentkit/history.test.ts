@@ -1,97 +1,22 @@
-import { AgentResult, createAgent, createNetwork, createState, createTool, type State } from "@inngest/agent-kit";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { z } from "zod";
-import { type HistoryOptions, threadlineHistory } from "../../src/agentkit/index.js";
-import { Threadline } from "../../src/index.js";
-import { Server } from "../harness/server.js";
-import { Model } from "./model.js";
+import { AgentResult, createAgent, createNetwork, createState, type State } from "@inngest/agent-kit";
+import { describe, expect, test } from "vitest";
+import type { Reply } from "./model.js";
+import { asJson, client, type Data, kept, model, program, replies, restored, stateOf, texts, useServer } from "./setup.js";
 
-const API_KEY = "test-key-test-key-test-key-test-key";
-type Data = Record<string, unknown>;
-
-let server: Server;
-let model: Model;
-beforeAll(async () => {
-  [server, model] = await Promise.all([Server.start({ apiKey: API_KEY }), Model.start()]);
-});
-beforeEach(() => {
-  model.asked.length = 0;
-  model.answer = () => ({ text: `reply ${model.asked.length}` });
-});
-afterAll(async () => {
-  model?.end();
-  await server?.end();
-});
-
-const weather = createTool({
-  name: "weather",
-  description: "says how the weather is",
-  parameters: z.object({ city: z.string() }),
-  handler: ({ city }) => ({ city, sunny: true, degrees: 0.1 + 0.2 }),
-});
-const broken = createTool({
-  name: "broken",
-  parameters: z.object({}),
-  handler: (): string => {
-    throw new Error("no such luck");
-  },
-});
-
-/** The program of a user: as new each time, as after a restart. */
-function program(options: Partial<HistoryOptions<Data>> = {}) {
-  const history = threadlineHistory<Data>({ url: server.url, apiKey: API_KEY, ...options } as HistoryOptions<Data>);
-  const agent = createAgent<Data>({
-    name: "helper",
-    system: "You help.",
-    model: model.adapter,
-    tools: [weather, broken],
-  });
-  const network = createNetwork<Data>({
-    name: "support",
-    agents: [agent],
-    history,
-    router: ({ callCount, lastResult }) =>
-      callCount === 0 || (callCount < 5 && (lastResult?.toolCalls.length ?? 0) > 0) ? agent : undefined,
-  });
-  return { history, network };
-}
-
-const stateOf = (threadId?: string, data: Data = { userId: "ann" }): State<Data> =>
-  createState<Data>(data, threadId === undefined ? {} : { threadId });
-const client = (user = "ann") => new Threadline({ url: server.url, apiKey: API_KEY, user });
-/** What a program that has just been started knows of a thread. */
-const restored = async (threadId: string, user = "ann") => {
-  const { history, network } = program();
-  const state = stateOf(threadId, { userId: user });
-  return history.get({ threadId, state, input: "", network: network as never });
-};
-const asJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
-/** All of a result that is kept: its history is what stands before it. */
-const kept = ({ history: _, ...result }: AgentResult) => result;
-const results = (turns: AgentResult[]) => turns.filter(({ agentName }) => agentName !== "user");
-const texts = (turns: AgentResult[]) =>
-  turns.map(
-    ({ agentName, output }) => `${agentName}: ${output.map((m) => (m.type === "text" ? m.content : m.type)).join("|")}`,
-  );
+useServer();
 
 describe("a network", () => {
   test("finds in a fresh process exactly the results that it saved", async () => {
     model.answer = () =>
-      model.asked.length === 1
-        ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Köln" } }] }
-        : { text: "Sunny." };
+      model.asked.length === 1 ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Köln" } }] } : { text: "Sunny." };
     const { state } = await program().network.run("How is the weather?", { state: stateOf() });
     const found = await restored(state.threadId!);
     expect(texts(found)).toEqual(["user: How is the weather?", "helper: Let me see.|tool_call", "helper: Sunny."]);
-    expect(results(found).map(kept)).toEqual(
-      state.results.map(kept).map((r) => ({ ...r, toolCalls: asJson(r.toolCalls) })),
-    );
-    expect(results(found).every((result) => result instanceof AgentResult)).toBe(true);
-    expect(results(found).map((result) => result.checksum)).toEqual(state.results.map((result) => result.checksum));
-    expect(results(found)[0]!.toolCalls[0]!.content).toEqual({
-      data: { city: "Köln", sunny: true, degrees: 0.1 + 0.2 },
-    });
-    expect(results(found).every(({ raw, prompt, id }) => raw && prompt && id)).toBe(true);
+    expect(replies(found).map(kept)).toEqual(state.results.map(kept));
+    expect(replies(found).every((result) => result instanceof AgentResult)).toBe(true);
+    expect(replies(found).map((result) => result.checksum)).toEqual(state.results.map((result) => result.checksum));
+    expect(replies(found)[0]!.toolCalls[0]!.content).toEqual({ data: { city: "Köln", sunny: true, degrees: 0.1 + 0.2 } });
+    expect(replies(found).every(({ raw, prompt, id }) => raw && prompt && id)).toBe(true);
   });
 
   test("goes on with a thread: its model is shown the conversation", async () => {
@@ -105,9 +30,7 @@ describe("a network", () => {
 
   test("is shown by every other door as it was", async () => {
     model.answer = () =>
-      model.asked.length === 1
-        ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] }
-        : { text: "Sunny." };
+      model.asked.length === 1 ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] } : { text: "Sunny." };
     const { state } = await program().network.run("How is the weather?", { state: stateOf() });
     const { messages, pendingToolCallIds } = await client().thread(state.threadId!).messages();
     const [one, two] = state.results;
@@ -117,9 +40,7 @@ describe("a network", () => {
         id: one!.id,
         role: "assistant",
         content: "Let me see.",
-        toolCalls: [
-          { id: expect.any(String), type: "function", function: { name: "weather", arguments: '{"city":"Rom"}' } },
-        ],
+        toolCalls: [{ id: expect.any(String), type: "function", function: { name: "weather", arguments: '{"city":"Rom"}' } }],
       },
       expect.objectContaining({ role: "tool", content: '{"city":"Rom","sunny":true,"degrees":0.30000000000000004}' }),
       { id: two!.id, role: "assistant", content: "Sunny." },
@@ -132,18 +53,22 @@ describe("a network", () => {
   test("keeps what tools throw", async () => {
     model.answer = () => (model.asked.length === 1 ? { calls: [{ name: "broken", args: {} }] } : { text: "Sorry." });
     const { state } = await program().network.run("try", { state: stateOf() });
-    const [failed] = results(await restored(state.threadId!));
+    const [failed] = replies(await restored(state.threadId!));
     expect(failed!.toolCalls).toEqual(asJson(state.results[0]!.toolCalls));
     expect(failed!.toolCalls[0]!.content).toMatchObject({ error: { message: "no such luck" } });
   });
 
-  test("that fails keeps what the user said, and the thread goes on", async () => {
-    model.answer = () => ({ error: "out of order" });
-    const state = stateOf("failed-thread");
-    await expect(program().network.run("hello?", { state })).rejects.toThrow("out of order");
+  test.each<[string, Reply]>([
+    ["out of order", { error: "out of order" }],
+    ["it is over", { calls: [{ name: "rude", args: {} }] }],
+    ["non-existent tool", { calls: [{ name: "unknown", args: {} }] }],
+  ])("that fails (%s) keeps what the user said, and the thread goes on", async (error, reply) => {
+    model.answer = () => reply;
+    const state = stateOf(error);
+    await expect(program().network.run("hello?", { state })).rejects.toThrow(error);
     model.answer = () => ({ text: "back again" });
-    await program().network.run("and now?", { state: stateOf("failed-thread") });
-    expect(texts(await restored("failed-thread"))).toEqual(["user: hello?", "user: and now?", "helper: back again"]);
+    await program().network.run("and now?", { state: stateOf(error) });
+    expect(texts(await restored(error))).toEqual(["user: hello?", "user: and now?", "helper: back again"]);
   });
 });
 
@@ -210,9 +135,7 @@ describe("patterns", () => {
     const { history, network } = program();
     let reads = 0;
     history.get = async () => ((reads += 1), []);
-    await network.run("two", {
-      state: createState<Data>({ userId: "ann" }, { threadId, results: await restored(threadId) }),
-    });
+    await network.run("two", { state: createState<Data>({ userId: "ann" }, { threadId, results: await restored(threadId) }) });
     expect(reads).toBe(0);
     expect(texts(await restored(threadId))).toEqual(["user: one", "helper: reply 1", "user: two", "helper: reply 2"]);
   });
@@ -222,13 +145,11 @@ describe("patterns", () => {
     const threadId = state.threadId!;
     let held = await restored(threadId);
     for (const input of ["two", "three"]) {
-      const run = await program().network.run(input, {
-        state: createState<Data>({ userId: "ann" }, { threadId, results: held }),
-      });
+      const run = await program().network.run(input, { state: createState<Data>({ userId: "ann" }, { threadId, results: held }) });
       held = run.state.results;
     }
-    expect(results(held)).toHaveLength(3);
-    expect(results(await restored(threadId)).map(kept)).toEqual(results(held).map(kept).map(asJsonTools));
+    expect(replies(held)).toHaveLength(3);
+    expect(replies(await restored(threadId)).map(kept)).toEqual(replies(held).map(kept));
   });
 
   test("messages of the client instead of results", async () => {
@@ -240,8 +161,6 @@ describe("patterns", () => {
     expect(texts(await restored("with-messages"))).toEqual(["user: now", "helper: reply 1"]);
   });
 });
-
-const asJsonTools = (result: ReturnType<typeof kept>) => ({ ...result, toolCalls: asJson(result.toolCalls) });
 
 describe("an agent without a network", () => {
   const alone = (lifecycle: boolean) => {
@@ -260,25 +179,14 @@ describe("an agent without a network", () => {
     const result = await alone(true).run("hello", { state });
     const found = await restored(state.threadId!);
     expect(texts(found)).toEqual(["user: hello", "solo: reply 1"]);
-    expect(kept(results(found)[0]!)).toEqual(kept(result));
+    expect(kept(replies(found)[0]!)).toEqual(kept(result));
     await alone(true).run("again", { state: stateOf(state.threadId!) });
-    expect(texts(await restored(state.threadId!))).toEqual([
-      "user: hello",
-      "solo: reply 1",
-      "user: again",
-      "solo: reply 2",
-    ]);
+    expect(texts(await restored(state.threadId!))).toEqual(["user: hello", "solo: reply 1", "user: again", "solo: reply 2"]);
   });
 
   test("inside a network with the same history it is saved once", async () => {
     const { history } = program();
-    const agent = createAgent<Data>({
-      name: "in",
-      system: "s",
-      model: model.adapter,
-      history,
-      lifecycle: history.lifecycle,
-    });
+    const agent = createAgent<Data>({ name: "in", system: "s", model: model.adapter, history, lifecycle: history.lifecycle });
     const router = ({ callCount }: { callCount: number }) => (callCount < 2 ? agent : undefined);
     const network = createNetwork<Data>({ name: "both", agents: [agent], history, router });
     const { state } = await network.run("hello", { state: stateOf() });
@@ -295,16 +203,7 @@ describe("saving again", () => {
     return { history, state, network };
   };
   const result = (id: string | undefined, content: string, at = 1_700_000_000_123) =>
-    new AgentResult(
-      "a",
-      [{ type: "text", role: "assistant", content, stop_reason: "stop" }],
-      [],
-      new Date(at),
-      [],
-      [],
-      "{}",
-      id,
-    );
+    new AgentResult("a", [{ type: "text", role: "assistant", content, stop_reason: "stop" }], [], new Date(at), [], [], "{}", id);
 
   test("the first one counts, by its id and not by its time", async () => {
     await save("again", [result("r1", "first")]);
@@ -354,21 +253,22 @@ describe("values", () => {
     ["nothing", [null, "", [], {}]],
     ["names of prototypes", JSON.parse('{"__proto__":{"a":1},"constructor":2}')],
     ["6 MB", "x".repeat(6_000_000)],
-    ["6 MB, three bytes a character", "縁".repeat(2_000_000)],
-    ["11 MB that must be escaped", '"\\\n'.repeat(2_000_000)],
+    ["three bytes a character, six in JSON", "縁\u0001".repeat(200_000)],
+    ["more than an event can be", "x".repeat(8_400_000)],
   ])("%s", async (name, data) => {
     const threadId = `value ${name}`;
     const { history, network } = program();
     const state = stateOf(threadId);
     const tool = { type: "tool" as const, id: "c1", name: "t", input: undefined as never, function: "t" };
+    const small = typeof data === "string" && data.length > 1_000 ? {} : { data };
     const result = new AgentResult(
       "a",
-      [{ type: "tool_call", role: "assistant", tools: [{ ...tool, input: { data } as never }], stop_reason: "tool" }],
+      [{ type: "tool_call", role: "assistant", tools: [{ ...tool, input: small as never }], stop_reason: "tool" }],
       [{ type: "tool_result", role: "tool_result", tool, content: { data }, stop_reason: "tool" }],
       new Date(1_700_000_000_123),
       [],
       [],
-      JSON.stringify({ data }),
+      JSON.stringify(small),
       "r1",
     );
     await history.createThread({ state, input: "" });
