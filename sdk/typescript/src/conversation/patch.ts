@@ -255,7 +255,10 @@ function depth(value: unknown): number {
 /** The names on the way from the holder to a place. Names that would reach a prototype are refused. */
 function pointer(text: unknown): Path {
   if (typeof text !== "string" || /^[^/]|~(?![01])/.test(text)) throw new Malformed();
-  const tokens = text.split("/").slice(1).map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"));
+  const tokens = text
+    .split("/")
+    .slice(1)
+    .map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"));
   const reaches = (token: string, at: number) =>
     token === "__proto__" || (token === "prototype" && tokens[at - 1] === "constructor");
   if (tokens.length > MAX_JSON_DEPTH || tokens.some(reaches)) throw new Malformed();

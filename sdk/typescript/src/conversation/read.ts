@@ -85,11 +85,14 @@ function readMessage(value: unknown): Message {
     role: word(role),
     ...(json(rest) as Members),
   };
-  if (content !== undefined && content !== null) message.content = typeof content === "string" ? content : json(content);
+  if (content !== undefined && content !== null)
+    message.content = typeof content === "string" ? content : json(content);
   if (subagentRunId !== undefined && subagentRunId !== null) message.subagentRunId = json(subagentRunId);
   if (toolCalls !== undefined && toolCalls !== null) {
     if (message.role === "assistant") {
-      message.toolCalls = Array.isArray(toolCalls) ? toolCalls.flatMap((call) => attempt(() => readCall(call)) ?? []) : [];
+      message.toolCalls = Array.isArray(toolCalls)
+        ? toolCalls.flatMap((call) => attempt(() => readCall(call)) ?? [])
+        : [];
     } else {
       message.toolCalls = json(toolCalls) as ToolCall[];
     }
