@@ -23,6 +23,11 @@ export class Credentials {
     return typeof this.#source === "function";
   }
 
+  /** In how many milliseconds the next one is asked for, ahead of the end of this one; infinite if there is no such time. */
+  get renewInMs(): number {
+    return this.#current ? this.#current.renewAt - performance.now() : Number.POSITIVE_INFINITY;
+  }
+
   /** The bearer; `undefined` if none was given. A callback that fails is a `ConnectionError`: it may succeed later. */
   async get(): Promise<string | undefined> {
     if (typeof this.#source !== "function") return this.#source;

@@ -17,7 +17,13 @@ export class ConfigError extends ThreadlineError {
 /** There was no connection, it broke, or no answer came in time. The request may have had its effect. */
 export class ConnectionError extends ThreadlineError {
   override readonly name = "ConnectionError";
+  override readonly retryAfterMs: number | undefined;
   readonly retryable = true;
+
+  constructor(message: string, options: ErrorOptions & { readonly retryAfterMs?: number | undefined } = {}) {
+    super(message, options);
+    this.retryAfterMs = options.retryAfterMs;
+  }
 }
 
 /** The other side does not speak as Threadline does. */

@@ -1,5 +1,9 @@
 export { Threadline } from "./client.js";
 export type { ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
+export type { FeedItem, FeedOptions } from "./connection/feed.js";
+export type { FollowOptions, ThreadItem } from "./connection/follow.js";
+export type { ConnectionStatus } from "./connection/status.js";
+export type { Followed, Told } from "./connection/subscription.js";
 export type { TokenSource } from "./credentials.js";
 export {
   ClosedError,

@@ -25,6 +25,8 @@ export const PENDING_SIZE = 16_000_000;
 export const BEAT_MAX_MS = 3_000;
 /** Share of a token's lifetime after which the next one is asked for. */
 export const REFRESH_AT_SHARE = 0.8;
+/** How long an AG2B chat waits for its run to begin, and to be saved, before it goes on without. */
+export const AG2B_PATIENCE_MS = 3_000;
 
 /** Deepest nesting of an event, and of what patches make. */
 export const MAX_JSON_DEPTH = 128;
@@ -34,3 +36,36 @@ export const MAX_STATE_BYTES = 16 * 1_024 * 1_024;
 export const PATCH_WORK = 16 * 1_024 * 1_024;
 /** … and this much for each byte of its events of state and activities. */
 export const PATCH_WORK_PER_BYTE = 32;
+
+/** How long a transport may take to open before another one is thought of. */
+export const OPEN_TIMEOUT_MS = 10_000;
+/** How often a server says something, if it does not say how often. */
+export const HEARTBEAT_MS = 15_000;
+/** So many heartbeats may fail to come before a connection is taken for dead. */
+export const MISSED_HEARTBEATS = 3;
+/** A connection that is looked at after a pause (a page that becomes visible) answers in this time, or is taken for dead. */
+export const CHECK_MS = 5_000;
+/** A transport that does not open although the server can be reached is given up after so many times in a row. */
+export const STRIKES = 2;
+/** After this time on a lesser transport a new connection tries the best one again. */
+export const PREFER_AGAIN_MS = 300_000;
+/** How often it is tried whether one is online although the browser says no. */
+export const OFFLINE_RETRY_MS = 30_000;
+/** How long a connection that nobody needs stays open, in case somebody follows something right away. */
+export const LINGER_MS = 1_000;
+/** Subscriptions of one socket: the server's limit. Beyond that another socket is opened. */
+export const SUBSCRIPTIONS = 256;
+/** Event streams and long-polls at once in a browser, which over HTTP/1.1 allows six requests to one server in all. */
+export const STREAMS_IN_BROWSER = 4;
+/** The same elsewhere: below the sockets and streams that a server allows one user. */
+export const STREAMS_ELSEWHERE = 24;
+/** Where more is followed than there may be requests: how long one has its turn while others wait. */
+export const TURN_MS = 2_000;
+/** How long a long-poll waits for something new, in seconds: below what proxies take for a dead connection. */
+export const POLL_SECONDS = 25;
+/** Events that wait in an iterator before it stops listening and reads on later, from its cursor. */
+export const ITERATOR_EVENTS = 10_000;
+/** A token is asked for ahead of its end at most this often. */
+export const REFRESH_MIN_MS = 1_000;
+/** Timers cannot wait longer. */
+export const TIMER_MAX_MS = 2 ** 31 - 1;

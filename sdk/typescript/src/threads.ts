@@ -1,3 +1,7 @@
+import type { Connection } from "./connection/connection.js";
+import type { FollowOptions, ThreadItem } from "./connection/follow.js";
+import { Items, THREAD_ITEMS } from "./connection/items.js";
+import type { Followed, Told } from "./connection/subscription.js";
 import type { Http } from "./http.js";
 import { type Producer, produce, type RunOptions } from "./producer.js";
 import { type Cancellable, Runs, type StartOptions } from "./runs.js";
@@ -72,13 +76,15 @@ export class Threads {
 export class ThreadRef {
   readonly threadId: string;
   readonly #http: Http;
+  readonly #connection: Connection;
   readonly #runs: Runs;
   readonly #path: readonly string[];
 
-  constructor(http: Http, threadId: string) {
+  constructor(http: Http, connection: Connection, threadId: string) {
     this.threadId = threadId;
     this.#runs = new Runs(http, threadId);
     this.#http = http;
+    this.#connection = connection;
     this.#path = ["threads", threadId];
   }
 
@@ -128,6 +134,22 @@ export class ThreadRef {
   ): Promise<EventPage> {
     const { signal, ...query } = options;
     return this.#http.call({ path: [...this.#path, "events"], query, signal });
+  }
+
+  /**
+   * Follows the thread from a cursor on, for ever: first what is there, then what comes, through breaks of the connection. An
+   * iterator, which begins with the first `next()`; it throws where no reconnect can help (`thread-not-found`,
+   * `log-replaced`, `cursor-ahead`, `unauthorized`).
+   */
+  subscribe(options: FollowOptions & Cancellable = {}): AsyncIterableIterator<ThreadItem, undefined> {
+    return new Items(THREAD_ITEMS, options.signal, (told) =>
+      this.#connection.follow(this.threadId, { ...options, ...told }),
+    );
+  }
+
+  /** The same with a listener, from now on. */
+  follow(options: FollowOptions & Told<ThreadItem>): Followed {
+    return this.#connection.follow(this.threadId, options);
   }
 
   /** Has an agent do a run. It goes on whoever stays to see it; follow the thread for its events. */
