@@ -2,7 +2,19 @@ import { AgentResult } from "@inngest/agent-kit";
 import { describe, expect, test } from "vitest";
 import { Proxy } from "../harness/proxy.js";
 import { until } from "../harness/until.js";
-import { client, type Data, kept, model, program, replies, restored, server, stateOf, texts, useServer } from "./setup.js";
+import {
+  client,
+  type Data,
+  kept,
+  model,
+  program,
+  replies,
+  restored,
+  server,
+  stateOf,
+  texts,
+  useServer,
+} from "./setup.js";
 
 useServer();
 
@@ -22,7 +34,12 @@ test("every answer to a write is lost once: everything is there once", async () 
   await network.run("one", { state });
   await network.run("two", { state: stateOf(state.threadId!), streaming: { publish: history.publish } });
   expect(lost.size).toBeGreaterThan(5);
-  expect(texts(await restored(state.threadId!))).toEqual(["user: one", "helper: reply 1", "user: two", "helper: reply 2"]);
+  expect(texts(await restored(state.threadId!))).toEqual([
+    "user: one",
+    "helper: reply 1",
+    "user: two",
+    "helper: reply 2",
+  ]);
   const { messages } = await client().thread(state.threadId!).messages();
   expect(messages.map(({ content }) => content)).toEqual(["one", "reply 1", "two", "reply 2"]);
   expect((await client().threads.list()).threads).toHaveLength(1);
@@ -53,9 +70,15 @@ test("without an owner the error says what is missing", async () => {
 
 describe("two at once", () => {
   test("networks of two processes: all is saved, and nothing is mixed", async () => {
-    await Promise.all(["one", "two", "three"].map((input) => program().network.run(input, { state: stateOf("rivals") })));
+    await Promise.all(
+      ["one", "two", "three"].map((input) => program().network.run(input, { state: stateOf("rivals") })),
+    );
     const found = await restored("rivals");
-    expect(texts(found).filter((text) => text.startsWith("user")).sort()).toEqual(["user: one", "user: three", "user: two"]);
+    expect(
+      texts(found)
+        .filter((text) => text.startsWith("user"))
+        .sort(),
+    ).toEqual(["user: one", "user: three", "user: two"]);
     expect(replies(found)).toHaveLength(3);
   });
 
@@ -104,11 +127,13 @@ test("what comes in through another door is a turn as well", async () => {
   const threadId = "doors";
   await client().threads.create({ threadId });
   const put = (runId: string, content: string, events: object[]) =>
-    client().thread(threadId).putRun(runId, [
-      { type: "RUN_STARTED", threadId, runId, input: { messages: [{ id: `${runId}-u`, role: "user", content }] } },
-      ...(events as { type: string }[]),
-      { type: "RUN_FINISHED", threadId, runId },
-    ]);
+    client()
+      .thread(threadId)
+      .putRun(runId, [
+        { type: "RUN_STARTED", threadId, runId, input: { messages: [{ id: `${runId}-u`, role: "user", content }] } },
+        ...(events as { type: string }[]),
+        { type: "RUN_FINISHED", threadId, runId },
+      ]);
   await put("elsewhere", "from a page", [
     { type: "TEXT_MESSAGE_START", messageId: "m1", role: "assistant" },
     { type: "TEXT_MESSAGE_CONTENT", messageId: "m1", delta: "Let me " },

@@ -1,21 +1,37 @@
 import { AgentResult, createAgent, createNetwork, createState, type State } from "@inngest/agent-kit";
 import { describe, expect, test } from "vitest";
 import type { Reply } from "./model.js";
-import { asJson, client, type Data, kept, model, program, replies, restored, stateOf, texts, useServer } from "./setup.js";
+import {
+  asJson,
+  client,
+  type Data,
+  kept,
+  model,
+  program,
+  replies,
+  restored,
+  stateOf,
+  texts,
+  useServer,
+} from "./setup.js";
 
 useServer();
 
 describe("a network", () => {
   test("finds in a fresh process exactly the results that it saved", async () => {
     model.answer = () =>
-      model.asked.length === 1 ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Köln" } }] } : { text: "Sunny." };
+      model.asked.length === 1
+        ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Köln" } }] }
+        : { text: "Sunny." };
     const { state } = await program().network.run("How is the weather?", { state: stateOf() });
     const found = await restored(state.threadId!);
     expect(texts(found)).toEqual(["user: How is the weather?", "helper: Let me see.|tool_call", "helper: Sunny."]);
     expect(replies(found).map(kept)).toEqual(state.results.map(kept));
     expect(replies(found).every((result) => result instanceof AgentResult)).toBe(true);
     expect(replies(found).map((result) => result.checksum)).toEqual(state.results.map((result) => result.checksum));
-    expect(replies(found)[0]!.toolCalls[0]!.content).toEqual({ data: { city: "Köln", sunny: true, degrees: 0.1 + 0.2 } });
+    expect(replies(found)[0]!.toolCalls[0]!.content).toEqual({
+      data: { city: "Köln", sunny: true, degrees: 0.1 + 0.2 },
+    });
     expect(replies(found).every(({ raw, prompt, id }) => raw && prompt && id)).toBe(true);
   });
 
@@ -30,7 +46,9 @@ describe("a network", () => {
 
   test("is shown by every other door as it was", async () => {
     model.answer = () =>
-      model.asked.length === 1 ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] } : { text: "Sunny." };
+      model.asked.length === 1
+        ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] }
+        : { text: "Sunny." };
     const { state } = await program().network.run("How is the weather?", { state: stateOf() });
     const { messages, pendingToolCallIds } = await client().thread(state.threadId!).messages();
     const [one, two] = state.results;
@@ -40,7 +58,9 @@ describe("a network", () => {
         id: one!.id,
         role: "assistant",
         content: "Let me see.",
-        toolCalls: [{ id: expect.any(String), type: "function", function: { name: "weather", arguments: '{"city":"Rom"}' } }],
+        toolCalls: [
+          { id: expect.any(String), type: "function", function: { name: "weather", arguments: '{"city":"Rom"}' } },
+        ],
       },
       expect.objectContaining({ role: "tool", content: '{"city":"Rom","sunny":true,"degrees":0.30000000000000004}' }),
       { id: two!.id, role: "assistant", content: "Sunny." },
@@ -135,7 +155,9 @@ describe("patterns", () => {
     const { history, network } = program();
     let reads = 0;
     history.get = async () => ((reads += 1), []);
-    await network.run("two", { state: createState<Data>({ userId: "ann" }, { threadId, results: await restored(threadId) }) });
+    await network.run("two", {
+      state: createState<Data>({ userId: "ann" }, { threadId, results: await restored(threadId) }),
+    });
     expect(reads).toBe(0);
     expect(texts(await restored(threadId))).toEqual(["user: one", "helper: reply 1", "user: two", "helper: reply 2"]);
   });
@@ -145,7 +167,9 @@ describe("patterns", () => {
     const threadId = state.threadId!;
     let held = await restored(threadId);
     for (const input of ["two", "three"]) {
-      const run = await program().network.run(input, { state: createState<Data>({ userId: "ann" }, { threadId, results: held }) });
+      const run = await program().network.run(input, {
+        state: createState<Data>({ userId: "ann" }, { threadId, results: held }),
+      });
       held = run.state.results;
     }
     expect(replies(held)).toHaveLength(3);
@@ -181,12 +205,23 @@ describe("an agent without a network", () => {
     expect(texts(found)).toEqual(["user: hello", "solo: reply 1"]);
     expect(kept(replies(found)[0]!)).toEqual(kept(result));
     await alone(true).run("again", { state: stateOf(state.threadId!) });
-    expect(texts(await restored(state.threadId!))).toEqual(["user: hello", "solo: reply 1", "user: again", "solo: reply 2"]);
+    expect(texts(await restored(state.threadId!))).toEqual([
+      "user: hello",
+      "solo: reply 1",
+      "user: again",
+      "solo: reply 2",
+    ]);
   });
 
   test("inside a network with the same history it is saved once", async () => {
     const { history } = program();
-    const agent = createAgent<Data>({ name: "in", system: "s", model: model.adapter, history, lifecycle: history.lifecycle });
+    const agent = createAgent<Data>({
+      name: "in",
+      system: "s",
+      model: model.adapter,
+      history,
+      lifecycle: history.lifecycle,
+    });
     const router = ({ callCount }: { callCount: number }) => (callCount < 2 ? agent : undefined);
     const network = createNetwork<Data>({ name: "both", agents: [agent], history, router });
     const { state } = await network.run("hello", { state: stateOf() });
@@ -203,7 +238,16 @@ describe("saving again", () => {
     return { history, state, network };
   };
   const result = (id: string | undefined, content: string, at = 1_700_000_000_123) =>
-    new AgentResult("a", [{ type: "text", role: "assistant", content, stop_reason: "stop" }], [], new Date(at), [], [], "{}", id);
+    new AgentResult(
+      "a",
+      [{ type: "text", role: "assistant", content, stop_reason: "stop" }],
+      [],
+      new Date(at),
+      [],
+      [],
+      "{}",
+      id,
+    );
 
   test("the first one counts, by its id and not by its time", async () => {
     await save("again", [result("r1", "first")]);

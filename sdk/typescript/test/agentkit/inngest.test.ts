@@ -3,7 +3,19 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { type HistoryOptions, threadlineHistory } from "../../src/agentkit/index.js";
 import { execute } from "./inngest.js";
-import { API_KEY, client, type Data, model, program, replies, restored, server, stateOf, texts, useServer } from "./setup.js";
+import {
+  API_KEY,
+  client,
+  type Data,
+  model,
+  program,
+  replies,
+  restored,
+  server,
+  stateOf,
+  texts,
+  useServer,
+} from "./setup.js";
 
 useServer();
 
@@ -47,34 +59,40 @@ describe.each([
   { everyAnswerLost: true, streaming: false },
   { everyAnswerLost: false, streaming: true },
   { everyAnswerLost: true, streaming: true },
-])("inside an Inngest function (every step executed again: $everyAnswerLost, streamed: $streaming)", ({ everyAnswerLost, streaming }) => {
-  test("one thread, one message and each result once", async () => {
-    const before = (await client().threads.list({ limit: 500 })).threads.length;
-    const execution = await execute(chat({ input: "hello", streaming }), model, { everyAnswerLost });
-    const { turns, shown, context } = await conversation(execution);
-    expect(execution.calls).toBeGreaterThan(8);
-    expect(context).toEqual(["first: reply 1", "second: reply 2"]);
-    expect(texts(turns)).toEqual(TURNS);
-    expect(shown).toEqual(SHOWN);
-    expect((await client().threads.list({ limit: 500 })).threads).toHaveLength(before + 1);
-  });
+])(
+  "inside an Inngest function (every step executed again: $everyAnswerLost, streamed: $streaming)",
+  ({ everyAnswerLost, streaming }) => {
+    test("one thread, one message and each result once", async () => {
+      const before = (await client().threads.list({ limit: 500 })).threads.length;
+      const execution = await execute(chat({ input: "hello", streaming }), model, { everyAnswerLost });
+      const { turns, shown, context } = await conversation(execution);
+      expect(execution.calls).toBeGreaterThan(8);
+      expect(context).toEqual(["first: reply 1", "second: reply 2"]);
+      expect(texts(turns)).toEqual(TURNS);
+      expect(shown).toEqual(SHOWN);
+      expect((await client().threads.list({ limit: 500 })).threads).toHaveLength(before + 1);
+    });
 
-  test("a thread that is gone on with: no execution sees what the run itself saves", async () => {
-    const { threadId } = await conversation(await execute(chat({ input: "hello", streaming }), model, { everyAnswerLost }));
-    model.asked.length = 0;
-    const { context, turns, shown } = await conversation(
-      await execute(chat({ input: "more", threadId, streaming }), model, { everyAnswerLost }),
-    );
-    const both = [...TURNS, "user: more", "first: reply 1", "second: reply 2"];
-    expect(context).toEqual(both);
-    expect(texts(turns)).toEqual(both);
-    expect(shown).toEqual([...SHOWN, "user: more", "assistant: reply 1", "assistant: reply 2"]);
-    expect(model.asked).toHaveLength(2);
-  });
-});
+    test("a thread that is gone on with: no execution sees what the run itself saves", async () => {
+      const { threadId } = await conversation(
+        await execute(chat({ input: "hello", streaming }), model, { everyAnswerLost }),
+      );
+      model.asked.length = 0;
+      const { context, turns, shown } = await conversation(
+        await execute(chat({ input: "more", threadId, streaming }), model, { everyAnswerLost }),
+      );
+      const both = [...TURNS, "user: more", "first: reply 1", "second: reply 2"];
+      expect(context).toEqual(both);
+      expect(texts(turns)).toEqual(both);
+      expect(shown).toEqual([...SHOWN, "user: more", "assistant: reply 1", "assistant: reply 2"]);
+      expect(model.asked).toHaveLength(2);
+    });
+  },
+);
 
 test("tools: shown once, and read back as they were", async () => {
-  model.answer = () => (model.asked.length === 1 ? { text: "Let me see.", calls: [{ name: "lookup", args: {} }] } : { text: "done" });
+  model.answer = () =>
+    model.asked.length === 1 ? { text: "Let me see.", calls: [{ name: "lookup", args: {} }] } : { text: "done" };
   const { turns, shown } = await conversation(await execute(chat({ input: "hello", streaming: true }), model));
   expect(shown).toEqual(["user: hello", "assistant: Let me see.", 'tool: {"found":true}', "assistant: done"]);
   expect(replies(turns)[0]!.toolCalls).toMatchObject([{ content: { data: { found: true } } }]);
@@ -83,7 +101,13 @@ test("tools: shown once, and read back as they were", async () => {
 test("an agent without a network", async () => {
   const body = () => {
     const history = threadlineHistory<Data>({ url: server.url, apiKey: API_KEY });
-    const agent = createAgent<Data>({ name: "solo", system: "s", model: model.adapter, history, lifecycle: history.lifecycle });
+    const agent = createAgent<Data>({
+      name: "solo",
+      system: "s",
+      model: model.adapter,
+      history,
+      lifecycle: history.lifecycle,
+    });
     return async () => {
       const state = stateOf();
       await agent.run("hello", { state });
@@ -133,11 +157,13 @@ test("state that is kept is the same in every execution", async () => {
     };
   };
   await client().threads.create({ threadId: "state in inngest" });
-  await client().thread("state in inngest").putRun("before", [
-    { type: "RUN_STARTED", threadId: "state in inngest", runId: "before" },
-    { type: "STATE_SNAPSHOT", snapshot: { data: { count: 7 }, kv: {} } },
-    { type: "RUN_FINISHED", threadId: "state in inngest", runId: "before" },
-  ]);
+  await client()
+    .thread("state in inngest")
+    .putRun("before", [
+      { type: "RUN_STARTED", threadId: "state in inngest", runId: "before" },
+      { type: "STATE_SNAPSHOT", snapshot: { data: { count: 7 }, kv: {} } },
+      { type: "RUN_FINISHED", threadId: "state in inngest", runId: "before" },
+    ]);
   await execute(body, model, { everyAnswerLost: true });
   expect(new Set(seen)).toEqual(new Set([7, 0]));
   const { state } = await client().thread("state in inngest").state();

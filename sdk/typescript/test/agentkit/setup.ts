@@ -113,6 +113,7 @@ export function replies(turns: readonly AgentResult[]): AgentResult[] {
 
 /** `agent: what it said`, of each turn. */
 export function texts(turns: readonly AgentResult[]): string[] {
-  const said = ({ output }: AgentResult) => output.map((each) => (each.type === "text" ? String(each.content) : each.type));
+  const said = ({ output }: AgentResult) =>
+    output.map((each) => (each.type === "text" ? String(each.content) : each.type));
   return turns.map((turn) => `${turn.agentName}: ${said(turn).join("|")}`);
 }

@@ -2,7 +2,20 @@ import { createAgent } from "@inngest/agent-kit";
 import { describe, expect, test } from "vitest";
 import { threadlineHistory } from "../../src/agentkit/index.js";
 import { until } from "../harness/until.js";
-import { API_KEY, client, type Data, kept, model, program, replies, restored, server, stateOf, texts, useServer } from "./setup.js";
+import {
+  API_KEY,
+  client,
+  type Data,
+  kept,
+  model,
+  program,
+  replies,
+  restored,
+  server,
+  stateOf,
+  texts,
+  useServer,
+} from "./setup.js";
 
 useServer();
 
@@ -18,7 +31,9 @@ test("others see that a network is at work, what it says, and that it has ended"
   model.answer = async () => {
     const run = (await thread.get()).activeRun;
     seen.push(run && { status: run.status, agentId: run.agentId });
-    return model.asked.length === 1 ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] } : { text: "Sunny." };
+    return model.asked.length === 1
+      ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] }
+      : { text: "Sunny." };
   };
   const { state } = await network.run("How is it?", {
     state: stateOf("watched"),
@@ -30,7 +45,11 @@ test("others see that a network is at work, what it says, and that it has ended"
   const [one, two] = replies(state.results);
   expect(messages).toMatchObject([
     { role: "user", content: "How is it?" },
-    { id: one!.id, content: "Let me see.", toolCalls: [{ function: { name: "weather", arguments: '{"city":"Rom"}' } }] },
+    {
+      id: one!.id,
+      content: "Let me see.",
+      toolCalls: [{ function: { name: "weather", arguments: '{"city":"Rom"}' } }],
+    },
     { role: "tool", content: '{"city":"Rom","sunny":true,"degrees":0.30000000000000004}' },
     { id: two!.id, content: "Sunny." },
   ]);
@@ -47,7 +66,9 @@ test("what is streamed arrives while the network goes on", async () => {
       const { messages } = await client().thread("halfway").messages();
       expect(messages.map(({ content }) => content)).toContain("first part");
     }
-    return model.asked.length === 1 ? { text: "first part", calls: [{ name: "weather", args: { city: "Rom" } }] } : { text: "second part" };
+    return model.asked.length === 1
+      ? { text: "first part", calls: [{ name: "weather", args: { city: "Rom" } }] }
+      : { text: "second part" };
   };
   await network.run("go", { state: stateOf("halfway"), streaming: { publish: history.publish } });
   expect(model.asked).toHaveLength(2);
@@ -67,7 +88,13 @@ test("a network that fails ends its run badly, and the next one goes on", async 
 
 test("an agent without a network", async () => {
   const history = threadlineHistory<Data>({ url: server.url, apiKey: API_KEY });
-  const agent = createAgent<Data>({ name: "solo", system: "s", model: model.adapter, history, lifecycle: history.lifecycle });
+  const agent = createAgent<Data>({
+    name: "solo",
+    system: "s",
+    model: model.adapter,
+    history,
+    lifecycle: history.lifecycle,
+  });
   for (const input of ["one", "two"]) {
     await agent.run(input, { state: stateOf("solo streams"), streaming: { publish: history.publish } });
   }
@@ -125,7 +152,10 @@ test("two networks of one process work on one thread at once", async () => {
   };
   const streaming = { publish: history.publish };
   const states = [stateOf("shared"), stateOf("shared")];
-  await Promise.all([network.run("one", { state: states[0]!, streaming }), other.run("two", { state: states[1]!, streaming })]);
+  await Promise.all([
+    network.run("one", { state: states[0]!, streaming }),
+    other.run("two", { state: states[1]!, streaming }),
+  ]);
   const found = await restored("shared");
   expect(texts(found).sort()).toEqual(["helper: to one", "helper: to two", "user: one", "user: two"]);
   const { messages } = await client().thread("shared").messages();
