@@ -147,7 +147,7 @@ export class Lane implements Carrier {
         return this.#transport?.check();
       case "wait": {
         this.#wait = setTimeout(() => this.input({ name: "timer" }), effect.ms);
-        this.#nextRetryAt = Date.now() + effect.ms;
+        this.#nextRetryAt = Math.ceil(Date.now() + effect.ms);
         const error = effect.error ?? new ConnectionError("there is no network");
         for (const subscription of [...this.#subscriptions.values()]) subscription.reconnecting(effect.ms, error);
         return;
@@ -192,7 +192,8 @@ export class Lane implements Carrier {
       if (bearer === this.#bearer || this.#machine.state.name !== "open") return this.#refreshAfter(credentials.renewInMs);
       this.#bearer = bearer;
       this.input({ name: "renewed" });
-    }, Math.max(ms, REFRESH_MIN_MS));
+      // Timers may fire a little early.
+    }, Math.max(Math.ceil(ms) + 1, REFRESH_MIN_MS));
   }
 
   #frame(frame: ServerFrame): void {
