@@ -37,6 +37,27 @@ export const PATCH_WORK = 16 * 1_024 * 1_024;
 /** … and this much for each byte of its events of state and activities. */
 export const PATCH_WORK_PER_BYTE = 32;
 
+/** Characters of the JSON text of an AgentResult that one event holds; what is longer goes into several. */
+export const RESULT_PART_CHARS = 1_000_000;
+/** An AgentResult that is nested deeper is stored as text: the server takes events of at most 128 levels. */
+export const RESULT_DEPTH = 100;
+/** Bytes of events that the adapter for AgentKit puts into one whole run: 16 MiB is the server's limit. */
+export const WHOLE_RUN_BYTES = 12 * 1_048_576;
+/** Bytes of JSON of a text in an event for readers, below the server's 8 MiB for an event; longer ones are cut for them. */
+export const VIEW_TEXT_BYTES = 7 * 1_048_576;
+/** What is left of a text that was cut, in characters. */
+export const VIEW_CUT_CHARS = 100_000;
+/** Events that are asked for at once when a thread's results are read. */
+export const HISTORY_PAGE_EVENTS = 10_000;
+/** Characters of the first message that become a thread's name. */
+export const TITLE_CHARS = 50;
+/** Threads about which the adapter for AgentKit remembers what was streamed. */
+export const STREAMED_THREADS = 1_000;
+/** Streamed replies of one thread that it remembers until their results are saved. */
+export const STREAMED_REPLIES = 1_000;
+/** A streamed run of AgentKit that is silent for so long has been given up by its network, and is ended. */
+export const STREAM_SILENCE_MS = 10 * 60_000;
+
 /** How long a transport may take to open before another one is thought of. */
 export const OPEN_TIMEOUT_MS = 10_000;
 /** How often a server says something, if it does not say how often. */

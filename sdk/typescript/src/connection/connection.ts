@@ -25,7 +25,9 @@ export class Connection {
   #unwatch: (() => void) | undefined;
 
   constructor(config: Config, http: Http) {
-    const turns = new Turns("document" in globalThis || "importScripts" in globalThis ? STREAMS_IN_BROWSER : STREAMS_ELSEWHERE);
+    const turns = new Turns(
+      "document" in globalThis || "importScripts" in globalThis ? STREAMS_IN_BROWSER : STREAMS_ELSEWHERE,
+    );
     this.#shared = { config, http, turns, changed: () => this.#changed() };
     this.#lanes = [new Lane(this.#shared, newMachine(config.transports.length))];
   }

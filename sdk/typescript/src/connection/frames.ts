@@ -102,7 +102,9 @@ export type SubscribeRequest =
 
 /** The frame that begins a subscription. */
 export function subscribeFrame({ id, threadId, ...rest }: SubscribeRequest): string {
-  return JSON.stringify(threadId === undefined ? { id, subscribeFeed: rest } : { id, subscribe: { threadId, ...rest } });
+  return JSON.stringify(
+    threadId === undefined ? { id, subscribeFeed: rest } : { id, subscribe: { threadId, ...rest } },
+  );
 }
 
 /** The frame that ends it. */

@@ -84,7 +84,10 @@ export class Items<Item> implements AsyncIterableIterator<Item, undefined> {
     if (this.#signal?.aborted) return this.#abort();
     this.#signal?.addEventListener("abort", this.#abort, { once: true });
     try {
-      this.#subscription = this.#begin({ onItem: (item) => this.#push(item), onError: (error) => this.#end({ error }) });
+      this.#subscription = this.#begin({
+        onItem: (item) => this.#push(item),
+        onError: (error) => this.#end({ error }),
+      });
     } catch (error) {
       this.#end({ error });
     }

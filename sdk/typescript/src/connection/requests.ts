@@ -64,7 +64,11 @@ export class Requests implements Transport {
       if (signal.aborted) return;
       // What is refused to one subscription need not be to the others; a credential is.
       if (error instanceof ProblemError && !error.retryable && error.status !== 401) {
-        return this.#listener.frame({ name: "error", id: request.id, body: { status: error.status, ...error.problem } });
+        return this.#listener.frame({
+          name: "error",
+          id: request.id,
+          body: { status: error.status, ...error.problem },
+        });
       }
       why = failing(error);
     }

@@ -149,7 +149,8 @@ class Stream {
         return;
       case "ended": {
         const { reason, seq } = body as { reason: EndReason; seq?: number };
-        if (threadId !== undefined) this.#listener.frame({ name: "ended", body: { threadId, reason, ...(seq && { seq }) } });
+        if (threadId !== undefined)
+          this.#listener.frame({ name: "ended", body: { threadId, reason, ...(seq && { seq }) } });
         return;
       }
       case "closing":
@@ -173,7 +174,8 @@ class Stream {
     const again = this.#greeted && this.#epoch === body["epoch"];
     this.#greeted = true;
     if (again) return;
-    if (threadId === undefined) return this.#listener.frame({ name: "feedHello", id, body: body as { cursor: number } });
+    if (threadId === undefined)
+      return this.#listener.frame({ name: "feedHello", id, body: body as { cursor: number } });
     const hello = { threadId, ...(body as { epoch: string; tail: number; after: number }) };
     this.#epoch = hello.epoch;
     this.#listener.frame({ name: "hello", id, body: hello });

@@ -31,7 +31,10 @@ const RANKS: readonly State["name"][] = [
 /** The status of a client with these connections. */
 export function statusOf(lanes: readonly Lane[]): ConnectionStatus {
   const rank = ({ machine }: Lane) => RANKS.indexOf(machine.state.name);
-  const lane = lanes.reduce<Lane | undefined>((first, next) => (!first || rank(next) < rank(first) ? next : first), undefined);
+  const lane = lanes.reduce<Lane | undefined>(
+    (first, next) => (!first || rank(next) < rank(first) ? next : first),
+    undefined,
+  );
   if (!lane) return { state: "idle" };
   const { state, failures } = lane.machine;
   switch (state.name) {

@@ -2,9 +2,25 @@
 
 import { ConfigError, ConnectionError, ProtocolError } from "../errors.js";
 import { CHECK_MS, MISSED_HEARTBEATS, OPEN_TIMEOUT_MS } from "../limits.js";
-import { type FrameOf, parseFrame, type ServerFrame, type SubscribeRequest, subscribeFrame, unsubscribeFrame } from "./frames.js";
+import {
+  type FrameOf,
+  parseFrame,
+  type ServerFrame,
+  type SubscribeRequest,
+  subscribeFrame,
+  unsubscribeFrame,
+} from "./frames.js";
 import type { Failing } from "./machine.js";
-import { closing, type Context, diagnose, failing, type Listener, type Transport, type Wanted, Watchdog } from "./transport.js";
+import {
+  closing,
+  type Context,
+  diagnose,
+  failing,
+  type Listener,
+  type Transport,
+  type Wanted,
+  Watchdog,
+} from "./transport.js";
 
 const PROTOCOL = "threadline.v1";
 const OPEN = 1;

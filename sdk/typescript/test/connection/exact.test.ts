@@ -103,12 +103,23 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     const writing = write(server, threadId, { runId: "mine", deltas: 60, paceMs: 5 });
     await until("its beginning", async () => (await log(server, threadId)).some(({ runId }) => runId === "mine"));
     const reader = new Reader(client, threadId, { runId: "mine" });
-    await until("some of it", () => reader.events.length > 0, () => [client.status, reader.error]);
+    await until(
+      "some of it",
+      () => reader.events.length > 0,
+      () => [client.status, reader.error],
+    );
     proxy.cut();
     await writing;
     await write(server, threadId, { deltas: 5 });
-    await until("its end", () => reader.count("ended") === 1, () => reader.items);
-    expectExactly(reader.events, (await log(server, threadId)).filter(({ runId }) => runId === "mine"));
+    await until(
+      "its end",
+      () => reader.count("ended") === 1,
+      () => reader.items,
+    );
+    expectExactly(
+      reader.events,
+      (await log(server, threadId)).filter(({ runId }) => runId === "mine"),
+    );
     expect(reader.items.at(-1)).toEqual({ type: "ended", reason: "run-ended" });
   });
 
@@ -120,7 +131,11 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     await until("live", () => reader.count("caughtUp") === 1);
     const { cursor: after, epoch } = reader.followed;
     await server.request("DELETE", `/v1/threads/${threadId}`);
-    await until("the end", () => reader.count("ended") === 1, () => [reader.error, reader.items]);
+    await until(
+      "the end",
+      () => reader.count("ended") === 1,
+      () => [reader.error, reader.items],
+    );
     expect(reader.items.at(-1)).toEqual({ type: "ended", reason: "thread-deleted" });
 
     const gone = new Reader(client, threadId);
@@ -156,7 +171,11 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     await makeThread(server, threadId);
     await write(server, threadId, { deltas: 100 });
     proxy.refuse = false;
-    await until("another log", () => reader.error, () => reader.items);
+    await until(
+      "another log",
+      () => reader.error,
+      () => reader.items,
+    );
     expect(reader.error).toMatchObject({ slug: "log-replaced" });
     expect(reader.events).toHaveLength(before);
   });

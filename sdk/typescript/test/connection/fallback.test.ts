@@ -14,7 +14,11 @@ afterAll(() => server?.end());
 
 async function expectAll(client: Threadline, threadId: string): Promise<Reader> {
   const reader = new Reader(client, threadId);
-  await until("live", () => reader.count("caughtUp") === 1, () => [reader.error, client.status]);
+  await until(
+    "live",
+    () => reader.count("caughtUp") === 1,
+    () => [reader.error, client.status],
+  );
   await write(server, threadId);
   const all = await log(server, threadId);
   await until("all of it", () => reader.events.length >= all.length);
@@ -31,7 +35,9 @@ describe.concurrent("a network that lets not everything through", () => {
     expect(client.status).toEqual({ state: "live", transport: "sse" });
   });
 
-  test("a proxy that refuses WebSockets: SSE, and a WebSocket again on another network", async ({ onTestFinished: finished }) => {
+  test("a proxy that refuses WebSockets: SSE, and a WebSocket again on another network", async ({
+    onTestFinished: finished,
+  }) => {
     const threadId = await makeThread(server);
     const [client, proxy] = await behind(server, {}, (proxy) => (proxy.upgrade = "refuse"), finished);
     await expectAll(client, threadId);
@@ -53,7 +59,12 @@ describe.concurrent("a network that lets not everything through", () => {
 
   test("a proxy that keeps streams back: long-polls", { timeout: 40_000 }, async ({ onTestFinished: finished }) => {
     const threadId = await makeThread(server);
-    const [client] = await behind(server, { transports: ["sse", "long-poll"] }, (proxy) => (proxy.bufferStreams = true), finished);
+    const [client] = await behind(
+      server,
+      { transports: ["sse", "long-poll"] },
+      (proxy) => (proxy.bufferStreams = true),
+      finished,
+    );
     await expectAll(client, threadId);
     expect(client.status).toEqual({ state: "live", transport: "long-poll" });
   });
@@ -61,7 +72,11 @@ describe.concurrent("a network that lets not everything through", () => {
   test("what answers is no Threadline server", async ({ onTestFinished: finished }) => {
     const [client] = await behind(server, { url: `${server.url}/elsewhere` }, undefined, finished);
     const reader = new Reader(client, "t");
-    await until("the refusal", () => reader.error, () => client.status);
+    await until(
+      "the refusal",
+      () => reader.error,
+      () => client.status,
+    );
     expect(reader.error).toMatchObject({ status: 404 });
     expect(client.status.state).toBe("failed");
   });
@@ -77,7 +92,12 @@ describe.concurrent("a network that lets not everything through", () => {
   });
 
   test("only a WebSocket is allowed, and there is none", async ({ onTestFinished: finished }) => {
-    const [client] = await behind(server, { WebSocket: undefined as never, transports: ["websocket"] }, undefined, finished);
+    const [client] = await behind(
+      server,
+      { WebSocket: undefined as never, transports: ["websocket"] },
+      undefined,
+      finished,
+    );
     const reader = new Reader(client, "t");
     await until("the error", () => reader.error);
     expect(reader.error).toMatchObject({ name: "ConfigError" });

@@ -12,8 +12,10 @@ const follow = (options: FollowOptions = {}) => {
   return cursor;
 };
 
-const frame = (name: string, body: object, id?: string) => parseFrame(JSON.stringify({ id, [name]: body })) as ServerFrame;
-const hello = (more: object = {}, id = "1") => frame("hello", { threadId: "t", epoch: "e", tail: 4, after: 0, ...more }, id);
+const frame = (name: string, body: object, id?: string) =>
+  parseFrame(JSON.stringify({ id, [name]: body })) as ServerFrame;
+const hello = (more: object = {}, id = "1") =>
+  frame("hello", { threadId: "t", epoch: "e", tail: 4, after: 0, ...more }, id);
 const events = (seq: number, count: number, epoch = "e") => {
   const list = Array.from({ length: count }, () => ({ type: "X" }));
   return frame("events", { threadId: "t", epoch, batches: [{ seq, runId: "r", at: "-", events: list }] });
@@ -37,7 +39,10 @@ const word = (item: ThreadItem | FeedItem): string => {
 };
 
 /** Takes frames in; gives what was delivered, as short words, and how the last one ended. */
-function take<Item extends ThreadItem | FeedItem>(cursor: Cursor<Item>, ...frames: ServerFrame[]): [string[], Taken<Item>] {
+function take<Item extends ThreadItem | FeedItem>(
+  cursor: Cursor<Item>,
+  ...frames: ServerFrame[]
+): [string[], Taken<Item>] {
   const words: string[] = [];
   let last: Taken<Item> = { items: [] };
   for (const each of frames) {
@@ -90,7 +95,13 @@ test("events of another log are not delivered", () => {
 });
 
 test("nothing counts before hello, nor after that of another request", () => {
-  for (const early of [events(7, 1), position("caughtUp", 9), position("fellBehind", 9), ended("run-ended", 9), hello({}, "0")]) {
+  for (const early of [
+    events(7, 1),
+    position("caughtUp", 9),
+    position("fellBehind", 9),
+    ended("run-ended", 9),
+    hello({}, "0"),
+  ]) {
     const cursor = follow();
     const [words, last] = take(cursor, early, events(1, 1));
     expect([words, last.error, last.done, cursor.at]).toEqual([[], undefined, undefined, 0]);
@@ -145,10 +156,19 @@ test("the feed: positions have holes, and each comes once", () => {
   const feed = (...cursors: number[]) => frame("feed", { entries: cursors.map(entry), cursor: cursors.at(-1) });
   const greeting = (id: string) => frame("feedHello", { cursor: 5 }, id);
   expect(take(cursor, feed(6), greeting("0"), feed(6))[0]).toEqual([]);
-  const [words, last] = take(cursor, greeting("1"), feed(4, 7, 9), feed(9, 12), feed(11), frame("feedCaughtUp", { cursor: 15 }));
+  const [words, last] = take(
+    cursor,
+    greeting("1"),
+    feed(4, 7, 9),
+    feed(9, 12),
+    feed(11),
+    frame("feedCaughtUp", { cursor: 15 }),
+  );
   expect(words).toEqual(["hello 5", "7 9 to 9", "12 to 12", "caughtUp 15"]);
   expect(last.error).toBeUndefined();
   expect(cursor.request("2")).toMatchObject({ after: 15 });
   expect(take(cursor, feed(16))[0]).toEqual([]);
-  expect(take(cursor, frame("error", { type: "/problems/cursor-ahead", status: 416 }, "2"))[1].error).toMatchObject({ slug: "cursor-ahead" });
+  expect(take(cursor, frame("error", { type: "/problems/cursor-ahead", status: 416 }, "2"))[1].error).toMatchObject({
+    slug: "cursor-ahead",
+  });
 });

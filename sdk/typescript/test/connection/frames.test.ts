@@ -17,7 +17,16 @@ test("frames are read, those of later versions passed over, and nonsense is an e
   for (const text of ['{"dance":{}}', "{}", '{"id":"1"}', '{"constructor":{}}', '{"toString":1}']) {
     expect(parseFrame(text)).toBeUndefined();
   }
-  for (const text of ["", "nonsense", "[]", "7", "null", '{"hello":7}', '{"hello":{"threadId":"t"}}', '{"events":null}']) {
+  for (const text of [
+    "",
+    "nonsense",
+    "[]",
+    "7",
+    "null",
+    '{"hello":7}',
+    '{"hello":{"threadId":"t"}}',
+    '{"events":null}',
+  ]) {
     expect(() => parseFrame(text), text).toThrow(ProtocolError);
   }
 });
@@ -34,7 +43,9 @@ test("requests as proto/socket.md has them", () => {
 test("single events come together where they were committed together", () => {
   const one = (seq: number, runId: string, at: string) => ({ seq, runId, at, event: { type: String(seq) } });
   const events = [one(1, "a", "x"), one(2, "a", "x"), one(3, "a", "y"), one(4, "b", "y"), one(6, "b", "y")];
-  expect(eventsFrame("t", "e", events).body.batches.map(({ seq, runId, at, events }) => [seq, runId, at, events.length])).toEqual([
+  expect(
+    eventsFrame("t", "e", events).body.batches.map(({ seq, runId, at, events }) => [seq, runId, at, events.length]),
+  ).toEqual([
     [1, "a", "x", 2],
     [3, "a", "y", 1],
     [4, "b", "y", 1],
@@ -88,7 +99,9 @@ test.each(["\n", "\r", "\r\n"])("an event stream is the same however it is cut (
 test("a large event in many pieces takes time in proportion to its size", () => {
   const took = (size: number) => {
     const bytes = new TextEncoder().encode(`data: ${"x".repeat(size)}\n\n`);
-    const pieces = Array.from({ length: Math.ceil(bytes.length / 1_000) }, (_, index) => bytes.subarray(index * 1_000, index * 1_000 + 1_000));
+    const pieces = Array.from({ length: Math.ceil(bytes.length / 1_000) }, (_, index) =>
+      bytes.subarray(index * 1_000, index * 1_000 + 1_000),
+    );
     const before = performance.now();
     expect(read(pieces)).toHaveLength(1);
     return performance.now() - before;

@@ -3,7 +3,15 @@
 import { describe, expect, test } from "vitest";
 import { ConnectionError, ProtocolError } from "../../src/errors.js";
 import { BACKOFF_BASE_MS, BACKOFF_MAX_MS, OFFLINE_RETRY_MS, PREFER_AGAIN_MS } from "../../src/limits.js";
-import { type Effect, type Input, type Machine, newMachine, type State, step, TABLE } from "../../src/connection/machine.js";
+import {
+  type Effect,
+  type Input,
+  type Machine,
+  newMachine,
+  type State,
+  step,
+  TABLE,
+} from "../../src/connection/machine.js";
 
 const LOST = new ConnectionError("lost");
 const REFUSED = new ProtocolError("refused");
@@ -248,7 +256,10 @@ describe("what it remembers", () => {
 
   test("a wait that the server asks for is kept, and spread", () => {
     const draining = { name: "lost", error: new ConnectionError("draining", { retryAfterMs: 500 }) } as const;
-    for (const [chance, waitMs] of [[0, 500], [1, 500 + BACKOFF_BASE_MS]] as const) {
+    for (const [chance, waitMs] of [
+      [0, 500],
+      [1, 500 + BACKOFF_BASE_MS],
+    ] as const) {
       expect(step(at("open"), draining, { now: 0, chance }).machine.state).toMatchObject({ name: "waiting", waitMs });
     }
   });
@@ -258,7 +269,16 @@ describe("what it remembers", () => {
     expect([once.machine.state.name, once.machine.transport]).toEqual(["waiting", 0]);
     const twice = through(once.machine, ["timer", "authorized", "blocked"]);
     expect([twice.machine.state.name, twice.machine.transport]).toEqual(["connecting", 1]);
-    const between = through(once.machine, ["timer", "authorized", "opened", "progress", "lost", "timer", "authorized", "blocked"]);
+    const between = through(once.machine, [
+      "timer",
+      "authorized",
+      "opened",
+      "progress",
+      "lost",
+      "timer",
+      "authorized",
+      "blocked",
+    ]);
     expect([between.machine.state.name, between.machine.transport]).toEqual(["waiting", 0]);
     const last = through(twice.machine, ["unsupported"]);
     expect([last.machine.state.name, last.machine.transport]).toEqual(["connecting", 2]);
@@ -274,7 +294,9 @@ describe("what it remembers", () => {
     expect(step(lesser, INPUTS.timer, soon).machine.transport).toBe(1);
     const again = through(lesser, ["timer", "authorized"], later);
     expect(again.machine.transport).toBe(0);
-    expect(step(again.machine, INPUTS.blocked, later)).toMatchObject({ machine: { transport: 1, state: { name: "connecting" } } });
+    expect(step(again.machine, INPUTS.blocked, later)).toMatchObject({
+      machine: { transport: 1, state: { name: "connecting" } },
+    });
     expect(step(lesser, INPUTS.online, soon).machine.transport).toBe(0);
   });
 
@@ -313,7 +335,8 @@ test("on any way: one connection at a time, every wait ends, jitter in range, an
       // Closing ends a walk; it is to come late.
       if (name === "close" && i < 150) continue;
       now += random() * 60_000;
-      const input = "error" in INPUTS[name] ? { ...INPUTS[name], error: random() < 0.5 ? LOST : REFUSED } : INPUTS[name];
+      const input =
+        "error" in INPUTS[name] ? { ...INPUTS[name], error: random() < 0.5 ? LOST : REFUSED } : INPUTS[name];
       const before = machine;
       const chance = random();
       const result = step(machine, input as Input, { now, chance });
@@ -326,7 +349,9 @@ test("on any way: one connection at a time, every wait ends, jitter in range, an
         if (effect.do === "stopTimer") timers -= 1;
         if (effect.do !== "wait") continue;
         timers += 1;
-        const bound = effect.error ? Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** (machine.failures - 1)) : OFFLINE_RETRY_MS;
+        const bound = effect.error
+          ? Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** (machine.failures - 1))
+          : OFFLINE_RETRY_MS;
         expect(effect.ms, where).toBeGreaterThanOrEqual(0);
         expect(effect.ms, where).toBeLessThanOrEqual(bound);
       }
@@ -341,7 +366,8 @@ test("on any way: one connection at a time, every wait ends, jitter in range, an
     }
     // Whatever happened, a timer and good luck lead to an open connection.
     if (closed) continue;
-    for (const name of ["online", "wanted", "timer", "authorized", "opened"] as const) ({ machine } = step(machine, INPUTS[name], { now, chance: 0 }));
+    for (const name of ["online", "wanted", "timer", "authorized", "opened"] as const)
+      ({ machine } = step(machine, INPUTS[name], { now, chance: 0 }));
     expect(machine.state.name, `seed ${first}, walk ${walk}`).toBe("open");
   }
 });

@@ -2,7 +2,14 @@
 
 import { expect } from "vitest";
 import { WebSocket } from "ws";
-import type { ConnectionStatus, Followed, FollowOptions, ThreadItem, ThreadlineOptions, TransportName } from "../../src/index.js";
+import type {
+  ConnectionStatus,
+  Followed,
+  FollowOptions,
+  ThreadItem,
+  ThreadlineOptions,
+  TransportName,
+} from "../../src/index.js";
 import { Threadline, type ThreadlineError, type WebSocketClass } from "../../src/index.js";
 import type { Logged } from "../harness/writer.js";
 
@@ -44,7 +51,9 @@ export class Reader {
 /** Each event once, in order, and just as the log has it. */
 export function expectExactly(events: readonly Logged[], log: readonly Logged[]): void {
   expect(events.map(({ seq }) => seq)).toEqual(log.map(({ seq }) => seq));
-  expect(JSON.stringify(events)).toBe(JSON.stringify(log.map(({ seq, runId, at, event }) => ({ seq, runId, at, event }))));
+  expect(JSON.stringify(events)).toBe(
+    JSON.stringify(log.map(({ seq, runId, at, event }) => ({ seq, runId, at, event }))),
+  );
 }
 
 /** Every status of a client from now on. */

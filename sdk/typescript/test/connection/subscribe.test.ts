@@ -47,7 +47,9 @@ test("an iterator gives everything in order, and ends with its run", async () =>
 test("an iterator that is not read keeps a bounded number of events, and misses none", async () => {
   const threadId = await makeThread(server);
   const runId = "large";
-  await server.request("PUT", `/v1/threads/${threadId}/runs/${runId}`, { body: speech(threadId, runId, 4 * ITERATOR_EVENTS) });
+  await server.request("PUT", `/v1/threads/${threadId}/runs/${runId}`, {
+    body: speech(threadId, runId, 4 * ITERATOR_EVENTS),
+  });
   const iterator = open().thread(threadId).subscribe({ runId });
   const before = proxy.bytes;
   await iterator.next();
@@ -98,7 +100,12 @@ test("an iterator ends when it is left, aborted, or its client closed", async ()
   stop.abort(new Error("enough"));
   await expect(waiting).rejects.toThrow("enough");
   expect(await aborted.next()).toEqual({ done: true, value: undefined });
-  await expect(client.thread(threadId).subscribe({ signal: AbortSignal.abort(new Error("before")) }).next()).rejects.toThrow("before");
+  await expect(
+    client
+      .thread(threadId)
+      .subscribe({ signal: AbortSignal.abort(new Error("before")) })
+      .next(),
+  ).rejects.toThrow("before");
 
   const open_ = client.thread(threadId).subscribe();
   const rest = (async () => {
@@ -194,7 +201,11 @@ test("beyond what a socket may carry another one is opened", async () => {
   for (const threadId of threads) await makeThread(server, threadId);
   open();
   const readers = threads.map((threadId) => new Reader(client, threadId));
-  await until("all live", () => readers.every((reader) => reader.count("caughtUp") === 1), () => client.status);
+  await until(
+    "all live",
+    () => readers.every((reader) => reader.count("caughtUp") === 1),
+    () => client.status,
+  );
   expect(proxy.open("/v1/socket")).toBe(2);
 });
 

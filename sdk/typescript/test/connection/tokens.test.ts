@@ -52,16 +52,28 @@ async function written(): Promise<string> {
 }
 
 /** Follows until so many tokens have been used; ends with exactly the log. */
-async function expectThrough(client: Threadline, token: { mock: { calls: unknown[] } }, tokens: number): Promise<Reader> {
+async function expectThrough(
+  client: Threadline,
+  token: { mock: { calls: unknown[] } },
+  tokens: number,
+): Promise<Reader> {
   const threadId = await written();
   const reader = new Reader(client, threadId);
   let done = false;
   const writing = write(server, threadId, { user: "anna", deltas: 1_000, batch: 1, paceMs: 20, stop: () => done });
-  await until("the last token", () => token.mock.calls.length >= tokens, () => [reader.error, client.status]);
+  await until(
+    "the last token",
+    () => token.mock.calls.length >= tokens,
+    () => [reader.error, client.status],
+  );
   done = true;
   await writing;
   const all = await log(server, threadId, "anna");
-  await until("all of it", () => reader.events.length >= all.length, () => [reader.error, reader.events.length, all.length]);
+  await until(
+    "all of it",
+    () => reader.events.length >= all.length,
+    () => [reader.error, reader.events.length, all.length],
+  );
   expectExactly(reader.events, all);
   expect(reader.error).toBeUndefined();
   return reader;
@@ -97,14 +109,22 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     const token = vi.fn(() => sign("another secret", { sub: "anna", exp: now() + HOURS }));
     const client = open({ token, transports: [transport] });
     const reader = new Reader(client, threadId);
-    await until("the refusal", () => reader.error, () => client.status);
+    await until(
+      "the refusal",
+      () => reader.error,
+      () => client.status,
+    );
     expect(reader.error).toMatchObject({ slug: "unauthorized", status: 401 });
     expect(client.status).toMatchObject({ state: "failed", error: { slug: "unauthorized" } });
     expect(token).toHaveBeenCalledTimes(2);
     // Whoever follows afterwards tries again.
     token.mockImplementation(() => sign(secret, { sub: "anna", exp: now() + HOURS }));
     const again = new Reader(client, threadId);
-    await until("live", () => again.count("caughtUp") === 1, () => [again.error, client.status]);
+    await until(
+      "live",
+      () => again.count("caughtUp") === 1,
+      () => [again.error, client.status],
+    );
     expect(token).toHaveBeenCalledTimes(3);
   });
 
@@ -112,7 +132,11 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     const threadId = await written();
     const client = open({ token: sign(secret, { sub: "anna", exp: now() - LEEWAY + 1 }), transports: [transport] });
     const reader = new Reader(client, threadId);
-    await until("the end of it", () => reader.error, () => client.status);
+    await until(
+      "the end of it",
+      () => reader.error,
+      () => client.status,
+    );
     expect(reader.error).toMatchObject({ slug: "unauthorized", status: 401 });
   });
 
@@ -124,7 +148,11 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     });
     const client = open({ token, transports: [transport] });
     const reader = new Reader(client, threadId);
-    await until("live", () => reader.count("caughtUp") === 1, () => [reader.error, client.status]);
+    await until(
+      "live",
+      () => reader.count("caughtUp") === 1,
+      () => [reader.error, client.status],
+    );
     expect(reader.items[0]).toMatchObject({ type: "reconnecting" });
   });
 });
@@ -133,7 +161,11 @@ test("a key with a user, which no WebSocket of a browser can say, opens a socket
   const threadId = await written();
   const client = open({ apiKey: server.apiKey!, user: "anna", transports: ["websocket"] });
   const reader = new Reader(client, threadId);
-  await until("live", () => reader.count("caughtUp") === 1, () => [reader.error, client.status]);
+  await until(
+    "live",
+    () => reader.count("caughtUp") === 1,
+    () => [reader.error, client.status],
+  );
   expectExactly(reader.events, await log(server, threadId, "anna"));
   expect(proxy.requests.some((request) => /^GET \/v1\/socket\?ticket=/.test(request))).toBe(true);
   const other = open({ apiKey: server.apiKey!, user: "bert", transports: ["websocket"] });

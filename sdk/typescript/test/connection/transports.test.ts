@@ -20,7 +20,11 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     await write(server, threadId, { deltas: 30 });
     client = connect({ url: server.url, transports: [transport] });
     const reader = new Reader(client, threadId);
-    await until("live", () => reader.count("caughtUp") === 1, () => client.status);
+    await until(
+      "live",
+      () => reader.count("caughtUp") === 1,
+      () => client.status,
+    );
     expect(client.status).toEqual({ state: "live", transport });
     expectExactly(reader.events, await log(server, threadId));
     await write(server, threadId, { deltas: 30, paceMs: 1 });

@@ -46,7 +46,11 @@ describe.each(["sse", "long-poll"] as const)("many threads over %s", (transport)
     const requests = counted();
     const [client] = await behind(server, { transports: [transport], fetch: requests.fetch });
     const readers = threads.map((threadId) => new Reader(client, threadId));
-    await until("all live", () => readers.every((reader) => reader.count("caughtUp") === 1), () => client.status);
+    await until(
+      "all live",
+      () => readers.every((reader) => reader.count("caughtUp") === 1),
+      () => client.status,
+    );
     await Promise.all(threads.map((threadId) => write(server, threadId, { deltas: 5, paceMs: 50 })));
     const logs = await Promise.all(threads.map((threadId) => log(server, threadId)));
     const whole = () => readers.every((reader, index) => reader.events.length >= logs[index]!.length);
