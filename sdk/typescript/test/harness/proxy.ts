@@ -119,9 +119,10 @@ export class Proxy {
       pair.path = path;
       this.requests.push(`${method} ${path}`);
       if (this.upgrade !== "pass" && /^upgrade: websocket\r$/im.test(head)) {
-        pair.far.destroy();
-        if (this.upgrade === "refuse")
+        // What is swallowed the server does not hear, and so it says nothing.
+        if (this.upgrade === "refuse") {
           pair.near.end("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
         return;
       }
     }
