@@ -9,9 +9,10 @@ const THINKS_MS = Number(process.env.MOCK_THINKS_MS ?? 1_200);
 /** What the model answers to a list of messages. */
 function answer({ messages, tools = [] }) {
   const [system] = messages;
-  // AgentKit puts what is new before what was said earlier.
-  const asked = messages.find(({ role }) => role === "user")?.content ?? "";
-  const turns = messages.filter(({ role }) => role === "user").length - 1;
+  const said = messages.filter(({ role }) => role === "user").map(({ content }) => content);
+  // AgentKit puts what is new before what was said earlier, where it comes again if the server has the history.
+  const [asked = ""] = said;
+  const turns = new Set(said).size;
   if (system.content.startsWith("You look things up") && tools.length > 0) {
     const call = { id: `call_${crypto.randomUUID()}`, type: "function" };
     return { tool_calls: [{ ...call, function: { name: tools[0].function.name, arguments: JSON.stringify({ topic: asked }) } }] };

@@ -123,9 +123,13 @@ find("form").onsubmit = async (event) => {
   const threadId = current;
   location.hash = threadId;
   const message = { id: crypto.randomUUID(), role: "user", content };
+  const isNew = !threads.has(threadId);
+  // AgentKit would make it as well; but then this page would not see it before the list tells of it.
+  if (isNew) await threadline.threads.create({ threadId, name: content.slice(0, 50) });
+  void open(threadId);
   const clientHasIt = find("[name=pattern]:checked").value === "client";
   // The hybrid of both: loaded once, then the client goes on with what it has.
-  if (clientHasIt && held === undefined && threads.has(threadId)) held = await ask(`/results?threadId=${encodeURIComponent(threadId)}`);
+  if (clientHasIt && !isNew) held ??= await ask(`/results?threadId=${encodeURIComponent(threadId)}`);
   const results = clientHasIt ? (held ?? []) : undefined;
   const said = await ask("/say", { threadId, message, results });
   if (said && threadId === current) {
@@ -157,4 +161,6 @@ find("#archive").onclick = async () => {
 };
 
 choose(current);
+find("[name=message]").disabled = false;
+find("[name=message]").focus();
 await followThreads();

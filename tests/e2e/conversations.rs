@@ -382,7 +382,7 @@ async fn a_save_that_waited_in_vain_is_told_when_to_come_again() {
 everywhere! {
     async fn long_ones_and_large_ones(server) {
         let dev = server.client();
-        let message = |n: usize| json!({ "id": format!("m{n}"), "role": if n % 2 == 0 { "user" } else { "assistant" }, "content": format!("message {n} {}", "x".repeat(n % 100)) });
+        let message = |n: usize| json!({ "id": format!("m{n}"), "role": if n.is_multiple_of(2) { "user" } else { "assistant" }, "content": format!("message {n} {}", "x".repeat(n % 100)) });
         let all: Value = (0..2_000).map(message).collect();
         save(&dev, PATH, all.clone()).await.ok(201);
         assert_eq!(load(&dev, PATH).await.0, all);

@@ -1,8 +1,8 @@
 // An agent's history kept in a thread: what it says is written while it happens, what others say comes in between its chats.
 
-import { sleep } from "../backoff.js";
+import { backoff, sleep } from "../backoff.js";
 import { ClosedError, isProblem, type Message, type Threadline, ThreadlineError, type ThreadRef } from "../index.js";
-import { AG2B_PATIENCE_MS, BACKOFF_MAX_MS } from "../limits.js";
+import { AG2B_PATIENCE_MS } from "../limits.js";
 import { Chat, type ChatEnd } from "./chat.js";
 import { RunInFlightError, type ThreadHistory } from "./history.js";
 import { toMessages } from "./messages.js";
@@ -93,12 +93,12 @@ export class Binding {
   #guard(): void {
     const { history } = this.#agent;
     for (const name of ["reset", "restore"] as const) {
-      const original = history[name];
-      history[name] = (...messages: unknown[]) => {
+      const original = history[name] as (...messages: unknown[]) => void;
+      const guarded = (...messages: unknown[]) => {
         if (this.#chat) throw new RunInFlightError(`a chat is under way: ${name} between chats`);
-        (original as (...messages: unknown[]) => void).apply(history, messages);
+        original.apply(history, messages);
       };
-      this.#undo.push(() => (history[name] = original as () => void));
+      this.#undo.push(override(history, name, guarded));
     }
   }
 
@@ -111,20 +111,20 @@ export class Binding {
       this.#stop = new AbortController();
       return signal ? AbortSignal.any([signal, this.#stop.signal]) : this.#stop.signal;
     };
-    agent.chat = (message: string, options: ChatOptions = {}) => {
+    const observedChat = (message: string, options: ChatOptions = {}) => {
       const onEvent = (event: AgentEvent) => {
         observe(event);
         options.onEvent?.(event);
       };
       return chat.call(agent, message, { ...options, onEvent, signal: either(options.signal) });
     };
-    agent.chatStream = async function* (message: string, signal?: AbortSignal) {
+    const observedStream = async function* (message: string, signal?: AbortSignal) {
       for await (const event of chatStream.call(agent, message, either(signal))) {
         observe(event);
         yield event;
       }
     };
-    this.#undo.push(() => Object.assign(agent, { chat, chatStream }));
+    this.#undo.push(override(agent, "chat", observedChat), override(agent, "chatStream", observedStream));
   }
 
   async #begin(): Promise<void> {
@@ -173,6 +173,7 @@ export class Binding {
 
   async #trySaving(): Promise<void> {
     const { signal } = this.#over;
+    let failures = 0;
     for (let how = this.#unsaved; how && !signal.aborted; how = this.#unsaved) {
       const before = this.#agent.history.getSnapshot();
       try {
@@ -183,7 +184,8 @@ export class Binding {
         if (signal.aborted) return;
         this.#onError(error);
         if (!(error instanceof ThreadlineError && error.retryable)) return;
-        await sleep(BACKOFF_MAX_MS, signal).catch(() => {});
+        failures += 1;
+        await sleep(backoff(failures, Math.random(), error.retryAfterMs), signal).catch(() => {});
       }
     }
     this.#apply();
@@ -204,6 +206,16 @@ export class Binding {
       }
     }
   }
+}
+
+/** Sets a method on an object; gives what takes it away again. */
+function override<T extends object, Name extends keyof T>(target: T, name: Name, method: T[Name]): () => void {
+  const own = Object.getOwnPropertyDescriptor(target, name);
+  Object.defineProperty(target, name, { value: method, configurable: true, writable: true });
+  return () => {
+    if (own) Object.defineProperty(target, name, own);
+    else delete target[name];
+  };
 }
 
 function withPatience(promise: Promise<unknown>): Promise<unknown> {
