@@ -4,6 +4,7 @@ import type { FeedItem, FeedOptions } from "./connection/feed.js";
 import { FEED_ITEMS, Items } from "./connection/items.js";
 import type { ConnectionStatus } from "./connection/status.js";
 import type { Followed, Told } from "./connection/subscription.js";
+import { Conversations } from "./conversations.js";
 import { Http } from "./http.js";
 import type { Cancellable } from "./runs.js";
 import { ThreadRef, Threads } from "./threads.js";
@@ -12,6 +13,8 @@ import { ThreadRef, Threads } from "./threads.js";
 export class Threadline {
   /** A user's threads: the list, and new ones. */
   readonly threads: Threads;
+  /** Conversations read and saved whole. */
+  readonly conversations: Conversations;
   readonly #config: Config;
   readonly #http: Http;
   readonly #connection: Connection;
@@ -22,6 +25,7 @@ export class Threadline {
     this.#http = new Http(this.#config);
     this.#connection = new Connection(this.#config, this.#http);
     this.threads = new Threads(this.#http);
+    this.conversations = new Conversations(this.#http);
   }
 
   /** One thread, by its id. No request is made. */

@@ -4,6 +4,14 @@ export type { FeedItem, FeedOptions } from "./connection/feed.js";
 export type { FollowOptions, ThreadItem } from "./connection/follow.js";
 export type { ConnectionStatus } from "./connection/status.js";
 export type { Followed, Told } from "./connection/subscription.js";
+export type {
+  ConversationDocument,
+  Conversations,
+  MessageToSave,
+  SavedConversation,
+  SaveOptions,
+  Version,
+} from "./conversations.js";
 export type { TokenSource } from "./credentials.js";
 export {
   ClosedError,

@@ -26,6 +26,7 @@ export class LiveRun {
       let end: (failure?: Error) => void = () => {};
       const ended = new Promise<void>((finish, fail) => (end = (failure) => (failure ? fail(failure) : finish())));
       const body = (producer: Producer) => {
+        void producer.append({ type: "RUN_STARTED", threadId: thread.threadId, runId });
         resolve(new LiveRun(producer, done, end));
         return ended;
       };

@@ -147,7 +147,7 @@ export class Lane implements Carrier {
         return this.#transport?.check();
       case "wait": {
         this.#wait = setTimeout(() => this.input({ name: "timer" }), effect.ms);
-        this.#nextRetryAt = Date.now() + effect.ms;
+        this.#nextRetryAt = Math.ceil(Date.now() + effect.ms);
         const error = effect.error ?? new ConnectionError("there is no network");
         for (const subscription of [...this.#subscriptions.values()]) subscription.reconnecting(effect.ms, error);
         return;
@@ -176,27 +176,26 @@ export class Lane implements Carrier {
     transport = open({ config, http, turns, bearer: this.#bearer }, listener);
     this.#transport = transport;
     for (const subscription of this.#subscriptions.values()) if (!subscription.paused) transport.add(subscription);
-    this.#refreshAfter(config.credentials.renewInMs);
+    this.#refreshIn(config.credentials.renewInMs);
   }
 
   /** Has the next credential before the end of the one that the connection was opened with. */
-  #refreshAfter(ms: number): void {
+  #refreshIn(ms: number): void {
     clearTimeout(this.#refresh);
     if (ms > TIMER_MAX_MS) return;
+    // Timers may fire a little early.
+    this.#refresh = setTimeout(() => void this.#renew(), Math.max(Math.ceil(ms) + 1, REFRESH_MIN_MS));
+  }
+
+  async #renew(): Promise<void> {
     const { credentials } = this.#shared.config;
-    this.#refresh = setTimeout(
-      async () => {
-        const transport = this.#transport;
-        const bearer = await credentials.get().catch(() => undefined);
-        if (!transport || transport !== this.#transport) return;
-        if (bearer === undefined) return this.#refreshAfter(BACKOFF_MAX_MS);
-        if (bearer === this.#bearer || this.#machine.state.name !== "open")
-          return this.#refreshAfter(credentials.renewInMs);
-        this.#bearer = bearer;
-        this.input({ name: "renewed" });
-      },
-      Math.max(ms, REFRESH_MIN_MS),
-    );
+    const transport = this.#transport;
+    const bearer = await credentials.get().catch(() => undefined);
+    if (transport !== this.#transport) return;
+    if (bearer === undefined) return this.#refreshIn(BACKOFF_MAX_MS);
+    if (bearer === this.#bearer || this.#machine.state.name !== "open") return this.#refreshIn(credentials.renewInMs);
+    this.#bearer = bearer;
+    this.input({ name: "renewed" });
   }
 
   #frame(frame: ServerFrame): void {

@@ -19,16 +19,20 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     const end = new AbortController();
     // A stream whose beginning is held back may be no use at all; one that falls silent was cut.
     const watchdog = new Watchdog(OPEN_TIMEOUT_MS, () => end.abort());
-    let yields = false;
+    const first = stream.begin();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    /** Its turn is over. Nobody waits longer than need be for what is there already: the first turn ends with that. */
+    let late = false;
+    const over = () => timer !== undefined && ((late && stream.moved) || (first && stream.live));
+    const look = () => over() && end.abort();
     place.onCrowded = () => {
       timer ??= setTimeout(() => {
-        yields = true;
-        if (stream.moved) end.abort();
+        late = true;
+        look();
       }, TURN_MS);
+      look();
     };
     if (context.turns.crowded) place.onCrowded();
-    stream.begin();
     try {
       const response = await context.http.open({
         path: pathOf(request),
@@ -48,11 +52,11 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
         stream.read(value);
         if (stream.open) watchdog.expect(MISSED_HEARTBEATS * HEARTBEAT_MS);
         if (stream.over) return stream.over;
-        if (signal.aborted || (yields && stream.moved)) return undefined;
+        if (signal.aborted || over()) return undefined;
       }
     } catch (error) {
       if (signal.aborted || !end.signal.aborted) throw error;
-      if (yields && stream.moved) return undefined;
+      if (over()) return undefined;
       if (stream.open) return { name: "silent", error: new ConnectionError("the server is silent") };
       return diagnose(context, { name: "unsupported", error: new ConnectionError("no event stream began in time") });
     } finally {
@@ -69,6 +73,8 @@ class Stream {
   open = false;
   /** Something has been achieved in this turn. */
   moved = false;
+  /** It has caught up. */
+  live = false;
   /** The connection is over. */
   over: Failing | undefined;
   readonly #request: SubscribeRequest;
@@ -77,7 +83,6 @@ class Stream {
   #after: number;
   #epoch: string | undefined;
   #greeted = false;
-  #live = false;
   #retryAfterMs: number | undefined;
   /** Events that came together. */
   #fresh: unknown[] = [];
@@ -96,12 +101,14 @@ class Stream {
       : { after, epoch: this.#epoch, runId: this.#request.runId };
   }
 
-  begin(): void {
+  /** Begins a turn; says whether it is the first. */
+  begin(): boolean {
     this.open = this.moved = false;
     this.#parser = new StreamParser({
       event: (event) => this.#event(event),
       retry: (ms) => (this.#retryAfterMs = ms),
     });
+    return !this.#greeted;
   }
 
   read(bytes: Uint8Array): void {
@@ -128,14 +135,14 @@ class Stream {
         return this.#hello(body);
       case "caught_up":
         this.moved = true;
-        if (this.#live) return;
-        this.#live = true;
+        if (this.live) return;
+        this.live = true;
         if (threadId === undefined) {
           return this.#listener.frame({ name: "feedCaughtUp", body: { cursor: body["cursor"] as number } });
         }
         return this.#listener.frame({ name: "caughtUp", body: this.#position(threadId, body["seq"]) });
       case "fell_behind":
-        this.#live = false;
+        this.live = false;
         if (threadId !== undefined) {
           this.#listener.frame({ name: "fellBehind", body: this.#position(threadId, body["seq"]) });
         }

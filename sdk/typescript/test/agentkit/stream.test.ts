@@ -57,6 +57,9 @@ test("others see that a network is at work, what it says, and that it has ended"
   expect(replies(await restored("watched")).map(kept)).toEqual(replies(state.results).map(kept));
   const { runs } = await thread.runs();
   expect(runs.map(({ status }) => status)).toEqual(["finished", "finished"]);
+  const live = (await log("watched")).filter(({ runId }) => runId === runs[0]!.runId).map(({ event }) => event.type);
+  expect(live[0]).toBe("RUN_STARTED");
+  expect(live.at(-1)).toBe("RUN_FINISHED");
 });
 
 test("what is streamed arrives while the network goes on", async () => {

@@ -5,7 +5,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Program, run } from "./program.js";
 
-const BINARY = process.env.THREADLINE ?? fileURLToPath(new URL("../../../../target/debug/threadline", import.meta.url));
+/** The server's program. */
+export const BINARY =
+  process.env.THREADLINE ?? fileURLToPath(new URL("../../../../target/debug/threadline", import.meta.url));
 
 export interface ServerOptions {
   /** The operator's key; without one the server runs in development mode, where everybody is the default user. */
