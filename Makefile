@@ -11,11 +11,26 @@ HADOLINT := $(TOOLS)/bin/hadolint
 run: setup
 	$(CARGO) run --release --quiet -- serve
 
-test: setup-test
+# In parts, so that `make -k test` goes on behind one that fails.
+test: test-rust test-planted test-package test-tour test-cluster
+
+.PHONY: test-rust test-planted test-package test-tour test-cluster debug
+test-rust: setup-test
 	$(CARGO) test --no-fail-fast
+
+test-planted: setup-test
 	$(CARGO) test --lib --features planted plant
+
+debug: setup-test
 	$(CARGO) build
+
+test-package: debug
+	cd sdk/typescript && THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
+
+test-tour: debug
 	scripts/tour.sh target/debug/threadline
+
+test-cluster: debug
 	THREADLINE_LISTEN=127.0.0.1:17420 scripts/cluster.sh target/debug/threadline check
 
 # The loop for the desk.
@@ -34,8 +49,14 @@ test-full: setup-copilotkit
 chaos: setup-test
 	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" scripts/chaos.sh
 
-lint: fmt doc deny containers audited
+lint: fmt doc deny containers audited lint-package clippy
+
+.PHONY: clippy lint-package
+clippy:
 	$(CARGO) clippy --all-targets -- -D warnings
+
+lint-package: setup-test
+	cd sdk/typescript && npm run --silent lint
 
 fmt:
 	$(CARGO) fmt --check

@@ -9,6 +9,7 @@ use crate::{
     compare::{assert_same, event, fold, messages, state, taken},
     generate::stream,
     node::{self, Client},
+    package::assert_as_the_server,
     rng::seed,
 };
 
@@ -266,6 +267,7 @@ fn hand_written_cases_give_what_the_client_builds() {
     for ((what, _), (events, outcome)) in cases.iter().zip(streams.iter().zip(node::fold(Client::New, &streams))) {
         assert_same(what, events, &outcome);
     }
+    assert_as_the_server("hand-written cases", &streams);
 }
 
 /// A chunk without id and owner goes to the parent's stream, or to the only one that is open: which one tells whether
@@ -333,6 +335,7 @@ fn each_kind_of_event_ends_the_streams_that_the_client_ends() {
         assert_same("lanes", events, outcome);
     }
     assert!(outcomes.iter().filter(|outcome| outcome.error.is_none()).count() > streams.len() / 2);
+    assert_as_the_server("lanes", &streams);
 }
 
 /// The client makes up random ids for THINKING_*; ours are counted.
@@ -352,6 +355,7 @@ fn thinking_of_older_protocols_becomes_reasoning() {
     assert_eq!(said(&messages(&ours)), said(&outcome.messages));
     assert_eq!(said(&outcome.messages), vec![(json!("reasoning"), json!("xx")); 2]);
     assert!(ours.contains("thinking-1") && ours.contains("thinking-2"));
+    assert_as_the_server("thinking", std::slice::from_ref(&events));
     // Without a start the client refuses it.
     let events = run(vec![think("TEXT_MESSAGE_CONTENT")]);
     assert!(node::fold(Client::New, std::slice::from_ref(&events))[0].error.is_some());

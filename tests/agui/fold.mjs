@@ -1,12 +1,13 @@
 // Folds AG-UI events with the real client. Reads one case a line, `{"events": [...]}`, and writes one line for each:
 // `{"messages", "state", "interrupts", "error", "seen"}`, where `seen` counts the events before the one that the
-// client refused. `node fold.mjs old` takes the client of the time before 1.0.
+// client refused. `node fold.mjs old` takes the client of the time before 1.0, `node fold.mjs threadline` this
+// repository's own package, which refuses nothing; a case may have a `start` there, and the line has more to compare.
 
 import { createInterface } from "node:readline";
 import { Observable } from "rxjs";
 
-const old = process.argv[2] === "old";
-const { AbstractAgent } = await import(old ? "@ag-ui/client-old" : "@ag-ui/client");
+const PACKAGES = { old: "@ag-ui/client-old", threadline: "../../sdk/typescript/dist/conversation/index.js" };
+const { AbstractAgent = class {}, Conversation } = await import(PACKAGES[process.argv[2]] ?? "@ag-ui/client");
 for (const level of ["log", "warn", "error", "info", "debug"]) console[level] = () => {};
 
 class Replay extends AbstractAgent {
@@ -53,6 +54,21 @@ async function fold({ events }) {
   return { messages, state, interrupts: agent.pendingInterrupts ?? [], error, seen };
 }
 
+function foldOurs({ events, start }) {
+  const conversation = new Conversation(start);
+  // Read now and then, as a page does: what was read must not change, and must not change what follows.
+  const reads = [];
+  for (const [at, event] of events.entries()) {
+    conversation.apply([event]);
+    if (at % 5 === 0) reads.push([conversation.messages, conversation.state].map((seen) => [seen, JSON.stringify(seen)]));
+  }
+  const error = reads.flat().every(([seen, was]) => JSON.stringify(seen) === was) ? null : "what was read has changed";
+  const { messages, state, interrupts, pendingToolCallIds: pending, skippedDeltas: skipped } = conversation;
+  return { messages, state, interrupts, error, seen: events.length, pending, skipped };
+}
+
 for await (const line of createInterface({ input: process.stdin })) {
-  if (line !== "") process.stdout.write(JSON.stringify(await fold(JSON.parse(line))) + "\n");
+  if (line === "") continue;
+  const given = JSON.parse(line);
+  process.stdout.write(JSON.stringify(Conversation ? foldOurs(given) : await fold(given)) + "\n");
 }

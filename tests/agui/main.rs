@@ -6,6 +6,7 @@ mod closing;
 mod compare;
 mod generate;
 mod node;
+mod package;
 #[allow(dead_code)]
 #[path = "../shared/rng.rs"]
 mod rng;

@@ -18,6 +18,18 @@ pub enum Client {
     New,
     /// 0.0.59
     Old,
+    /// The fold of our own package for TypeScript.
+    Package,
+}
+
+impl Client {
+    fn argument(self) -> Option<&'static str> {
+        match self {
+            Self::New => None,
+            Self::Old => Some("old"),
+            Self::Package => Some("threadline"),
+        }
+    }
 }
 
 /// What the client made of a case.
@@ -30,6 +42,9 @@ pub struct Outcome {
     pub error: Option<String>,
     /// The events before that one, in the run that it ended.
     pub seen: usize,
+    /// Of our package: the tool calls without a result, and how many deltas it could not apply.
+    pub pending: Vec<String>,
+    pub skipped: u64,
 }
 
 #[derive(Deserialize)]
@@ -42,18 +57,32 @@ struct Line<'a> {
     interrupts: &'a RawValue,
     error: Option<String>,
     seen: usize,
+    #[serde(default)]
+    pending: Vec<String>,
+    #[serde(default)]
+    skipped: u64,
 }
 
 /// Folds every case, a list of events as JSON text.
 pub fn fold(client: Client, cases: &[Vec<String>]) -> Vec<Outcome> {
+    let lines: Vec<_> = cases.iter().map(|case| format!("{{\"events\":[{}]}}", case.join(","))).collect();
+    outcomes(client, &lines)
+}
+
+/// The same with the whole case as JSON text.
+pub fn outcomes(client: Client, cases: &[String]) -> Vec<Outcome> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agui");
     assert!(
         here.join("node_modules/.package-lock.json").exists(),
         "the AG-UI client is missing: `make setup-test` installs it"
     );
+    assert!(
+        client != Client::Package || here.join("../../sdk/typescript/dist/conversation/index.js").exists(),
+        "the TypeScript package is not built: `make setup-test` builds it"
+    );
     let mut node = Command::new("node")
         .arg("fold.mjs")
-        .args((client == Client::Old).then_some("old"))
+        .args(client.argument())
         .current_dir(here)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -64,7 +93,7 @@ pub fn fold(client: Client, cases: &[Vec<String>]) -> Vec<Outcome> {
         scope.spawn(move || {
             let mut stdin = BufWriter::new(stdin);
             for case in cases {
-                writeln!(stdin, "{{\"events\":[{}]}}", case.join(",")).expect("node reads");
+                writeln!(stdin, "{case}").expect("node reads");
             }
         });
         BufReader::new(stdout).lines().map(|line| outcome(&line.expect("a line"))).collect()
@@ -82,5 +111,7 @@ fn outcome(line: &str) -> Outcome {
         interrupts: json(line.interrupts.get()),
         error: line.error,
         seen: line.seen,
+        pending: line.pending,
+        skipped: line.skipped,
     }
 }

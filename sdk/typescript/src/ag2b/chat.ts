@@ -1,0 +1,123 @@
+// One chat of an agent as a run of the thread, written while it happens.
+
+import {
+  type AgUiEvent,
+  isProblem,
+  type Producer,
+  type Run,
+  StopRequested,
+  ThreadlineError,
+  type ThreadRef,
+  TimeoutError,
+} from "../index.js";
+import { AG2B_PATIENCE_MS } from "../limits.js";
+import { toMessages } from "./messages.js";
+import type { AgentEvent, AssistantMessage, ToolMessage, UserMessage } from "./types.js";
+import { AnswerWriter } from "./writer.js";
+
+/** How a chat ended. */
+export type ChatEnd = { readonly how: "done" | "aborted" } | { readonly how: "failed"; readonly error: unknown };
+
+export class Chat {
+  readonly #thread: ThreadRef;
+  readonly #stop: AbortController;
+  readonly #runId = crypto.randomUUID();
+  readonly #ended: Promise<ChatEnd>;
+  #end!: (end: ChatEnd) => void;
+  /** Undefined before the run has begun, and if it could not be begun: then somebody else has to save the chat. */
+  #producer: Producer | undefined;
+  #run: Promise<Run> = Promise.reject(new TimeoutError("the run was never begun"));
+  #lost = false;
+  #answer = new AnswerWriter(crypto.randomUUID());
+  /** Answers that the history has, and those whose end the stream of events has reached, which may lag behind. */
+  #answers = 0;
+  #streamed = 0;
+
+  /** `stop` is aborted if somebody asks the run to stop. */
+  constructor(thread: ThreadRef, stop: AbortController) {
+    this.#thread = thread;
+    this.#stop = stop;
+    this.#ended = new Promise((resolve) => (this.#end = resolve));
+    this.#run.catch(() => {});
+  }
+
+  /**
+   * Begins the run. Rejects if another run is active, since two chats at once would not know of each other, and if the
+   * server will not have this one. While it is away the chat goes on without a run.
+   */
+  async begin(): Promise<void> {
+    const patience = new AbortController();
+    const late = new TimeoutError("the server does not answer");
+    const timer = setTimeout(() => patience.abort(late), AG2B_PATIENCE_MS);
+    try {
+      await new Promise<void>((begun, reject) => {
+        const body = (producer: Producer) => this.#do(producer, begun);
+        this.#run = this.#thread.run(body, { runId: this.#runId, signal: patience.signal });
+        this.#run.catch(reject);
+      });
+    } catch (error) {
+      if (isProblem(error, "run-active") || !(error instanceof ThreadlineError && error.retryable)) throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #do(producer: Producer, begun: () => void): Promise<void> {
+    this.#producer = producer;
+    const stop = () => {
+      if (producer.signal.reason instanceof StopRequested) this.#stop.abort(producer.signal.reason);
+    };
+    producer.signal.addEventListener("abort", stop);
+    begun();
+    const end = await this.#ended;
+    await producer.flush();
+    if (end.how === "failed") throw end.error;
+  }
+
+  /** What the user says; the history has it under this id. */
+  said(message: UserMessage, id: string): void {
+    const { threadId } = this.#thread;
+    const input = { threadId, runId: this.#runId, messages: toMessages(message, id), tools: [], context: [] };
+    this.#append([{ type: "RUN_STARTED", threadId, runId: this.#runId, input }]);
+  }
+
+  /** What the agent's loop tells. */
+  observe(event: AgentEvent): void {
+    if (event.type === "agent_content_end") this.#streamed += 1;
+    // What belongs to an answer that is complete has been written with it.
+    else if (this.#streamed === this.#answers) this.#append(this.#answer.delta(event));
+  }
+
+  /** An answer is complete; gives its id. */
+  answered(message: AssistantMessage): string {
+    const { id } = this.#answer;
+    this.#append(this.#answer.complete(message));
+    this.#answers += 1;
+    this.#answer = new AnswerWriter(crypto.randomUUID());
+    return id;
+  }
+
+  /** A tool has returned; the history has its result under this id. */
+  returned({ id: toolCallId, content }: ToolMessage, messageId: string): void {
+    this.#append([{ type: "TOOL_CALL_RESULT", messageId, toolCallId, content, role: "tool" }]);
+  }
+
+  /** Ends the run. Resolves, never rejects: to its last seq if all of the chat is in the log. */
+  async end(end: ChatEnd): Promise<number | undefined> {
+    this.#append(this.#answer.drop());
+    this.#end(end);
+    try {
+      const run = await this.#run.catch((error: unknown) => {
+        if (end.how !== "failed" || error !== end.error) throw error;
+        return this.#thread.runRecord(this.#runId);
+      });
+      return this.#producer && !this.#lost ? run.lastSeq : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #append(events: readonly AgUiEvent[]): void {
+    if (events.length > 0) this.#producer?.append(events).catch(() => (this.#lost = true));
+  }
+}

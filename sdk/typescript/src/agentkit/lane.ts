@@ -1,0 +1,55 @@
+// AgentKit's stream of one agent's reply, chunk by chunk, as AG-UI's events.
+
+import type { AgentMessageChunk } from "@inngest/agent-kit";
+import type { AgUiEvent } from "../types.js";
+import { answerEvent } from "./view.js";
+
+/** One reply. Its id is that of the AgentResult, and of its text message. */
+export class Lane {
+  readonly messageId: string;
+  readonly #stepName: string;
+  /** The call whose tool is at work: answers do not say which one they are for. */
+  #toolCallId: string | undefined;
+
+  constructor(messageId: string, stepName: string) {
+    this.messageId = messageId;
+    this.#stepName = stepName;
+  }
+
+  begin(): AgUiEvent[] {
+    return [{ type: "STEP_STARTED", stepName: this.#stepName }];
+  }
+
+  end(): AgUiEvent[] {
+    return [{ type: "STEP_FINISHED", stepName: this.#stepName }];
+  }
+
+  /** The events of a chunk; none of most kinds. */
+  events({ event, data }: AgentMessageChunk): AgUiEvent[] {
+    const { messageId } = this;
+    const partId = String(data["partId"]);
+    const delta = data["delta"];
+    switch (`${event} ${String(data["type"] ?? "")}`) {
+      case "part.created text":
+        return [{ type: "TEXT_MESSAGE_START", messageId, role: "assistant" }];
+      case "text.delta ":
+        return delta === "" ? [] : [{ type: "TEXT_MESSAGE_CONTENT", messageId, delta }];
+      case "part.completed text":
+        return [{ type: "TEXT_MESSAGE_END", messageId }];
+      case "part.created tool-call": {
+        this.#toolCallId = partId;
+        const { toolName } = (data["metadata"] ?? {}) as { toolName?: string };
+        const call = { toolCallId: partId, toolCallName: toolName ?? "", parentMessageId: messageId };
+        return [{ type: "TOOL_CALL_START", ...call }];
+      }
+      case "tool_call.arguments.delta ":
+        return delta === "" ? [] : [{ type: "TOOL_CALL_ARGS", toolCallId: partId, delta }];
+      case "part.completed tool-call":
+        return [{ type: "TOOL_CALL_END", toolCallId: partId }];
+      case "part.completed tool-output":
+        return this.#toolCallId === undefined ? [] : [answerEvent(this.#toolCallId, data["finalContent"])];
+      default:
+        return [];
+    }
+  }
+}

@@ -1,0 +1,174 @@
+// What `publish` does with AgentKit's stream: into the open run of its thread, or, inside an Inngest function, as one whole
+// run for each agent's reply.
+
+import type { AgentMessageChunk } from "@inngest/agent-kit";
+import { isProblem } from "../errors.js";
+import { STREAMED_REPLIES, STREAMED_THREADS } from "../limits.js";
+import type { ThreadRef } from "../threads.js";
+import type { AgUiEvent } from "../types.js";
+import { Lane } from "./lane.js";
+import { LiveRun } from "./live.js";
+import { put, runIdOf, whole } from "./whole.js";
+
+/** A thread that networks of this process work on. */
+export interface Session {
+  readonly thread: ThreadRef;
+  readonly agentId: string | undefined;
+  /** Inside an Inngest function, whose executions end at every step: no run can be held open. */
+  readonly durable: boolean;
+}
+
+interface Stream {
+  session: Session;
+  live: Promise<LiveRun | undefined> | undefined;
+  /** Replies under way, by message id. */
+  readonly lanes: Map<string, Reply>;
+  /** Ids of replies that are in the log. */
+  readonly streamed: Set<string>;
+}
+
+interface Reply {
+  readonly lane: Lane;
+  /** What is kept for a whole run. */
+  readonly kept: AgUiEvent[];
+}
+
+/** The streams of one history. */
+export class Streams {
+  /** By thread id, the one that was opened last at the end. */
+  readonly #streams = new Map<string, Stream>();
+
+  /** A network or an agent begins to work on a thread. */
+  open(session: Session): void {
+    const { threadId } = session.thread;
+    const stream = this.#streams.get(threadId) ?? newStream(session);
+    stream.session = session;
+    this.#streams.delete(threadId);
+    this.#streams.set(threadId, stream);
+    for (const [id, { live }] of this.#streams) {
+      if (this.#streams.size <= STREAMED_THREADS) break;
+      if (!live) this.#streams.delete(id);
+    }
+  }
+
+  /** The open run of a thread, if there is one that takes events. */
+  async live(threadId: string): Promise<LiveRun | undefined> {
+    const live = await this.#streams.get(threadId)?.live;
+    return live?.lost ? undefined : live;
+  }
+
+  /** Of these results, those whose messages are in the log already. */
+  async streamed(threadId: string, keys: readonly string[]): Promise<ReadonlySet<string>> {
+    const stream = this.#streams.get(threadId);
+    if (!stream) return new Set();
+    for (const key of keys) {
+      // An agent on its own says only after its result is saved that its reply has ended.
+      const reply = stream.lanes.get(key);
+      if (reply) await this.#end(stream, reply).catch(() => {});
+    }
+    return new Set(keys.filter((key) => stream.streamed.has(key)));
+  }
+
+  /** Results that are saved will not be asked for again. */
+  forget(threadId: string, keys: readonly string[]): void {
+    for (const key of keys) this.#streams.get(threadId)?.streamed.delete(key);
+  }
+
+  /** Takes a chunk of AgentKit's stream. */
+  async take(chunk: AgentMessageChunk): Promise<void> {
+    const { event, data } = chunk;
+    // An agent on its own that was given no thread does not say here which one it got.
+    const stream = this.#streams.get(String(data["threadId"]));
+    if (!stream) return;
+    const runId = String(data["runId"]);
+    const messageId = String(data["messageId"]);
+    const isNetwork = data["scope"] === "network";
+    const reply = stream.lanes.get(messageId);
+    switch (event) {
+      case "run.started":
+        if (isNetwork) return this.#join(stream, runId);
+        // An agent on its own begins before its thread is there: with its first part.
+        if (data["parentRunId"] !== undefined) await this.#begin(stream, messageId, data["name"]);
+        return;
+      case "run.failed":
+        return (await stream.live)?.fail(String(data["error"]));
+      case "run.completed":
+        if (reply) return this.#end(stream, reply);
+        return this.#leave(stream, runId);
+      case "part.created":
+        if (!reply) {
+          await this.#join(stream, runId);
+          const { agentName } = (data["metadata"] ?? {}) as { agentName?: string };
+          await this.#begin(stream, messageId, agentName);
+        }
+    }
+    const open = stream.lanes.get(messageId);
+    if (open) await this.#append(stream, open, open.lane.events(chunk));
+  }
+
+  #begin(stream: Stream, messageId: string, name: unknown): Promise<void> {
+    const reply = { lane: new Lane(messageId, String(name)), kept: [] };
+    stream.lanes.set(messageId, reply);
+    if (stream.lanes.size > STREAMED_REPLIES) dropFirst(stream.lanes);
+    return this.#append(stream, reply, reply.lane.begin());
+  }
+
+  async #end(stream: Stream, reply: Reply): Promise<void> {
+    const { messageId } = reply.lane;
+    stream.lanes.delete(messageId);
+    await this.#append(stream, reply, reply.lane.end());
+    const { thread, agentId, durable } = stream.session;
+    if (durable) {
+      await put(thread, whole(thread.threadId, await runIdOf("l", [messageId]), reply.kept), agentId);
+    } else {
+      const live = await stream.live;
+      if (!live) return;
+      await live.flush();
+    }
+    stream.streamed.add(messageId);
+    if (stream.streamed.size > STREAMED_REPLIES) dropFirst(stream.streamed);
+  }
+
+  async #append(stream: Stream, reply: Reply, events: AgUiEvent[]): Promise<void> {
+    if (events.length === 0) return;
+    if (stream.session.durable) reply.kept.push(...events);
+    else await (await stream.live)?.append(events);
+  }
+
+  async #join(stream: Stream, network: string): Promise<void> {
+    const { thread, agentId, durable } = stream.session;
+    if (durable) return;
+    stream.live ??= begin(thread, network, agentId);
+    try {
+      (await stream.live)?.join(network);
+    } catch (error) {
+      stream.live = undefined;
+      throw error;
+    }
+  }
+
+  async #leave(stream: Stream, network: string): Promise<void> {
+    const live = await stream.live;
+    // AgentKit says twice that some networks have completed.
+    if (live && !(live.has(network) && (await live.leave(network)))) return;
+    stream.live = undefined;
+  }
+}
+
+async function begin(thread: ThreadRef, network: string, agentId: string | undefined): Promise<LiveRun | undefined> {
+  try {
+    return await LiveRun.begin(thread, await runIdOf("n", [network]), agentId);
+  } catch (error) {
+    // Another one works on the thread: what this network says comes when it has finished.
+    if (isProblem(error, "run-active")) return undefined;
+    throw error;
+  }
+}
+
+function newStream(session: Session): Stream {
+  return { session, live: undefined, lanes: new Map(), streamed: new Set() };
+}
+
+function dropFirst(collection: { keys(): Iterable<string>; delete(key: string): boolean }): void {
+  for (const first of collection.keys()) return void collection.delete(first);
+}

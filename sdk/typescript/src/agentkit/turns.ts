@@ -1,0 +1,98 @@
+// The turns of a thread, read back from its log: what this adapter saved, and what came in through other doors.
+
+import type { AgentResult, Message, ToolResultMessage } from "@inngest/agent-kit";
+import { HISTORY_PAGE_EVENTS } from "../limits.js";
+import type { ThreadRef } from "../threads.js";
+import type { AgUiEvent, LoggedEvent } from "../types.js";
+import { ForeignRun } from "./foreign.js";
+import { Records, resultOf, type ResultRecord } from "./record.js";
+import { plainText } from "./view.js";
+import { OURS } from "./whole.js";
+
+/** A place in a thread's log. What stands up to it never changes. */
+export interface Point {
+  readonly epoch: string;
+  readonly tail: number;
+}
+
+/** All turns up to a point of the log, oldest first. Users' turns are results of an agent named `user`, as AgentKit has it. */
+export async function readTurns(thread: ThreadRef, { epoch, tail }: Point): Promise<AgentResult[]> {
+  const turns = new Turns();
+  for (let after = 0; after < tail;) {
+    const page = await thread.events({ after, epoch, limit: HISTORY_PAGE_EVENTS });
+    for (const logged of page.events) if (logged.seq <= tail) turns.add(logged);
+    if (!page.hasMore || page.cursor <= after) break;
+    after = page.cursor;
+  }
+  return turns.results();
+}
+
+/** Folds events, in the order of the log. */
+export class Turns {
+  readonly #turns: (ResultRecord | ForeignRun)[] = [];
+  readonly #known = new Set<string>();
+  readonly #records = new Records();
+  readonly #foreign = new Map<string, ForeignRun>();
+  /** What a user says in the middle of a run of ours, by message id. */
+  readonly #saying = new Map<string, { at: number; text: string }>();
+
+  add({ runId, at, event }: LoggedEvent): void {
+    if (event.type === "RUN_STARTED") this.#inputs(event, at);
+    if (!runId.startsWith(OURS)) return this.#other(runId, at, event);
+    const complete = this.#records.add(event);
+    if (complete) return this.#once(`r:${complete.key}`, complete.record);
+    const id = String(event["messageId"]);
+    if (event.type === "TEXT_MESSAGE_START" && event["role"] === "user") {
+      this.#saying.set(id, { at: timeOf(event, at), text: "" });
+    }
+    const saying = this.#saying.get(id);
+    if (event.type === "TEXT_MESSAGE_CONTENT" && saying) saying.text += String(event["delta"]);
+    if (event.type === "TEXT_MESSAGE_END" && saying) {
+      this.#saying.delete(id);
+      this.#user(id, saying.text, saying.at);
+    }
+  }
+
+  results(): AgentResult[] {
+    return this.#turns.flatMap((turn) => (turn instanceof ForeignRun ? turn.records() : [turn])).map(resultOf);
+  }
+
+  /** A run's input holds the messages that were new when it began. */
+  #inputs(event: AgUiEvent, at: string): void {
+    const { messages } = (event["input"] ?? {}) as { messages?: unknown };
+    for (const message of Array.isArray(messages) ? (messages as Record<string, unknown>[]) : []) {
+      const text = plainText(message["content"]);
+      if (message["role"] === "user") this.#user(String(message["id"]), text, timeOf(event, at));
+      // Tools of a page answer in the input of the next run.
+      if (message["role"] === "tool") {
+        for (const run of this.#foreign.values()) run.answer(String(message["toolCallId"]), text);
+      }
+    }
+  }
+
+  #user(id: string, content: string, createdAt: number): void {
+    const output: Message[] = [{ type: "text", role: "user", content, stop_reason: "stop" }];
+    this.#once(`u:${id}`, { id, agentName: "user", output, toolCalls: [] as ToolResultMessage[], createdAt });
+  }
+
+  #once(key: string, turn: ResultRecord): void {
+    if (this.#known.has(key)) return;
+    this.#known.add(key);
+    this.#turns.push(turn);
+  }
+
+  #other(runId: string, at: string, event: AgUiEvent): void {
+    let run = this.#foreign.get(runId);
+    if (!run) {
+      run = new ForeignRun(runId, timeOf(event, at));
+      this.#foreign.set(runId, run);
+      this.#turns.push(run);
+    }
+    run.add(event);
+  }
+}
+
+/** AG-UI's own time of an event, else when it was stored. */
+function timeOf(event: AgUiEvent, at: string): number {
+  return typeof event["timestamp"] === "number" ? event["timestamp"] : Date.parse(at);
+}

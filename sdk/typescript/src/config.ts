@@ -1,0 +1,82 @@
+import { Credentials, type TokenSource } from "./credentials.js";
+import { ConfigError } from "./errors.js";
+import { RETRY_FOR_MS } from "./limits.js";
+
+export type TransportName = "websocket" | "sse" | "long-poll";
+
+/** What is needed of a WebSocket class: the browsers', Node's (from 22 on) or that of the package `ws`. */
+export type WebSocketClass = new (url: string, protocols: string[]) => WebSocket;
+
+/** How to reach a server. */
+export interface ThreadlineOptions {
+  /** Its address, as `https://threads.example.com`. A path before `/v1` is kept. */
+  readonly url: string;
+  /** An API key. Never in a browser: whoever has it is everybody. */
+  readonly apiKey?: string;
+  /** A user's token, or a function that gets one; it is called again when the last one is over. */
+  readonly token?: TokenSource;
+  /** The user on whose behalf an API key asks (header `Threadline-User`). */
+  readonly user?: string;
+  /** The project, for the operator's key (header `Threadline-Project`). */
+  readonly project?: string;
+  /** How long calls go on trying after lost answers and while the server is not ready, in milliseconds; 60,000 if not given. */
+  readonly retryFor?: number;
+  /** In this order, from the best one that gets through; all of them if not given. */
+  readonly transports?: readonly TransportName[];
+  /** Instead of the global one. */
+  readonly fetch?: typeof fetch;
+  /** Instead of the global one, which Node has from version 22 on. Without any, events come over SSE. */
+  readonly WebSocket?: WebSocketClass;
+}
+
+/** The options, checked. */
+export interface Config {
+  readonly base: URL;
+  readonly credentials: Credentials;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly retryFor: number;
+  readonly transports: readonly TransportName[];
+  readonly fetch: typeof fetch;
+  readonly WebSocket: WebSocketClass | undefined;
+}
+
+/** Checks options; throws a `ConfigError` that says what to mend. */
+export function configure(options: ThreadlineOptions): Config {
+  let base: URL;
+  try {
+    base = new URL(options.url);
+  } catch {
+    throw new ConfigError(
+      `${JSON.stringify(options.url)} is no address of a server: write it like http://localhost:7420`,
+    );
+  }
+  if (!["http:", "https:"].includes(base.protocol)) {
+    throw new ConfigError(`the address of a server begins with http: or https:, not with ${base.protocol}`);
+  }
+  if (options.apiKey !== undefined && options.token !== undefined) {
+    throw new ConfigError("give either apiKey (a backend's) or token (a user's), not both");
+  }
+  const headers: Record<string, string> = {};
+  if (options.user !== undefined) headers["Threadline-User"] = headerValue("user", options.user);
+  if (options.project !== undefined) headers["Threadline-Project"] = headerValue("project", options.project);
+  const source = options.apiKey ?? options.token;
+  if (typeof source === "string") headerValue(options.apiKey === undefined ? "token" : "apiKey", source);
+  const send = options.fetch ?? globalThis.fetch;
+  return {
+    base,
+    headers,
+    credentials: new Credentials(source),
+    retryFor: options.retryFor ?? RETRY_FOR_MS,
+    transports: options.transports ?? ["websocket", "sse", "long-poll"],
+    // Browsers want it to be called on no object of ours.
+    fetch: (input, init) => send(input, init),
+    WebSocket: options.WebSocket ?? (globalThis.WebSocket as WebSocketClass | undefined),
+  };
+}
+
+function headerValue(name: string, value: string): string {
+  if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value)) {
+    throw new ConfigError(`${name} travels in a header: it must be visible ASCII`);
+  }
+  return value;
+}

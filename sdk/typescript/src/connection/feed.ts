@@ -1,0 +1,73 @@
+// The cursor of the feed: as that of a thread, but positions have holes, since only the newest entry of each thread is kept. So
+// nothing can be missing, and a cursor never expires.
+
+import type { ThreadlineError } from "../errors.js";
+import type { FeedEntry } from "../types.js";
+import { type Cursor, NOTHING, refusal, type Taken } from "./follow.js";
+import type { ServerFrame, SubscribeRequest } from "./frames.js";
+
+/** What happens to a followed feed. */
+export type FeedItem =
+  /** Connected, from this cursor on. Comes again after every reconnect. */
+  | { readonly type: "hello"; readonly cursor: number }
+  /** Changed threads, in the order of their changes. */
+  | { readonly type: "entries"; readonly entries: readonly FeedEntry[]; readonly cursor: number }
+  /** Everything there was is delivered; what follows is live. */
+  | { readonly type: "caughtUp"; readonly cursor: number }
+  /** The connection is gone; the next one is tried after `waitMs`. */
+  | { readonly type: "reconnecting"; readonly waitMs: number; readonly error: ThreadlineError };
+
+export interface FeedOptions {
+  /** The cursor: `feedCursor` of a list, or that of the last item; 0, the default, for all. */
+  readonly after?: number;
+  /** Whose feed, if an API key is used without a user. */
+  readonly userId?: string;
+}
+
+export class FeedFollow implements Cursor<FeedItem> {
+  readonly key = undefined;
+  readonly epoch = undefined;
+  at: number;
+  readonly #userId: string | undefined;
+  #request = "";
+  #open = false;
+
+  constructor({ after = 0, userId }: FeedOptions = {}) {
+    this.at = after;
+    this.#userId = userId;
+  }
+
+  request(id: string): SubscribeRequest {
+    this.#request = id;
+    this.#open = false;
+    return { id, threadId: undefined, after: this.at, userId: this.#userId };
+  }
+
+  take(frame: ServerFrame): Taken<FeedItem> {
+    if (frame.name === "error") return refusal(frame);
+    if (frame.name === "feedHello") {
+      if (frame.id !== this.#request) return NOTHING;
+      this.#open = true;
+      return { items: [{ type: "hello", cursor: this.at }] };
+    }
+    if (!this.#open) return NOTHING;
+    switch (frame.name) {
+      case "feed": {
+        const entries: FeedEntry[] = [];
+        for (const entry of frame.body.entries) {
+          if (entry.cursor <= this.at) continue;
+          this.at = entry.cursor;
+          entries.push(entry);
+        }
+        this.at = Math.max(this.at, frame.body.cursor);
+        if (entries.length === 0) return NOTHING;
+        return { items: [{ type: "entries", entries, cursor: this.at }], progress: true };
+      }
+      case "feedCaughtUp":
+        this.at = Math.max(this.at, frame.body.cursor);
+        return { items: [{ type: "caughtUp", cursor: this.at }] };
+      default:
+        return NOTHING;
+    }
+  }
+}

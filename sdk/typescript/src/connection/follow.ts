@@ -1,0 +1,161 @@
+// A reader's cursor moving over a thread's frames: what to deliver, what to skip, when the stream cannot be trusted. Pure, and
+// alive across connections.
+//
+//   request ──► (waits for its hello) ──hello──► (open) ──events: seq == cursor + 1──► delivered, cursor += 1
+//                     │                            │      seq <= cursor ────────────► skipped
+//               all else ignored                   │      seq >  cursor + 1 ────────► out of step: connect again
+//                                                  └──ended──► done
+
+import { ConnectionError, ProblemError, ProtocolError, type ThreadlineError } from "../errors.js";
+import type { EventBatch } from "../types.js";
+import type { EndReason, FrameOf, ServerFrame, SubscribeRequest } from "./frames.js";
+
+/** What happens to a followed thread. */
+export type ThreadItem =
+  /** Connected, with the log `epoch`, whose newest event is `tail`. Comes again after every reconnect. */
+  | { readonly type: "hello"; readonly epoch: string; readonly tail: number }
+  /** The next events: dense over the whole life of a subscription, none left out and none twice. */
+  | { readonly type: "events"; readonly batches: readonly EventBatch[] }
+  /** Everything up to `seq` was delivered; what follows is live. */
+  | { readonly type: "caughtUp"; readonly seq: number }
+  /** Live no longer: what follows is read from history. Nothing is lost. */
+  | { readonly type: "fellBehind"; readonly seq: number }
+  /** The connection is gone; the next one is tried after `waitMs`. */
+  | { readonly type: "reconnecting"; readonly waitMs: number; readonly error: ThreadlineError }
+  /** The last item: the run it was bounded to has ended, or the thread was deleted. */
+  | { readonly type: "ended"; readonly reason: Exclude<EndReason, "unsubscribed"> };
+
+/** What a frame came to. */
+export interface Taken<Item> {
+  /** To be delivered, also if it ends in an error. */
+  readonly items: readonly Item[];
+  /** Something was achieved: earlier failures are forgotten. */
+  readonly progress?: boolean;
+  /** Nothing more will come. */
+  readonly done?: boolean;
+  /** A final refusal, if it is not retryable; else a new connection helps. */
+  readonly error?: ThreadlineError;
+}
+
+/** A cursor that frames move. */
+export interface Cursor<Item> {
+  /** The thread; undefined for the feed. Subscriptions with the same key cannot share a socket. */
+  readonly key: string | undefined;
+  /** The position of the last thing delivered. */
+  readonly at: number;
+  readonly epoch: string | undefined;
+  /** Begins anew from the cursor: nothing counts before the answer to this request. */
+  request(id: string): SubscribeRequest;
+  take(frame: ServerFrame): Taken<Item>;
+}
+
+export interface FollowOptions {
+  /** The cursor: seq of the last event seen; 0, the default, for all. */
+  readonly after?: number;
+  /** The epoch that the cursor belongs to. Without it a cursor of a log that was replaced may go unnoticed. */
+  readonly epoch?: string;
+  /** Only this run; ends with it. */
+  readonly runId?: string;
+}
+
+/** What is thrown away. */
+export const NOTHING: Taken<never> = { items: [] };
+
+export class Follow implements Cursor<ThreadItem> {
+  readonly key: string;
+  at: number;
+  epoch: string | undefined;
+  readonly #runId: string | undefined;
+  #request = "";
+  /** The hello of this request was seen. */
+  #open = false;
+  /** Where a bounded subscription begins is known: from there on its events are dense, too. */
+  #placed: boolean;
+
+  constructor(threadId: string, { after = 0, epoch, runId }: FollowOptions = {}) {
+    this.key = threadId;
+    this.at = after;
+    this.epoch = epoch;
+    this.#runId = runId;
+    this.#placed = runId === undefined;
+  }
+
+  request(id: string): SubscribeRequest {
+    this.#request = id;
+    this.#open = false;
+    return { id, threadId: this.key, after: this.at, epoch: this.epoch, runId: this.#runId };
+  }
+
+  take(frame: ServerFrame): Taken<ThreadItem> {
+    if (frame.name === "error") return refusal(frame);
+    if (frame.name === "hello") return frame.id === this.#request ? this.#hello(frame) : NOTHING;
+    if (!this.#open) return NOTHING;
+    switch (frame.name) {
+      case "events":
+        return this.#events(frame);
+      case "caughtUp":
+        return this.#reaches(frame.body.seq) ?? { items: [{ type: "caughtUp", seq: this.at }] };
+      case "fellBehind":
+        return { items: [{ type: "fellBehind", seq: this.at }] };
+      case "ended": {
+        const { reason, seq } = frame.body;
+        // The answer to an unsubscribe of ours, which is about an earlier request.
+        if (reason === "unsubscribed") return NOTHING;
+        const missing = reason === "run-ended" && this.#reaches(seq ?? 0);
+        return missing || { items: [{ type: "ended", reason }], done: true };
+      }
+      default:
+        return NOTHING;
+    }
+  }
+
+  #hello({ body: { epoch, tail, after } }: FrameOf<"hello">): Taken<ThreadItem> {
+    if (this.epoch !== undefined && this.epoch !== epoch) {
+      const error = new ProtocolError(`the server serves the log ${epoch} to a cursor of the log ${this.epoch}`);
+      return { items: [], error };
+    }
+    this.epoch = epoch;
+    this.#open = true;
+    if (!this.#placed) {
+      // The events of other runs, up to the first of this one, are passed over.
+      this.at = Math.max(this.at, after);
+      this.#placed = true;
+    }
+    return { items: [{ type: "hello", epoch, tail }] };
+  }
+
+  #events({ body: { epoch, batches } }: FrameOf<"events">): Taken<ThreadItem> {
+    if (epoch !== this.epoch) return outOfStep(`events of another log (${epoch}) arrived`);
+    const fresh: EventBatch[] = [];
+    let error: ThreadlineError | undefined;
+    for (const batch of batches) {
+      const seen = this.at + 1 - batch.seq;
+      if (seen < 0) {
+        ({ error } = outOfStep(`after seq ${this.at} came seq ${batch.seq}`));
+        break;
+      }
+      if (seen >= batch.events.length) continue;
+      fresh.push(seen === 0 ? batch : { ...batch, seq: this.at + 1, events: batch.events.slice(seen) });
+      this.at = batch.seq + batch.events.length - 1;
+    }
+    return {
+      items: fresh.length > 0 ? [{ type: "events", batches: fresh }] : [],
+      progress: fresh.length > 0,
+      ...(error && { error }),
+    };
+  }
+
+  /** The server says that everything up to `seq` was sent. */
+  #reaches(seq: number): Taken<never> | undefined {
+    return seq > this.at ? outOfStep(`the server is at seq ${seq}, but only ${this.at} arrived`) : undefined;
+  }
+}
+
+/** A refused request. */
+export function refusal({ body }: FrameOf<"error">): Taken<never> {
+  return { items: [], error: new ProblemError(body, body.status ?? 0) };
+}
+
+function outOfStep(why: string): Taken<never> {
+  return { items: [], error: new ConnectionError(`events are out of step: ${why}`) };
+}

@@ -1,0 +1,221 @@
+// One connection with the subscriptions that it carries: does what the machine says, and tells it what happens.
+
+import type { Config, TransportName } from "../config.js";
+import { ClosedError, ConnectionError, type ThreadlineError } from "../errors.js";
+import type { Http } from "../http.js";
+import { BACKOFF_MAX_MS, LINGER_MS, REFRESH_MIN_MS, TIMER_MAX_MS } from "../limits.js";
+import type { ServerFrame } from "./frames.js";
+import { openLongPolls } from "./longpoll.js";
+import { type Effect, type Input, type Machine, step } from "./machine.js";
+import { openEventStreams } from "./sse.js";
+import type { Carried, Carrier } from "./subscription.js";
+import { failing, type Listener, type OpenTransport, type Transport } from "./transport.js";
+import type { Turns } from "./turns.js";
+import { openSocket } from "./websocket.js";
+
+const TRANSPORTS: { readonly [N in TransportName]: OpenTransport } = {
+  websocket: openSocket,
+  sse: openEventStreams,
+  "long-poll": openLongPolls,
+};
+
+/** What the lanes of one client share. */
+export interface Shared {
+  readonly config: Config;
+  readonly http: Http;
+  readonly turns: Turns;
+  /** Called when the state of a lane has changed. */
+  readonly changed: () => void;
+}
+
+type Timer = ReturnType<typeof setTimeout>;
+
+export class Lane implements Carrier {
+  readonly #shared: Shared;
+  readonly #subscriptions = new Map<string | undefined, Carried>();
+  readonly #inputs: Input[] = [];
+  #machine: Machine;
+  #transport: Transport | undefined;
+  #bearer: string | undefined;
+  #ids = 0;
+  #nextRetryAt = 0;
+  #stepping = false;
+  #wait: Timer | undefined;
+  #refresh: Timer | undefined;
+  #linger: Timer | undefined;
+
+  constructor(shared: Shared, machine: Machine) {
+    this.#shared = shared;
+    this.#machine = machine;
+  }
+
+  get machine(): Machine {
+    return this.#machine;
+  }
+
+  /** When the next try is due, by the clock of this machine, in milliseconds since 1970. */
+  get nextRetryAt(): number {
+    return this.#nextRetryAt;
+  }
+
+  get transport(): TransportName | undefined {
+    return this.#shared.config.transports[this.#machine.transport];
+  }
+
+  get size(): number {
+    return this.#subscriptions.size;
+  }
+
+  has(key: string | undefined): boolean {
+    return this.#subscriptions.has(key);
+  }
+
+  nextId(): string {
+    this.#ids += 1;
+    return String(this.#ids);
+  }
+
+  start(subscription: Carried): void {
+    this.#subscriptions.set(subscription.key, subscription);
+    clearTimeout(this.#linger);
+    this.#transport?.add(subscription);
+    this.input({ name: "wanted" });
+  }
+
+  stop(subscription: Carried, forEver: boolean): void {
+    this.#transport?.remove(subscription);
+    if (!forEver || this.#subscriptions.get(subscription.key) !== subscription) return;
+    this.#subscriptions.delete(subscription.key);
+    if (this.size > 0) return;
+    this.#linger = setTimeout(() => this.input({ name: "unwanted" }), LINGER_MS);
+  }
+
+  close(): void {
+    this.input({ name: "close" });
+    clearTimeout(this.#linger);
+    this.#failAll(new ClosedError("the client was closed"));
+  }
+
+  /** Tells the machine. What is told while it is at work waits for its turn. */
+  input(input: Input): void {
+    this.#inputs.push(input);
+    if (this.#stepping) return;
+    this.#stepping = true;
+    for (let next = this.#inputs.shift(); next; next = this.#inputs.shift()) {
+      const before = this.#machine.state;
+      const { machine, effects } = step(this.#machine, this.#judged(next), {
+        now: performance.now(),
+        chance: Math.random(),
+      });
+      this.#machine = machine;
+      for (const effect of effects) this.#do(effect);
+      if (machine.state !== before) this.#shared.changed();
+    }
+    this.#stepping = false;
+  }
+
+  /** A credential that was refused is asked for once more, if that can give another one. */
+  #judged(input: Input): Input {
+    if (input.name !== "unauthorized") return input;
+    const { credentials } = this.#shared.config;
+    credentials.refused(this.#bearer);
+    return credentials.renewable ? input : { name: "refused", error: input.error };
+  }
+
+  #do(effect: Effect): void {
+    switch (effect.do) {
+      case "authorize":
+        this.#shared.config.credentials.get().then(
+          (bearer) => {
+            this.#bearer = bearer;
+            this.input({ name: "authorized" });
+          },
+          (error: unknown) => this.input(failing(error)),
+        );
+        return;
+      case "connect":
+        return this.#connect();
+      case "disconnect": {
+        const transport = this.#transport;
+        this.#transport = undefined;
+        clearTimeout(this.#refresh);
+        return transport?.close();
+      }
+      case "check":
+        return this.#transport?.check();
+      case "wait": {
+        this.#wait = setTimeout(() => this.input({ name: "timer" }), effect.ms);
+        this.#nextRetryAt = Math.ceil(Date.now() + effect.ms);
+        const error = effect.error ?? new ConnectionError("there is no network");
+        for (const subscription of [...this.#subscriptions.values()]) subscription.reconnecting(effect.ms, error);
+        return;
+      }
+      case "stopTimer":
+        return clearTimeout(this.#wait);
+      case "fail":
+        return this.#failAll(effect.error);
+    }
+  }
+
+  #connect(): void {
+    const { config, http, turns } = this.#shared;
+    const open = TRANSPORTS[this.transport ?? "websocket"];
+    let transport: Transport | undefined;
+    // What an earlier connection still has to say is not listened to. (It may speak before it is known.)
+    const heard = (tell: () => void) => {
+      if (!transport || transport === this.#transport) tell();
+    };
+    const listener: Listener = {
+      opened: () => heard(() => this.input({ name: "opened" })),
+      alive: () => heard(() => this.input({ name: "progress" })),
+      frame: (frame) => heard(() => this.#frame(frame)),
+      ended: (why) => heard(() => this.input(why)),
+    };
+    transport = open({ config, http, turns, bearer: this.#bearer }, listener);
+    this.#transport = transport;
+    for (const subscription of this.#subscriptions.values()) if (!subscription.paused) transport.add(subscription);
+    this.#refreshIn(config.credentials.renewInMs);
+  }
+
+  /** Has the next credential before the end of the one that the connection was opened with. */
+  #refreshIn(ms: number): void {
+    clearTimeout(this.#refresh);
+    if (ms > TIMER_MAX_MS) return;
+    // Timers may fire a little early.
+    this.#refresh = setTimeout(() => void this.#renew(), Math.max(Math.ceil(ms) + 1, REFRESH_MIN_MS));
+  }
+
+  async #renew(): Promise<void> {
+    const { credentials } = this.#shared.config;
+    const transport = this.#transport;
+    const bearer = await credentials.get().catch(() => undefined);
+    if (transport !== this.#transport) return;
+    if (bearer === undefined) return this.#refreshIn(BACKOFF_MAX_MS);
+    if (bearer === this.#bearer || this.#machine.state.name !== "open") return this.#refreshIn(credentials.renewInMs);
+    this.#bearer = bearer;
+    this.input({ name: "renewed" });
+  }
+
+  #frame(frame: ServerFrame): void {
+    const subscription = this.#addressee(frame);
+    if (!subscription) return;
+    const { progress, error } = subscription.take(frame);
+    if (progress) this.input({ name: "progress" });
+    if (!error) return;
+    if (error.retryable) return this.input({ name: "lost", error });
+    subscription.fail(error);
+    this.stop(subscription, true);
+  }
+
+  #addressee({ id, body }: ServerFrame): Carried | undefined {
+    // What answers a request is for that request alone: it may be one of before.
+    if (id !== undefined) return [...this.#subscriptions.values()].find(({ requestId }) => requestId === id);
+    return this.#subscriptions.get("threadId" in body ? body.threadId : undefined);
+  }
+
+  #failAll(error: ThreadlineError): void {
+    const subscriptions = [...this.#subscriptions.values()];
+    this.#subscriptions.clear();
+    for (const subscription of subscriptions) subscription.fail(error);
+  }
+}

@@ -1,0 +1,147 @@
+// One socket for all subscriptions.
+
+import { ConfigError, ConnectionError, ProtocolError } from "../errors.js";
+import { CHECK_MS, MISSED_HEARTBEATS, OPEN_TIMEOUT_MS } from "../limits.js";
+import {
+  type FrameOf,
+  parseFrame,
+  type ServerFrame,
+  type SubscribeRequest,
+  subscribeFrame,
+  unsubscribeFrame,
+} from "./frames.js";
+import type { Failing } from "./machine.js";
+import { closing, diagnose, failing, type OpenTransport, type Wanted, watchdog } from "./transport.js";
+
+const PROTOCOL = "threadline.v1";
+const PING = '{"ping":{}}';
+const OPEN = 1;
+
+/** Follows over a socket. */
+export const openSocket: OpenTransport = (context, listener) => {
+  const { config, http, bearer } = context;
+  const followed = new Map<Wanted, SubscribeRequest | undefined>();
+  let socket: WebSocket | undefined;
+  let welcome = false;
+  let over = false;
+  let farewell: FrameOf<"closing">["body"] | undefined;
+
+  const dog = watchdog(OPEN_TIMEOUT_MS, () => {
+    if (welcome) return end({ name: "silent", error: new ConnectionError("the server is silent") });
+    // Something between swallows it: to try once more would only take as long.
+    void explain({ name: "unsupported", error: new ConnectionError("no WebSocket opened in time") });
+  });
+
+  const close = () => {
+    over = true;
+    dog.stop();
+    socket?.close(1000);
+  };
+
+  const end = (why: Failing) => {
+    if (over) return;
+    close();
+    listener.ended(why);
+  };
+
+  const explain = async (otherwise: Failing) => {
+    close();
+    listener.ended(await diagnose(context, otherwise));
+  };
+
+  const send = (text: string) => {
+    if (socket?.readyState === OPEN) socket.send(text);
+  };
+
+  const subscribe = (wanted: Wanted) => {
+    const request = wanted.request();
+    followed.set(wanted, request);
+    send(subscribeFrame(request));
+  };
+
+  const take = (frame: ServerFrame) => {
+    switch (frame.name) {
+      case "welcome":
+        welcome = true;
+        dog.expect(MISSED_HEARTBEATS * 1_000 * Math.max(1, frame.body.heartbeatSeconds));
+        listener.opened();
+        return [...followed.keys()].forEach(subscribe);
+      case "heartbeat":
+        // The server closes connections that never say anything.
+        send(PING);
+        return listener.alive();
+      case "closing":
+        farewell = frame.body;
+        return;
+      case "pong":
+        return;
+      default:
+        return listener.frame(frame);
+    }
+  };
+
+  const open = async () => {
+    const { WebSocket } = config;
+    if (!WebSocket) {
+      const error = new ConfigError("there is no WebSocket here: give one as an option, or allow other transports");
+      return end({ name: "unsupported", error });
+    }
+    const url = http.url(["socket"]);
+    url.protocol = url.protocol.replace("http", "ws");
+    const protocols = [PROTOCOL];
+    try {
+      // A browser's WebSocket can set no headers. Most credentials can be the name of a subprotocol; all else is said by a
+      // ticket.
+      if (Object.keys(config.headers).length > 0 || (bearer !== undefined && !/^[\w!#$%&'*+.^`|~-]+$/.test(bearer))) {
+        const path = ["socket-tickets"];
+        const { ticket } = await http.once<{ ticket: string }>({ method: "POST", path, timeoutMs: OPEN_TIMEOUT_MS });
+        url.searchParams.set("ticket", ticket);
+      } else if (bearer !== undefined) {
+        protocols.push(`bearer.${bearer}`);
+      }
+      if (over) return;
+      socket = new WebSocket(url.href, protocols);
+    } catch (error) {
+      return end(failing(error));
+    }
+    dog.expect(OPEN_TIMEOUT_MS);
+    socket.onmessage = ({ data }) => {
+      if (over) return;
+      dog.heard();
+      try {
+        if (typeof data !== "string") throw new ProtocolError("a frame is no text. Is this a Threadline server?");
+        const frame = parseFrame(data);
+        // One of a later version is passed over.
+        if (frame) take(frame);
+      } catch (error) {
+        end(failing(error));
+      }
+    };
+    // What it has to say is in the close event that follows.
+    socket.onerror = () => {};
+    socket.onclose = (event) => {
+      if (over) return;
+      const { code, reason, retryAfterMs } = { retryAfterMs: undefined, ...(farewell ?? event) };
+      if (welcome || code >= 4000) return end(closing(code, reason, retryAfterMs));
+      void explain({ name: "blocked", error: new ConnectionError(`no WebSocket could be opened (${code})`) });
+    };
+  };
+
+  void open();
+  return {
+    add: (wanted) => {
+      followed.set(wanted, undefined);
+      if (welcome) subscribe(wanted);
+    },
+    remove: (wanted) => {
+      const request = followed.get(wanted);
+      followed.delete(wanted);
+      if (request) send(unsubscribeFrame(request));
+    },
+    check: () => {
+      send(PING);
+      dog.hurry(CHECK_MS);
+    },
+    close,
+  };
+};

@@ -1,0 +1,158 @@
+import type { Message, ToolCall } from "../types.js";
+import type { Drafts } from "./drafts.js";
+
+/** What is written while no reader has seen it yet. */
+export type Draft<T> = { -readonly [K in keyof T]: T[K] };
+
+export interface CallDraft extends Draft<ToolCall> {
+  function: Draft<ToolCall["function"]>;
+}
+
+/** Where a message stands. */
+export interface Place {
+  message: Message;
+  /** Where it was seen last. Messages are put between others and never taken out, so it can only have moved up. */
+  index: number;
+  /** The last of the tool messages that follow, as far as known, as of a `List` generation. */
+  results?: { readonly generation: number; readonly place: Place };
+}
+
+/** A tool call: which of the calls of which message it is. */
+export interface Called {
+  readonly place: Place;
+  readonly at: number;
+}
+
+/**
+ * The messages in order, found by their ids and by those of their tool calls. Ids are meant to be unique but need not be:
+ * the first in order counts.
+ */
+export class List {
+  #places: Place[] = [];
+  #byId = new Map<string, Place>();
+  /** All calls of an id in order. Those whose message was replaced may still be among them. */
+  #calls = new Map<string, Called[]>();
+  /** Counts what may end a row of tool messages. */
+  #generation = 0;
+  readonly #drafts: Drafts;
+  #read: readonly Message[];
+  #isChanged = true;
+  #pending: readonly string[] | undefined;
+
+  /** `before` is what readers have of the list that this one takes the place of. */
+  constructor(messages: Iterable<Message>, drafts: Drafts, before: readonly Message[] = []) {
+    this.#drafts = drafts;
+    this.#read = before;
+    for (const message of messages) this.push(message);
+  }
+
+  /** The messages; the same array as long as nothing changes. */
+  read(): readonly Message[] {
+    if (this.#isChanged) {
+      const messages = this.#places.map((place) => place.message);
+      const same = messages.length === this.#read.length && messages.every((message, at) => message === this.#read[at]);
+      if (!same) this.#read = messages;
+      this.#isChanged = false;
+      this.#drafts.seal();
+    }
+    return this.#read;
+  }
+
+  /** Ids of the tool calls that have no result, in the order of the messages. */
+  pendingCalls(): readonly string[] {
+    if (this.#pending === undefined) {
+      const messages = this.#places.map((place) => place.message);
+      const answered = new Set(messages.map((message) => (message.role === "tool" ? message.toolCallId : undefined)));
+      this.#pending = messages.flatMap(callsOf).flatMap(({ id }) => (answered.has(id) ? [] : id));
+    }
+    return this.#pending;
+  }
+
+  find(id: string): Place | undefined {
+    return this.#byId.get(id);
+  }
+
+  findCall(id: string): Called | undefined {
+    const calls = this.#calls.get(id);
+    while (calls?.[0] && callsOf(calls[0].place.message)[calls[0].at]?.id !== id) calls.shift();
+    return calls?.[0];
+  }
+
+  /** The message of a place, for changing anything but its id, its role and which calls it has. */
+  edit(place: Place): Draft<Message> {
+    this.#isChanged = true;
+    return (place.message = this.#drafts.of(place.message));
+  }
+
+  /** A call, for changing anything but its id. */
+  editCall({ place, at }: Called): CallDraft {
+    const calls = this.#editCalls(place);
+    const call = this.#drafts.of(calls[at] as CallDraft);
+    calls[at] = call;
+    call.function = this.#drafts.of(call.function);
+    return call;
+  }
+
+  push(message: Message): Place {
+    return this.#insert(message, this.#places.length);
+  }
+
+  /** Puts a message behind `owner` and the tool messages that follow it. */
+  pushResult(owner: Place, message: Message): void {
+    const known = owner.results?.generation === this.#generation ? owner.results.place : owner;
+    let at = this.#indexOf(known) + 1;
+    while (this.#places[at]?.message.role === "tool") at += 1;
+    owner.results = { generation: this.#generation, place: this.#insert(message, at) };
+  }
+
+  /** Adds a call to a message. */
+  pushCall(place: Place, call: ToolCall): void {
+    const calls = this.#editCalls(place);
+    calls.push(call);
+    this.#indexCall(call.id, { place, at: calls.length - 1 });
+  }
+
+  /** Puts another message of the same id, without calls, into the place of one. */
+  replace(place: Place, message: Message): void {
+    if (place.message.role === "tool") this.#generation += 1;
+    place.message = message;
+    this.#isChanged = true;
+    this.#pending = undefined;
+  }
+
+  #editCalls(place: Place): ToolCall[] {
+    const message = this.edit(place);
+    const calls = this.#drafts.of(callsOf(message) as ToolCall[]);
+    message.toolCalls = calls;
+    return calls;
+  }
+
+  #indexOf(place: Place): number {
+    while (this.#places[place.index] !== place) place.index += 1;
+    return place.index;
+  }
+
+  #insert(message: Message, index: number): Place {
+    const place: Place = { message, index };
+    if (index === this.#places.length) this.#places.push(place);
+    else this.#places.splice(index, 0, place);
+    const first = this.#byId.get(message.id);
+    if (first === undefined || this.#indexOf(first) > index) this.#byId.set(message.id, place);
+    this.#isChanged = true;
+    this.#pending = undefined;
+    callsOf(message).forEach(({ id }, at) => this.#indexCall(id, { place, at }));
+    return place;
+  }
+
+  #indexCall(id: string, called: Called): void {
+    this.#pending = undefined;
+    const calls = this.#calls.get(id);
+    if (calls === undefined) this.#calls.set(id, [called]);
+    else calls.push(called);
+  }
+}
+
+/** The calls of an assistant's message. What other roles have under that name is not known. */
+function callsOf(message: Message): readonly ToolCall[] {
+  return (message.role === "assistant" && message.toolCalls) || [];
+}

@@ -1,0 +1,146 @@
+import type { Interrupt, Message, ToolCall } from "../types.js";
+
+/** A JSON object. */
+export type Members = { readonly [name: string]: unknown };
+
+/** A member that the protocol does not allow to look like this: the event is passed over. */
+export class Malformed extends Error {}
+
+/** A half of a surrogate pair without the other one, which no UTF-8 text can hold. */
+const LONE_HALF = /\p{Surrogate}/gu;
+
+export function isObject(value: unknown): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A string that must be there. Texts may be cut inside a pair, and meet their other half in the next delta. */
+export function required(value: unknown): string {
+  if (typeof value !== "string") throw new Malformed();
+  return value;
+}
+
+/** An id, a name, a role: lone halves become U+FFFD, as on the server. */
+export function word(value: unknown): string {
+  return required(value).replace(LONE_HALF, "\ufffd");
+}
+
+/** The same, where it may be absent. */
+export function optionalWord(value: unknown): string | undefined {
+  return value === undefined ? undefined : word(value);
+}
+
+/**
+ * A value as the server reads it: lone halves become U+FFFD, and a number beyond doubles (`1e999`) makes all of it
+ * unreadable. The same object if there is nothing to change.
+ */
+export function json(value: unknown): unknown {
+  if (typeof value === "string") return word(value);
+  if (typeof value === "number" && !Number.isFinite(value)) throw new Malformed();
+  if (Array.isArray(value)) {
+    const read = value.map(json);
+    return read.every((element, at) => element === value[at]) ? value : read;
+  }
+  if (!isObject(value)) return value;
+  let same = true;
+  const read = Object.entries(value).map(([name, member]) => {
+    const entry = [word(name), json(member)] as const;
+    same &&= entry[0] === name && entry[1] === member;
+    return entry;
+  });
+  return same ? value : Object.fromEntries(read);
+}
+
+/** Metadata of an event: an object if it is there. If it is unreadable, no text is to be lost for that. */
+export function metadataOf(value: unknown): Members | undefined {
+  if (value === undefined) return undefined;
+  const read = attempt(() => json(value));
+  if (read !== undefined && !isObject(read)) throw new Malformed();
+  return read;
+}
+
+/** What the function gives, or undefined if it meets something malformed. */
+export function attempt<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Malformed) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Messages that came whole. Those without an `id` or a `role` are left out, and tool calls without an id, a name or
+ * arguments. `null` reads as absent where the protocol says that a member may be absent, since some producers write it.
+ */
+export function readMessages(value: unknown): Message[] {
+  if (!Array.isArray(value)) return [];
+  return value.flatMap((message) => attempt(() => readMessage(message)) ?? []);
+}
+
+function readMessage(value: unknown): Message {
+  if (!isObject(value)) throw new Malformed();
+  const { id, role, content, toolCalls, subagentRunId, ...rest } = value;
+  const message: { -readonly [K in keyof Message]: Message[K] } = {
+    id: word(id),
+    role: word(role),
+    ...(json(rest) as Members),
+  };
+  if (content !== undefined && content !== null)
+    message.content = typeof content === "string" ? content : json(content);
+  if (subagentRunId !== undefined && subagentRunId !== null) message.subagentRunId = json(subagentRunId);
+  if (toolCalls !== undefined && toolCalls !== null) {
+    if (message.role === "assistant") {
+      message.toolCalls = Array.isArray(toolCalls)
+        ? toolCalls.flatMap((call) => attempt(() => readCall(call)) ?? [])
+        : [];
+    } else {
+      message.toolCalls = json(toolCalls) as ToolCall[];
+    }
+  }
+  return message;
+}
+
+function readCall(value: unknown): ToolCall {
+  if (!isObject(value) || !isObject(value.function)) throw new Malformed();
+  const { id, function: called, ...rest } = value;
+  const { name, arguments: given, ...more } = called as Members;
+  return {
+    ...(json(rest) as { type: "function" }),
+    id: word(id),
+    function: { ...(json(more) as Members), name: word(name), arguments: required(given) },
+  };
+}
+
+/** The interrupts that an outcome of a run asks for; none if it is another one. */
+export function readInterrupts(outcome: unknown): Interrupt[] {
+  const read = attempt(() => json(outcome));
+  if (!isObject(read) || read.type !== "interrupt" || !Array.isArray(read.interrupts)) return [];
+  return read.interrupts.filter(isObject).map((interrupt) => {
+    const { subagentRunId, ...rest } = interrupt;
+    return subagentRunId === null ? rest : interrupt;
+  });
+}
+
+/** The subagent that an event is attributed to; undefined is the parent agent. */
+export function ownerOf(event: Members): string | undefined {
+  return optionalWord(event.subagentRunId);
+}
+
+/** The roles that a streamed text may have. */
+export function textRole(event: Members): string | undefined {
+  const role = optionalWord(event.role);
+  if (role !== undefined && !["developer", "system", "assistant", "user"].includes(role)) throw new Malformed();
+  return role;
+}
+
+/** The parent message of a tool call; older producers write `null` for none. */
+export function parentOf(event: Members): string | undefined {
+  return event.parentMessageId === null ? undefined : optionalWord(event.parentMessageId);
+}
+
+/** Folds an event's metadata in, key by key; the last write wins. */
+export function mergeMetadata(into: object, metadata: Members | undefined): void {
+  if (metadata === undefined) return;
+  const target = into as { metadata?: unknown };
+  target.metadata = isObject(target.metadata) ? { ...target.metadata, ...metadata } : metadata;
+}

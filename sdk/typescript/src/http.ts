@@ -1,0 +1,156 @@
+import { backoff, sleep } from "./backoff.js";
+import type { Config } from "./config.js";
+import { ConfigError, ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "./errors.js";
+import { REQUEST_TIMEOUT_MS } from "./limits.js";
+
+type QueryValue = string | number | boolean | null | undefined;
+
+/** One request. */
+export interface Call {
+  readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** The path behind `/v1`, in segments that are not escaped yet. */
+  readonly path: readonly string[];
+  /** What is undefined or null is left out. */
+  readonly query?: Readonly<Record<string, QueryValue>>;
+  /** Sent as JSON; a string is JSON text already. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+  /** How long the answer may take, in milliseconds. */
+  readonly timeoutMs?: number;
+}
+
+/** Requests to one server. Every error is a `ThreadlineError`, or the reason of the caller's signal. */
+export class Http {
+  readonly #config: Config;
+
+  constructor(config: Config) {
+    this.#config = config;
+  }
+
+  /** `<base>/v1/<path>?<query>` */
+  url(path: readonly string[], query: Call["query"] = {}): URL {
+    const url = new URL(this.#config.base);
+    url.pathname = [url.pathname.replace(/\/$/, ""), "v1", ...path.map(segment)].join("/");
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
+    }
+    return url;
+  }
+
+  /** The answer of one request, its body unread. It takes as long as it takes; a token that is refused is renewed once. */
+  async open(call: Call): Promise<Response> {
+    const { credentials } = this.#config;
+    const bearer = await credentials.get();
+    try {
+      return await this.#send(call, bearer);
+    } catch (error) {
+      if (!(error instanceof ProblemError && error.status === 401 && credentials.renewable)) throw error;
+      credentials.refused(bearer);
+      return await this.#send(call, await credentials.get());
+    }
+  }
+
+  /** One request, and its answer read: JSON, or `undefined` if there is none. */
+  async once<T>(call: Call): Promise<T> {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new Error("not in time")), call.timeoutMs ?? REQUEST_TIMEOUT_MS);
+    const signal = call.signal ? AbortSignal.any([call.signal, late.signal]) : late.signal;
+    let text: string;
+    try {
+      text = await this.#text(await this.open({ ...call, signal }), signal);
+    } catch (error) {
+      throw late.signal.aborted && error === late.signal.reason ? this.#lost(error) : error;
+    } finally {
+      clearTimeout(timer);
+    }
+    if (text === "") return undefined as T;
+    try {
+      return JSON.parse(text) as T;
+    } catch {
+      throw new ProtocolError(`what answers at ${this.#config.base.origin} is not JSON. Is this a Threadline server?`);
+    }
+  }
+
+  /**
+   * A request that may be sent again, until it succeeds, cannot succeed, or time is up. `again` decides about refusals
+   * that only the caller can judge.
+   */
+  call<T>(call: Call, again: (error: ThreadlineError) => boolean = (error) => error.retryable): Promise<T> {
+    return this.retrying(() => this.once<T>(call), call.signal, again);
+  }
+
+  /** The same for whatever is safe to be done again. */
+  async retrying<T>(
+    attempt: () => Promise<T>,
+    signal?: AbortSignal,
+    again: (error: ThreadlineError) => boolean = (error) => error.retryable,
+  ): Promise<T> {
+    const deadline = performance.now() + this.#config.retryFor;
+    for (let failures = 1; ; failures += 1) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!(error instanceof ThreadlineError && again(error))) throw error;
+        const wait = backoff(failures, Math.random(), error.retryAfterMs);
+        if (performance.now() + wait > deadline) throw error;
+        await sleep(wait, signal);
+      }
+    }
+  }
+
+  async #send(call: Call, bearer: string | undefined): Promise<Response> {
+    const { body, signal } = call;
+    signal?.throwIfAborted();
+    const headers: Record<string, string> = { ...this.#config.headers, ...call.headers };
+    if (bearer !== undefined) headers["Authorization"] = `Bearer ${bearer}`;
+    if (body !== undefined) headers["Content-Type"] ??= "application/json";
+    const url = this.url(call.path, call.query);
+    const init: RequestInit = {
+      method: call.method ?? "GET",
+      headers,
+      body: body === undefined || typeof body === "string" ? (body ?? null) : JSON.stringify(body),
+      // A redirect would carry the user, and perhaps the key, to somebody else.
+      redirect: "manual",
+      signal: signal ?? null,
+    };
+    let response: Response;
+    try {
+      response = await this.#config.fetch(url, init);
+    } catch (error) {
+      throw signal?.aborted ? signal.reason : this.#lost(error);
+    }
+    if (response.ok) return response;
+    if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) {
+      await response.body?.cancel();
+      throw new ConfigError(`${this.#config.base.origin} sends its callers elsewhere: use that address`);
+    }
+    const retryAfter = Number(response.headers.get("Retry-After") ?? Number.NaN);
+    const said = await this.#text(response, signal);
+    throw ProblemError.read(response.status, said, Number.isFinite(retryAfter) ? retryAfter * 1_000 : undefined);
+  }
+
+  async #text(response: Response, signal: AbortSignal | undefined): Promise<string> {
+    try {
+      return await response.text();
+    } catch (error) {
+      throw signal?.aborted ? signal.reason : this.#lost(error);
+    }
+  }
+
+  #lost(error: unknown): ConnectionError {
+    const cause =
+      error instanceof Error ? (error.cause instanceof Error ? error.cause.message : error.message) : String(error);
+    return new ConnectionError(`no answer from ${this.#config.base.origin} (${cause})`, { cause: error });
+  }
+}
+
+function segment(id: string): string {
+  // Every URL parser on the way takes these for steps in the path, however they are written.
+  if (id === "" || id === "." || id === "..") throw new ConfigError(`${JSON.stringify(id)} cannot be used as an id`);
+  try {
+    return encodeURIComponent(id);
+  } catch {
+    throw new ConfigError(`${JSON.stringify(id)} cannot be used as an id: it is no Unicode text`);
+  }
+}

@@ -1,0 +1,30 @@
+export { Threadline } from "./client.js";
+export type { ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
+export type { FeedItem, FeedOptions } from "./connection/feed.js";
+export type { FollowOptions, ThreadItem } from "./connection/follow.js";
+export type { ConnectionStatus } from "./connection/status.js";
+export type { Followed, Told } from "./connection/subscription.js";
+export type {
+  ConversationDocument,
+  Conversations,
+  MessageToSave,
+  SavedConversation,
+  SaveOptions,
+  Version,
+} from "./conversations.js";
+export type { TokenSource } from "./credentials.js";
+export {
+  ClosedError,
+  ConfigError,
+  ConnectionError,
+  isProblem,
+  ProblemError,
+  ProtocolError,
+  ThreadlineError,
+  TimeoutError,
+} from "./errors.js";
+export type { ProblemDocument, ProblemSlug } from "./problems.js";
+export { type Producer, type RunOptions, StopRequested } from "./producer.js";
+export type { Cancellable, RunInput, StartOptions } from "./runs.js";
+export type { ListOptions, NewThread, ThreadEdit, ThreadRef, Threads } from "./threads.js";
+export type * from "./types.js";

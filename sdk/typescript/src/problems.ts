@@ -1,0 +1,56 @@
+/** The types of problems that a Threadline server names (RFC 9457); `GET /problems/{slug}` explains each. A test compares. */
+export type ProblemSlug =
+  | "agent-configured"
+  | "agent-not-found"
+  | "body-timeout"
+  | "busy"
+  | "conversation-changed"
+  | "conversation-diverged"
+  | "conversation-too-large"
+  | "cursor-ahead"
+  | "draining"
+  | "forbidden"
+  | "forbidden-origin"
+  | "forbidden-token"
+  | "foreign-thread"
+  | "internal"
+  | "interrupt-settled"
+  | "interrupts-open"
+  | "invalid-agent"
+  | "invalid-event"
+  | "invalid-message"
+  | "invalid-request"
+  | "issuer-unavailable"
+  | "key-exists"
+  | "key-not-found"
+  | "log-replaced"
+  | "method-not-allowed"
+  | "not-acceptable"
+  | "not-found"
+  | "producer-seq-conflict"
+  | "producer-seq-gap"
+  | "project-not-found"
+  | "rate-limited"
+  | "run-active"
+  | "run-exists"
+  | "run-fenced"
+  | "run-not-found"
+  | "store-unavailable"
+  | "thread-exists"
+  | "thread-not-found"
+  | "too-large"
+  | "too-many-subscriptions"
+  | "unauthorized"
+  | "unsupported-media-type";
+
+/** A refusal of the server, as it travels. Members beyond these depend on the type. */
+export interface ProblemDocument {
+  readonly type?: string;
+  readonly title?: string;
+  readonly status?: number;
+  readonly detail?: string;
+  readonly help?: string;
+  readonly retryable?: boolean;
+  readonly retryAfterMs?: number | null;
+  readonly [fact: string]: unknown;
+}

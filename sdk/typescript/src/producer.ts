@@ -1,0 +1,281 @@
+// A run from the side of its producer: numbers its events, appends them exactly once, keeps its lease, ends it.
+
+import { ClosedError, ConfigError, isProblem, ThreadlineError } from "./errors.js";
+import {
+  BATCH_EVENTS,
+  BATCH_SIZE,
+  BEAT_MAX_MS,
+  DEFAULT_LEASE_SECONDS,
+  FAILED_BEAT_MS,
+  PENDING_EVENTS,
+  PENDING_SIZE,
+} from "./limits.js";
+import { encodeEvent, type Runs } from "./runs.js";
+import type { AgUiEvent, Run, StartedRun } from "./types.js";
+
+/** How to begin a run. */
+export interface RunOptions {
+  /** Made up if absent. With an id of your own, a program that died takes its run up again. */
+  readonly runId?: string;
+  /** The agent that the run is of. */
+  readonly agentId?: string;
+  /** How long the run may be silent before the server ends it, 1 to 3600; 20 if not given. */
+  readonly leaseSeconds?: number;
+  /**
+   * Where a run that exists already is taken up: the number of the first event to be appended. If not given, behind what
+   * is stored. A producer that makes the same events again starts from 1: what is stored is not stored twice.
+   */
+  readonly producerSeq?: number;
+  /** Aborted: the run is asked to stop. */
+  readonly signal?: AbortSignal;
+}
+
+/** Ends by its own account. */
+const TERMINAL = new Set(["RUN_FINISHED", "RUN_ERROR"]);
+/** Refusals that mean that the run cannot go on. */
+const OVER = ["run-fenced", "run-not-found", "thread-not-found"] as const;
+
+/** Why a producer's signal is aborted if somebody has asked its run to stop. */
+export class StopRequested extends ClosedError {}
+
+/** An active run. */
+export class Producer {
+  readonly threadId: string;
+  readonly runId: string;
+  /** The incarnation of the thread's log. */
+  readonly epoch: string;
+  /** A reader that starts from here sees this run and nothing before it. */
+  readonly cursor: number;
+
+  readonly #runs: Runs;
+  readonly #stop = new AbortController();
+  readonly #leaseSeconds: number;
+  readonly #beatMs: number;
+  /** JSON texts of events without an answer, the oldest first; those of the batch under way among them. */
+  #pending: string[] = [];
+  #pendingSize = 0;
+  /** producerSeq of the first of them. */
+  #next: number;
+  #sending = false;
+  #failure: unknown;
+  #ended = false;
+  #terminal = false;
+  #heardAt = performance.now();
+  #beat: ReturnType<typeof setTimeout> | undefined;
+  #waiting: {
+    readonly until: () => boolean;
+    readonly resolve: () => void;
+    readonly reject: (error: unknown) => void;
+  }[] = [];
+
+  constructor(runs: Runs, threadId: string, started: StartedRun, options: RunOptions) {
+    this.#runs = runs;
+    this.threadId = threadId;
+    this.runId = started.run.runId;
+    this.epoch = started.epoch;
+    this.cursor = started.cursor;
+    this.#next = options.producerSeq ?? started.run.producerSeq + 1;
+    this.#leaseSeconds = options.leaseSeconds ?? DEFAULT_LEASE_SECONDS;
+    this.#beatMs = Math.min((this.#leaseSeconds * 1_000) / 3, BEAT_MAX_MS);
+    if (started.run.stopRequested) this.#stop.abort(new StopRequested("the run was asked to stop"));
+    this.#schedule(this.#beatMs);
+  }
+
+  /** Aborted as soon as there is no use in going on: somebody asked the run to stop, or the server has ended it. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  /**
+   * Takes events in; they go out in the order of the calls, many in one request. Resolves when there is room for more,
+   * which holds back a producer that is faster than the network, and does not mean that they are durable: that is `flush`.
+   * Rejects with what went wrong before, and takes nothing then.
+   */
+  append(events: AgUiEvent | readonly AgUiEvent[]): Promise<void> {
+    const taken = this.#take(events);
+    // Who does not await it hears of a failure from `flush`, the next append and the end of the run.
+    taken.catch(() => {});
+    return taken;
+  }
+
+  async #take(events: AgUiEvent | readonly AgUiEvent[]): Promise<void> {
+    this.#check();
+    const list: readonly AgUiEvent[] = Array.isArray(events) ? events : [events as AgUiEvent];
+    const texts = list.map(encodeEvent);
+    if (this.#pending.length > 2 * PENDING_EVENTS || this.#pendingSize > 2 * PENDING_SIZE) {
+      throw new ConfigError("events are appended faster than they can be sent: await each append");
+    }
+    for (const text of texts) {
+      this.#pending.push(text);
+      this.#pendingSize += text.length;
+    }
+    this.#terminal ||= list.some(({ type }) => TERMINAL.has(type));
+    void this.#send();
+    await this.#wait(() => this.#pending.length < PENDING_EVENTS && this.#pendingSize < PENDING_SIZE);
+  }
+
+  /** Resolves when all that was appended is durable. */
+  async flush(): Promise<void> {
+    this.#check();
+    await this.#wait(() => this.#pending.length === 0);
+  }
+
+  /** Ends the run well, unless its own events did so. What was appended goes before. */
+  async finish(): Promise<Run> {
+    await this.flush();
+    this.close();
+    return this.#terminal ? this.#runs.get(this.runId) : this.#runs.finish(this.runId);
+  }
+
+  /** Ends the run badly. What has had no answer yet is given up. */
+  fail(code: string, message: string): Promise<Run> {
+    this.close();
+    return this.#runs.fail(this.runId, code, message);
+  }
+
+  /** Lets go of the run without ending it: its lease runs out, unless it is taken up again under its id. */
+  close(): void {
+    this.#ended = true;
+    clearTimeout(this.#beat);
+  }
+
+  #check(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+    if (this.#ended) throw new ClosedError("the run has ended");
+  }
+
+  #wait(until: () => boolean): Promise<void> {
+    if (until()) return Promise.resolve();
+    return new Promise((resolve, reject) => this.#waiting.push({ until, resolve, reject }));
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const each of waiting) {
+      if (this.#failure !== undefined) each.reject(this.#failure);
+      else if (each.until()) each.resolve();
+      else this.#waiting.push(each);
+    }
+  }
+
+  /** One request after the other, each with what has gathered since. */
+  async #send(): Promise<void> {
+    if (this.#sending) return;
+    this.#sending = true;
+    try {
+      // What is appended in the same turn goes together.
+      await Promise.resolve();
+      while (this.#pending.length > 0 && !this.#ended) {
+        const batch = batchOf(this.#pending);
+        const sentAt = performance.now();
+        const appended = await this.#runs.append(this.runId, this.#next, batch);
+        this.#heardAt = Math.max(this.#heardAt, sentAt);
+        this.#pending.splice(0, batch.length);
+        for (const text of batch) this.#pendingSize -= text.length;
+        this.#next += batch.length;
+        if (appended.stopRequested) this.#stop.abort(new StopRequested("the run was asked to stop"));
+        this.#wake();
+      }
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      this.#sending = false;
+    }
+  }
+
+  #failed(error: unknown): void {
+    this.#failure ??= error;
+    this.#stop.abort(error);
+    clearTimeout(this.#beat);
+    this.#wake();
+  }
+
+  #schedule(ms: number): void {
+    clearTimeout(this.#beat);
+    this.#beat = setTimeout(() => void this.#sayAlive(), ms);
+  }
+
+  async #sayAlive(): Promise<void> {
+    const silent = performance.now() - this.#heardAt;
+    // An append has extended the lease meanwhile.
+    if (silent < this.#beatMs) return this.#schedule(this.#beatMs - silent);
+    const sentAt = performance.now();
+    let next = this.#beatMs;
+    try {
+      // A beat that hangs must not outlast the lease.
+      const run = await this.#runs.heartbeat(this.runId, this.#leaseSeconds, (this.#leaseSeconds * 1_000) / 3);
+      this.#heardAt = Math.max(this.#heardAt, sentAt);
+      if (run.stopRequested) this.#stop.abort(new StopRequested("the run was asked to stop"));
+      if (run.endedAt !== null && !this.#ended)
+        return this.#failed(new ClosedError(`the run has ended: ${run.status}`));
+    } catch (error) {
+      if (isOver(error) || !(error instanceof ThreadlineError && error.retryable)) {
+        if (!this.#ended) this.#failed(error);
+        return;
+      }
+      next = Math.min(this.#beatMs, Math.max(FAILED_BEAT_MS, error.retryAfterMs ?? 0));
+    }
+    if (!this.#ended) this.#schedule(next);
+  }
+}
+
+/**
+ * Begins a run, has `body` do it, and ends it: well if `body` returns, badly if it throws, which is then thrown again.
+ * A body that gives up because the run was asked to stop has done what was wanted. Of a run that has ended already, under
+ * the id given, the record is returned, and `body` is not called.
+ */
+export async function produce(
+  runs: Runs,
+  threadId: string,
+  body: (run: Producer) => unknown,
+  options: RunOptions = {},
+): Promise<Run> {
+  const { runId = crypto.randomUUID(), agentId, leaseSeconds, signal } = options;
+  const started = await runs.begin({ runId, agentId, leaseSeconds }, signal);
+  if (started.run.endedAt !== null) return started.run;
+  const producer = new Producer(runs, threadId, started, options);
+  // The answer to an append or a heartbeat brings the news.
+  const stop = () => void runs.stop(runId).catch(() => {});
+  if (signal?.aborted) stop();
+  signal?.addEventListener("abort", stop, { once: true });
+  try {
+    await body(producer);
+    return await producer.finish();
+  } catch (error) {
+    if (isStop(producer, error)) return await producer.finish();
+    // Whatever comes of it: what went wrong first is what the caller has to know, and the lease ends the run.
+    if (!isOver(error)) await producer.fail("producer-failed", messageOf(error)).catch(() => {});
+    throw error;
+  } finally {
+    signal?.removeEventListener("abort", stop);
+    producer.close();
+  }
+}
+
+function isStop(producer: Producer, error: unknown): boolean {
+  const { aborted, reason } = producer.signal;
+  return (
+    aborted && reason instanceof StopRequested && (error === reason || (error as Error | null)?.name === "AbortError")
+  );
+}
+
+function isOver(error: unknown): boolean {
+  return OVER.some((slug) => isProblem(error, slug));
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The first events, as many as go into one request. */
+function batchOf(pending: readonly string[]): string[] {
+  let size = 0;
+  let count = 0;
+  for (const text of pending) {
+    if (count > 0 && (count === BATCH_EVENTS || size + text.length > BATCH_SIZE)) break;
+    size += text.length;
+    count += 1;
+  }
+  return pending.slice(0, count);
+}

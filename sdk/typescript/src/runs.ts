@@ -1,0 +1,111 @@
+import { ConfigError, isProblem, type ThreadlineError } from "./errors.js";
+import type { Call, Http } from "./http.js";
+import type { AgUiEvent, Appended, Run, RunPage, StartedRun } from "./types.js";
+
+/** A call that its caller may give up: it then rejects with the signal's reason. */
+export interface Cancellable {
+  readonly signal?: AbortSignal;
+}
+
+/** AG-UI's RunAgentInput, all of it or only what is new: the server knows the rest of the conversation. */
+export interface RunInput {
+  readonly messages?: readonly { readonly role: string; readonly [member: string]: unknown }[];
+  readonly [member: string]: unknown;
+}
+
+export interface StartOptions extends Cancellable {
+  /** Made up if absent. */
+  readonly runId?: string;
+  /** The agent that does it. */
+  readonly agentId: string;
+  readonly input: RunInput;
+}
+
+/** Requests about the runs of one thread. */
+export class Runs {
+  readonly #http: Http;
+  readonly #path: readonly string[];
+
+  constructor(http: Http, threadId: string) {
+    this.#http = http;
+    this.#path = ["threads", threadId, "runs"];
+  }
+
+  /**
+   * Has an agent do a run; resolves as soon as it has begun. A problem `run-active` if another run is active, with the
+   * facts of that one in `problem.run`; `interrupts-open` if the thread waits for answers.
+   */
+  start(options: StartOptions): Promise<StartedRun> {
+    const { signal, runId = crypto.randomUUID(), agentId, input } = options;
+    return this.begin({ runId, agentId, input }, signal);
+  }
+
+  /** Starts a run. With an id of its own the request can be repeated. */
+  begin(
+    body: { readonly runId: string; readonly [member: string]: unknown },
+    signal?: AbortSignal,
+  ): Promise<StartedRun> {
+    // Waiting for the end of another run is not for us to decide.
+    const again = (error: ThreadlineError) => error.retryable && !isProblem(error, "run-active");
+    return this.#http.call({ method: "POST", path: this.#path, body, signal }, again);
+  }
+
+  /** The runs, newest first. */
+  list(options: Cancellable & { limit?: number; cursor?: number; at?: number } = {}): Promise<RunPage> {
+    const { signal, ...query } = options;
+    return this.#http.call({ path: this.#path, query, signal });
+  }
+
+  get(runId: string, { signal }: Cancellable = {}): Promise<Run> {
+    return this.#http.call({ path: [...this.#path, runId], signal });
+  }
+
+  /** Asks a run to stop. Its producer has 10 s to end it; then the server does. */
+  stop(runId: string, { signal }: Cancellable = {}): Promise<Run> {
+    return this.#post(runId, "stop", { signal });
+  }
+
+  /**
+   * Appends a finished run whole: all of it or nothing, and nothing if it is there already. Waits while another run is
+   * active, as long as calls are tried again.
+   */
+  put(
+    runId: string,
+    events: readonly AgUiEvent[],
+    options: Cancellable & { agentId?: string } = {},
+  ): Promise<StartedRun> {
+    const { signal, agentId } = options;
+    return this.#http.call({ method: "PUT", path: [...this.#path, runId], query: { agentId }, body: events, signal });
+  }
+
+  /** Appends events, JSON text each, once: `producerSeq` is the number of the first one. */
+  append(runId: string, producerSeq: number, events: readonly string[], signal?: AbortSignal): Promise<Appended> {
+    return this.#post(runId, "events", { query: { producerSeq }, body: `[${events.join(",")}]`, signal });
+  }
+
+  /** One sign of life, not tried again. */
+  heartbeat(runId: string, leaseSeconds: number, timeoutMs: number): Promise<Run> {
+    const path = [...this.#path, runId, "heartbeat"];
+    return this.#http.once({ method: "POST", path, body: { leaseSeconds }, timeoutMs });
+  }
+
+  /** Ends a run well: what is open is closed, then RUN_FINISHED. */
+  finish(runId: string): Promise<Run> {
+    return this.#post(runId, "finish");
+  }
+
+  /** Ends a run badly: what is open is closed, then RUN_ERROR. */
+  fail(runId: string, code: string, message: string): Promise<Run> {
+    return this.#post(runId, "fail", { body: { code, message } });
+  }
+
+  #post<T>(runId: string, what: string, call: Omit<Call, "path"> = {}): Promise<T> {
+    return this.#http.call({ ...call, method: "POST", path: [...this.#path, runId, what] });
+  }
+}
+
+/** The JSON text of an event; throws if the server would refuse it for what it is. */
+export function encodeEvent(event: AgUiEvent): string {
+  if (typeof event?.type !== "string") throw new ConfigError("an event is an object with a type");
+  return JSON.stringify(event);
+}

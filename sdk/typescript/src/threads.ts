@@ -1,0 +1,197 @@
+import type { Connection } from "./connection/connection.js";
+import type { FollowOptions, ThreadItem } from "./connection/follow.js";
+import { Items, THREAD_ITEMS } from "./connection/items.js";
+import type { Followed, Told } from "./connection/subscription.js";
+import type { Http } from "./http.js";
+import { type Producer, produce, type RunOptions } from "./producer.js";
+import { type Cancellable, Runs, type StartOptions } from "./runs.js";
+import type {
+  AgUiEvent,
+  EventPage,
+  MessagesPage,
+  Run,
+  RunPage,
+  StartedRun,
+  Thread,
+  ThreadPage,
+  ThreadState,
+} from "./types.js";
+
+export interface ListOptions extends Cancellable {
+  /** Only threads of this agent. */
+  readonly agentId?: string;
+  readonly includeArchived?: boolean;
+  /** `recent` (default): by last run, else last edit, newest first. `created`: oldest first. */
+  readonly order?: "recent" | "created";
+  /** 1 to 500; 50 if not given. */
+  readonly limit?: number;
+  /** `nextCursor` of the page before. */
+  readonly cursor?: string;
+  /** Whose threads, if an API key is used without a user. */
+  readonly userId?: string;
+}
+
+export interface NewThread extends Cancellable {
+  /** Made up if absent. */
+  readonly threadId?: string;
+  readonly name?: string;
+  /** The agent it is made for. */
+  readonly agentId?: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** The owner, if an API key is used without a user. */
+  readonly userId?: string;
+}
+
+/** What is to be different. What is absent stays. */
+export interface ThreadEdit extends Cancellable {
+  /** null takes the name away. */
+  readonly name?: string | null;
+  readonly archived?: boolean;
+  /** A merge patch (RFC 7396). */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** A user's threads. */
+export class Threads {
+  readonly #http: Http;
+
+  constructor(http: Http) {
+    this.#http = http;
+  }
+
+  /** A page of the list. */
+  list(options: ListOptions = {}): Promise<ThreadPage> {
+    const { signal, ...query } = options;
+    return this.#http.call({ path: ["threads"], query, signal });
+  }
+
+  /** Makes a thread. One of this id that is the same user's is returned as it is; that of another is `thread-exists`. */
+  create(options: NewThread = {}): Promise<Thread> {
+    const { signal, threadId = crypto.randomUUID(), ...members } = options;
+    return this.#http.call({ method: "POST", path: ["threads"], body: { threadId, ...members }, signal });
+  }
+}
+
+/** One thread, by its id. Made without a request: whether it exists shows with the first one. */
+export class ThreadRef {
+  readonly threadId: string;
+  readonly #http: Http;
+  readonly #connection: Connection;
+  readonly #runs: Runs;
+  readonly #path: readonly string[];
+
+  constructor(http: Http, connection: Connection, threadId: string) {
+    this.threadId = threadId;
+    this.#runs = new Runs(http, threadId);
+    this.#http = http;
+    this.#connection = connection;
+    this.#path = ["threads", threadId];
+  }
+
+  get({ signal }: Cancellable = {}): Promise<Thread> {
+    return this.#http.call({ path: this.#path, signal });
+  }
+
+  update(edit: ThreadEdit): Promise<Thread> {
+    const { signal, ...body } = edit;
+    return this.#http.call({ method: "PATCH", path: this.#path, body, signal });
+  }
+
+  rename(name: string | null, options: Cancellable = {}): Promise<Thread> {
+    return this.update({ name, ...options });
+  }
+
+  archive(options: Cancellable = {}): Promise<Thread> {
+    return this.update({ archived: true, ...options });
+  }
+
+  unarchive(options: Cancellable = {}): Promise<Thread> {
+    return this.update({ archived: false, ...options });
+  }
+
+  /** Deletes it and all of its log, for ever. An active run is over. */
+  async delete({ signal }: Cancellable = {}): Promise<void> {
+    await this.#http.call({ method: "DELETE", path: this.#path, signal });
+  }
+
+  /** The messages, as AG-UI has them, after the event with seq `at`, or now. */
+  messages(
+    options: Cancellable & { at?: number; epoch?: string; limit?: number; before?: string } = {},
+  ): Promise<MessagesPage> {
+    const { signal, ...query } = options;
+    return this.#http.call({ path: [...this.#path, "messages"], query, signal });
+  }
+
+  /** The state after the event with seq `at`, or now. */
+  state(options: Cancellable & { at?: number; epoch?: string } = {}): Promise<ThreadState> {
+    const { signal, ...query } = options;
+    return this.#http.call({ path: [...this.#path, "state"], query, signal });
+  }
+
+  /** A page of events: behind the cursor `after`, or the newest below `before`. */
+  events(
+    options: Cancellable & { after?: number; before?: number; limit?: number; epoch?: string; runId?: string } = {},
+  ): Promise<EventPage> {
+    const { signal, ...query } = options;
+    return this.#http.call({ path: [...this.#path, "events"], query, signal });
+  }
+
+  /**
+   * Follows the thread from a cursor on, for ever: first what is there, then what comes, through breaks of the connection. An
+   * iterator, which begins with the first `next()`; it throws where no reconnect can help (`thread-not-found`,
+   * `log-replaced`, `cursor-ahead`, `unauthorized`).
+   */
+  subscribe(options: FollowOptions & Cancellable = {}): AsyncIterableIterator<ThreadItem, undefined> {
+    return new Items(THREAD_ITEMS, options.signal, (told) =>
+      this.#connection.follow(this.threadId, { ...options, ...told }),
+    );
+  }
+
+  /** The same with a listener, from now on. */
+  follow(options: FollowOptions & Told<ThreadItem>): Followed {
+    return this.#connection.follow(this.threadId, options);
+  }
+
+  /** Has an agent do a run. It goes on whoever stays to see it; follow the thread for its events. */
+  start(options: StartOptions): Promise<StartedRun> {
+    return this.#runs.start(options);
+  }
+
+  /** Asks a run to stop. Its producer has 10 s to end it; then the server does. */
+  stop(runId: string, options: Cancellable = {}): Promise<Run> {
+    return this.#runs.stop(runId, options);
+  }
+
+  /** The runs, newest first. */
+  runs(options: Cancellable & { limit?: number; cursor?: number; at?: number } = {}): Promise<RunPage> {
+    return this.#runs.list(options);
+  }
+
+  /** What is known of a run. */
+  runRecord(runId: string, options: Cancellable = {}): Promise<Run> {
+    return this.#runs.get(runId, options);
+  }
+
+  /**
+   * Appends a finished run whole: all of it or nothing, and nothing if it is there already. Waits while another run is
+   * active.
+   */
+  putRun(
+    runId: string,
+    events: readonly AgUiEvent[],
+    options: Cancellable & { agentId?: string } = {},
+  ): Promise<StartedRun> {
+    return this.#runs.put(runId, events, options);
+  }
+
+  /**
+   * Does a run: starts it, keeps its lease while `body` appends events, and ends it, well or badly as `body` does.
+   * Resolves to the run as it ended; rejects with what `body` throws, or with what went wrong on the way. If the run is
+   * asked to stop, `run.signal` is aborted: a body that gives up then has done what was wanted.
+   *
+   * A problem `run-active` if another run is active. A run of the given id that has ended already is returned as it is.
+   */
+  run(body: (run: Producer) => unknown, options: RunOptions = {}): Promise<Run> {
+    return produce(this.#runs, this.threadId, body, options);
+  }
+}

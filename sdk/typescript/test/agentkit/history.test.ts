@@ -1,0 +1,326 @@
+import { AgentResult, createAgent, createNetwork, createState, type State } from "@inngest/agent-kit";
+import { describe, expect, test } from "vitest";
+import type { Reply } from "./model.js";
+import {
+  asJson,
+  client,
+  type Data,
+  kept,
+  model,
+  program,
+  replies,
+  restored,
+  stateOf,
+  texts,
+  useServer,
+} from "./setup.js";
+
+useServer();
+
+describe("a network", () => {
+  test("finds in a fresh process exactly the results that it saved", async () => {
+    model.answer = () =>
+      model.asked.length === 1
+        ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Köln" } }] }
+        : { text: "Sunny." };
+    const { state } = await program().network.run("How is the weather?", { state: stateOf() });
+    const found = await restored(state.threadId!);
+    expect(texts(found)).toEqual(["user: How is the weather?", "helper: Let me see.|tool_call", "helper: Sunny."]);
+    expect(replies(found).map(kept)).toEqual(state.results.map(kept));
+    expect(replies(found).every((result) => result instanceof AgentResult)).toBe(true);
+    expect(replies(found).map((result) => result.checksum)).toEqual(state.results.map((result) => result.checksum));
+    expect(replies(found)[0]!.toolCalls[0]!.content).toEqual({
+      data: { city: "Köln", sunny: true, degrees: 0.1 + 0.2 },
+    });
+    expect(replies(found).every(({ raw, prompt, id }) => raw && prompt && id)).toBe(true);
+  });
+
+  test("goes on with a thread: its model is shown the conversation", async () => {
+    const first = await program().network.run("one", { state: stateOf() });
+    const threadId = first.state.threadId!;
+    await program().network.run("two", { state: stateOf(threadId) });
+    const said = model.asked[1]!.messages.map(({ role, content }) => `${role}: ${String(content)}`);
+    expect(said).toEqual(["system: You help.", "user: two", "user: one", "assistant: reply 1", "user: two"]);
+    expect(texts(await restored(threadId))).toEqual(["user: one", "helper: reply 1", "user: two", "helper: reply 2"]);
+  });
+
+  test("is shown by every other door as it was", async () => {
+    model.answer = () =>
+      model.asked.length === 1
+        ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] }
+        : { text: "Sunny." };
+    const { state } = await program().network.run("How is the weather?", { state: stateOf() });
+    const { messages, pendingToolCallIds } = await client().thread(state.threadId!).messages();
+    const [one, two] = state.results;
+    expect(messages).toEqual([
+      { id: expect.any(String), role: "user", content: "How is the weather?" },
+      {
+        id: one!.id,
+        role: "assistant",
+        content: "Let me see.",
+        toolCalls: [
+          { id: expect.any(String), type: "function", function: { name: "weather", arguments: '{"city":"Rom"}' } },
+        ],
+      },
+      expect.objectContaining({ role: "tool", content: '{"city":"Rom","sunny":true,"degrees":0.30000000000000004}' }),
+      { id: two!.id, role: "assistant", content: "Sunny." },
+    ]);
+    expect(pendingToolCallIds).toEqual([]);
+    const thread = await client().thread(state.threadId!).get();
+    expect(thread).toMatchObject({ name: "How is the weather?", agentId: "support", userId: "ann", activeRun: null });
+  });
+
+  test("keeps what tools throw", async () => {
+    model.answer = () => (model.asked.length === 1 ? { calls: [{ name: "broken", args: {} }] } : { text: "Sorry." });
+    const { state } = await program().network.run("try", { state: stateOf() });
+    const [failed] = replies(await restored(state.threadId!));
+    expect(failed!.toolCalls).toEqual(asJson(state.results[0]!.toolCalls));
+    expect(failed!.toolCalls[0]!.content).toMatchObject({ error: { message: "no such luck" } });
+  });
+
+  test.each<[string, Reply]>([
+    ["out of order", { error: "out of order" }],
+    ["it is over", { calls: [{ name: "rude", args: {} }] }],
+    ["non-existent tool", { calls: [{ name: "unknown", args: {} }] }],
+  ])("that fails (%s) keeps what the user said, and the thread goes on", async (error, reply) => {
+    model.answer = () => reply;
+    const state = stateOf(error);
+    await expect(program().network.run("hello?", { state })).rejects.toThrow(error);
+    model.answer = () => ({ text: "back again" });
+    await program().network.run("and now?", { state: stateOf(error) });
+    expect(texts(await restored(error))).toEqual(["user: hello?", "user: and now?", "helper: back again"]);
+  });
+});
+
+describe("thread ids", () => {
+  test("an id that the client gives is used, and made once", async () => {
+    const { network } = program();
+    await network.run("one", { state: stateOf("given") });
+    await network.run("two, with another title", { state: stateOf("given") });
+    expect(await client().thread("given").get()).toMatchObject({ name: "one" });
+  });
+
+  test("without an id a thread is made for each run", async () => {
+    const { network } = program();
+    const [one, two] = [stateOf(), stateOf()];
+    await network.run("one", { state: one });
+    await network.run("two", { state: two });
+    expect(one.threadId).not.toBe(two.threadId);
+    expect(texts(await restored(one.threadId!))).toEqual(["user: one", "helper: reply 1"]);
+  });
+
+  test.each(["with spaces", "a/b?c#d", "日本語-🧵", "%2F", "..a", "x".repeat(256)])("%s", async (threadId) => {
+    const { network } = program();
+    await network.run("one", { state: stateOf(threadId) });
+    expect(texts(await restored(threadId))).toEqual(["user: one", "helper: reply 1"]);
+  });
+
+  test("a thread that does not exist has no turns", async () => {
+    expect(await restored("never made")).toEqual([]);
+  });
+
+  test("a thread of another user is neither read nor written", async () => {
+    await program().network.run("mine", { state: stateOf("anns") });
+    await expect(program().network.run("yours?", { state: stateOf("anns", { userId: "bob" }) })).rejects.toMatchObject({
+      slug: "thread-exists",
+    });
+    expect(await restored("anns", "bob")).toEqual([]);
+    expect(model.asked).toHaveLength(1);
+    expect(texts(await restored("anns"))).toEqual(["user: mine", "helper: reply 1"]);
+  });
+
+  test("the owner is whoever the option says", async () => {
+    const state = stateOf(undefined, { tenant: { person: "eve" } });
+    const user = ({ data }: State<Data>) => (data["tenant"] as { person: string }).person;
+    await program({ user }).network.run("hi", { state });
+    expect((await client("eve").thread(state.threadId!).get()).userId).toBe("eve");
+  });
+
+  test("names are what the option makes of them, else the beginning of the input", async () => {
+    const [one, two, three] = [stateOf(), stateOf(), stateOf()];
+    await program({ title: ({ input }) => `About: ${input}` }).network.run("cats", { state: one });
+    await program().network.run(` \ud83e${"🙂".repeat(60)}\n`, { state: two });
+    await program({ title: () => undefined }).network.run("nothing", { state: three });
+    const name = async ({ threadId }: State<Data>) => (await client().thread(threadId!).get()).name;
+    expect(await name(one)).toBe("About: cats");
+    expect(await name(two)).toBe(`\ufffd${"🙂".repeat(49)}`);
+    expect(await name(three)).toBeNull();
+  });
+});
+
+describe("patterns", () => {
+  test("client-authoritative: what the client sends is used, and only what is new is saved", async () => {
+    const { state } = await program().network.run("one", { state: stateOf() });
+    const threadId = state.threadId!;
+    const { history, network } = program();
+    let reads = 0;
+    history.get = async () => ((reads += 1), []);
+    await network.run("two", {
+      state: createState<Data>({ userId: "ann" }, { threadId, results: await restored(threadId) }),
+    });
+    expect(reads).toBe(0);
+    expect(texts(await restored(threadId))).toEqual(["user: one", "helper: reply 1", "user: two", "helper: reply 2"]);
+  });
+
+  test("hybrid: loaded once, then the client goes on with what it has", async () => {
+    const { state } = await program().network.run("one", { state: stateOf() });
+    const threadId = state.threadId!;
+    let held = await restored(threadId);
+    for (const input of ["two", "three"]) {
+      const run = await program().network.run(input, {
+        state: createState<Data>({ userId: "ann" }, { threadId, results: held }),
+      });
+      held = run.state.results;
+    }
+    expect(replies(held)).toHaveLength(3);
+    expect(replies(await restored(threadId)).map(kept)).toEqual(replies(held).map(kept));
+  });
+
+  test("messages of the client instead of results", async () => {
+    const state = createState<Data>(
+      { userId: "ann" },
+      { threadId: "with-messages", messages: [{ type: "text", role: "user", content: "before" }] },
+    );
+    await program().network.run("now", { state });
+    expect(texts(await restored("with-messages"))).toEqual(["user: now", "helper: reply 1"]);
+  });
+});
+
+describe("an agent without a network", () => {
+  const alone = (lifecycle: boolean) => {
+    const { history } = program();
+    return createAgent<Data>({
+      name: "solo",
+      system: "You are alone.",
+      model: model.adapter,
+      history,
+      ...(lifecycle && { lifecycle: history.lifecycle }),
+    });
+  };
+
+  test("saves by the history's lifecycle", async () => {
+    const state = stateOf();
+    const result = await alone(true).run("hello", { state });
+    const found = await restored(state.threadId!);
+    expect(texts(found)).toEqual(["user: hello", "solo: reply 1"]);
+    expect(kept(replies(found)[0]!)).toEqual(kept(result));
+    await alone(true).run("again", { state: stateOf(state.threadId!) });
+    expect(texts(await restored(state.threadId!))).toEqual([
+      "user: hello",
+      "solo: reply 1",
+      "user: again",
+      "solo: reply 2",
+    ]);
+  });
+
+  test("inside a network with the same history it is saved once", async () => {
+    const { history } = program();
+    const agent = createAgent<Data>({
+      name: "in",
+      system: "s",
+      model: model.adapter,
+      history,
+      lifecycle: history.lifecycle,
+    });
+    const router = ({ callCount }: { callCount: number }) => (callCount < 2 ? agent : undefined);
+    const network = createNetwork<Data>({ name: "both", agents: [agent], history, router });
+    const { state } = await network.run("hello", { state: stateOf() });
+    expect(texts(await restored(state.threadId!))).toEqual(["user: hello", "in: reply 1", "in: reply 2"]);
+  });
+});
+
+describe("saving again", () => {
+  const save = async (threadId: string, newResults: AgentResult[], more: object = {}) => {
+    const { history, network } = program();
+    const state = stateOf(threadId);
+    await history.createThread({ state, input: "" });
+    await history.appendResults({ threadId, newResults, state, input: "", network: network as never, ...more });
+    return { history, state, network };
+  };
+  const result = (id: string | undefined, content: string, at = 1_700_000_000_123) =>
+    new AgentResult(
+      "a",
+      [{ type: "text", role: "assistant", content, stop_reason: "stop" }],
+      [],
+      new Date(at),
+      [],
+      [],
+      "{}",
+      id,
+    );
+
+  test("the first one counts, by its id and not by its time", async () => {
+    await save("again", [result("r1", "first")]);
+    await save("again", [result("r1", "first", 1_700_000_009_999)]);
+    const found = await restored("again");
+    expect(found.map(({ createdAt }) => createdAt.getTime())).toEqual([1_700_000_000_123]);
+    expect((await client().thread("again").messages()).messages).toHaveLength(1);
+  });
+
+  test("results without an id are known by what they hold; equal texts of one second are two", async () => {
+    const results = [result(undefined, "same", 1_700_000_000_001), result(undefined, "same", 1_700_000_000_002)];
+    await save("no-ids", results);
+    await save("no-ids", results);
+    expect((await restored("no-ids")).map(({ createdAt }) => createdAt.getTime() % 1_000)).toEqual([1, 2]);
+  });
+
+  test("the documented interface passes the user's message with the results", async () => {
+    const userMessage = { content: "asked", role: "user" as const, timestamp: new Date(1_600_000_000_000) };
+    await save("documented", [result("d1", "answered")], { userMessage: { ...userMessage, id: "m1" } });
+    await save("documented", [result("d1", "answered")], { userMessage: { ...userMessage, id: "m1" } });
+    const found = await restored("documented");
+    expect(texts(found)).toEqual(["user: asked", "a: answered"]);
+    expect(found[0]).toMatchObject({ id: "m1", createdAt: new Date(1_600_000_000_000) });
+  });
+
+  test("a message that both hooks are given is one turn", async () => {
+    const { history, network } = program();
+    const state = stateOf("both-hooks");
+    const userMessage = { content: "asked", role: "user" as const, timestamp: new Date() };
+    const context = { threadId: "both-hooks", state, input: "asked", network: network as never };
+    await history.createThread({ state, input: "asked", network: network as never });
+    await history.appendUserMessage({ ...context, userMessage: { ...userMessage, id: "m1" } });
+    await history.appendResults({ ...context, newResults: [result("b1", "answered")], userMessage });
+    expect(texts(await restored("both-hooks"))).toEqual(["user: asked", "a: answered"]);
+  });
+});
+
+describe("values", () => {
+  const deep = (levels: number): unknown => (levels === 0 ? "bottom" : { in: [deep(levels - 1)] });
+  test.each<[string, unknown]>([
+    ["floats", [0.1, 1e-7, 5e-324, 1.7976931348623157e308, 123456789.123456789]],
+    ["order of keys", { z: 1, a: 2, "10": 3, "9": 4, m: { y: 1, b: 2 } }],
+    ["NUL and controls", "a\u0000b\u0001\u001f\u007f\u2028"],
+    ["halves of characters", { text: "cut \ud83e", "\udc00": "\udfff\ud800" }],
+    ["a date", new Date(0)],
+    ["deep nesting", deep(200)],
+    ["nothing", [null, "", [], {}]],
+    ["names of prototypes", JSON.parse('{"__proto__":{"a":1},"constructor":2}')],
+    ["6 MB", "x".repeat(6_000_000)],
+    ["three bytes a character, six in JSON", "縁\u0001".repeat(200_000)],
+    ["more than an event can be", "x".repeat(8_400_000)],
+  ])("%s", async (name, data) => {
+    const threadId = `value ${name}`;
+    const { history, network } = program();
+    const state = stateOf(threadId);
+    const tool = { type: "tool" as const, id: "c1", name: "t", input: undefined as never, function: "t" };
+    const small = typeof data === "string" && data.length > 1_000 ? {} : { data };
+    const result = new AgentResult(
+      "a",
+      [{ type: "tool_call", role: "assistant", tools: [{ ...tool, input: small as never }], stop_reason: "tool" }],
+      [{ type: "tool_result", role: "tool_result", tool, content: { data }, stop_reason: "tool" }],
+      new Date(1_700_000_000_123),
+      [],
+      [],
+      JSON.stringify(small),
+      "r1",
+    );
+    await history.createThread({ state, input: "" });
+    await history.appendResults({ threadId, newResults: [result], state, input: "", network: network as never });
+    const [found] = await restored(threadId);
+    expect(JSON.stringify(found!.export())).toBe(JSON.stringify(result.export()));
+    expect(found!.raw).toBe(result.raw);
+    const { messages } = await client().thread(threadId).messages({ limit: 1 });
+    expect(messages).toHaveLength(1);
+  });
+});

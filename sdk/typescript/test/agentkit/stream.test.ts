@@ -1,0 +1,168 @@
+import { createAgent } from "@inngest/agent-kit";
+import { describe, expect, test } from "vitest";
+import { threadlineHistory } from "../../src/agentkit/index.js";
+import { until } from "../harness/until.js";
+import {
+  API_KEY,
+  client,
+  type Data,
+  kept,
+  model,
+  program,
+  replies,
+  restored,
+  server,
+  stateOf,
+  texts,
+  useServer,
+} from "./setup.js";
+
+useServer();
+
+async function log(threadId: string) {
+  const { events } = await client().thread(threadId).events();
+  return events.map(({ event, runId }) => ({ runId, event }));
+}
+
+test("others see that a network is at work, what it says, and that it has ended", async () => {
+  const { history, network } = program();
+  const thread = client().thread("watched");
+  const seen: unknown[] = [];
+  model.answer = async () => {
+    const run = (await thread.get()).activeRun;
+    seen.push(run && { status: run.status, agentId: run.agentId });
+    return model.asked.length === 1
+      ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] }
+      : { text: "Sunny." };
+  };
+  const { state } = await network.run("How is it?", {
+    state: stateOf("watched"),
+    streaming: { publish: history.publish, simulateChunking: true },
+  });
+  expect(seen).toEqual(Array(2).fill({ status: "running", agentId: "support" }));
+  expect((await thread.get()).activeRun).toBeNull();
+  const { messages, pendingToolCallIds } = await thread.messages();
+  const [one, two] = replies(state.results);
+  expect(messages).toMatchObject([
+    { role: "user", content: "How is it?" },
+    {
+      id: one!.id,
+      content: "Let me see.",
+      toolCalls: [{ function: { name: "weather", arguments: '{"city":"Rom"}' } }],
+    },
+    { role: "tool", content: '{"city":"Rom","sunny":true,"degrees":0.30000000000000004}' },
+    { id: two!.id, content: "Sunny." },
+  ]);
+  expect(pendingToolCallIds).toEqual([]);
+  expect(replies(await restored("watched")).map(kept)).toEqual(replies(state.results).map(kept));
+  const { runs } = await thread.runs();
+  expect(runs.map(({ status }) => status)).toEqual(["finished", "finished"]);
+  const live = (await log("watched")).filter(({ runId }) => runId === runs[0]!.runId).map(({ event }) => event.type);
+  expect(live[0]).toBe("RUN_STARTED");
+  expect(live.at(-1)).toBe("RUN_FINISHED");
+});
+
+test("what is streamed arrives while the network goes on", async () => {
+  const { history, network } = program();
+  model.answer = async () => {
+    if (model.asked.length === 2) {
+      const { messages } = await client().thread("halfway").messages();
+      expect(messages.map(({ content }) => content)).toContain("first part");
+    }
+    return model.asked.length === 1
+      ? { text: "first part", calls: [{ name: "weather", args: { city: "Rom" } }] }
+      : { text: "second part" };
+  };
+  await network.run("go", { state: stateOf("halfway"), streaming: { publish: history.publish } });
+  expect(model.asked).toHaveLength(2);
+});
+
+test("a network that fails ends its run badly, and the next one goes on", async () => {
+  const { history, network } = program();
+  model.answer = () => ({ error: "out of order" });
+  const streaming = { publish: history.publish };
+  await expect(network.run("hello?", { state: stateOf("bad"), streaming })).rejects.toThrow("out of order");
+  const [run] = (await client().thread("bad").runs()).runs;
+  expect(run).toMatchObject({ status: "error", errorMessage: expect.stringContaining("out of order") });
+  model.answer = () => ({ text: "back" });
+  await network.run("again", { state: stateOf("bad"), streaming });
+  expect(texts(await restored("bad"))).toEqual(["user: hello?", "user: again", "helper: back"]);
+});
+
+test("an agent without a network", async () => {
+  const history = threadlineHistory<Data>({ url: server.url, apiKey: API_KEY });
+  const agent = createAgent<Data>({
+    name: "solo",
+    system: "s",
+    model: model.adapter,
+    history,
+    lifecycle: history.lifecycle,
+  });
+  for (const input of ["one", "two"]) {
+    await agent.run(input, { state: stateOf("solo streams"), streaming: { publish: history.publish } });
+  }
+  const { messages } = await client().thread("solo streams").messages();
+  expect(messages.map(({ content }) => content)).toEqual(["one", "reply 1", "two", "reply 2"]);
+  expect(texts(await restored("solo streams"))).toEqual(["user: one", "solo: reply 1", "user: two", "solo: reply 2"]);
+  expect((await client().thread("solo streams").get()).activeRun).toBeNull();
+});
+
+describe("when streaming is not possible", () => {
+  test("somebody else's run: everything comes at the end", async () => {
+    const { history, network } = program();
+    const thread = client().thread("taken");
+    let end = () => {};
+    let other: Promise<unknown> = Promise.resolve();
+    // It begins between the user's message and the network's own run.
+    const { get } = history;
+    history.get = async (context) => {
+      other = thread.run(() => new Promise<void>((resolve) => (end = resolve)), { runId: "other" });
+      await until("the other run", async () => (await thread.get()).activeRun);
+      return get(context);
+    };
+    model.answer = () => (end(), { text: "said" });
+    await network.run("hi", { state: stateOf("taken"), streaming: { publish: history.publish } });
+    await other;
+    expect(texts(await restored("taken"))).toEqual(["user: hi", "helper: said"]);
+    expect((await thread.messages()).messages.map(({ content }) => content)).toEqual(["hi", "said"]);
+  });
+
+  test("a run that is stopped from elsewhere: the results are saved all the same", async () => {
+    const { history, network } = program();
+    const thread = client().thread("stopped");
+    model.answer = async () => {
+      const run = (await thread.get()).activeRun;
+      await thread.stop(run!.runId);
+      await until("the end of the run", async () => !(await thread.get()).activeRun);
+      return { text: "said all the same" };
+    };
+    const { state } = await network.run("hi", { state: stateOf("stopped"), streaming: { publish: history.publish } });
+    expect(replies(await restored("stopped")).map(kept)).toEqual(replies(state.results).map(kept));
+    expect((await thread.messages()).messages.map(({ content }) => content)).toEqual(["hi", "said all the same"]);
+    expect((await thread.runs()).runs.map(({ status }) => status)).toEqual(["finished", "stopped", "finished"]);
+  });
+});
+
+test("two networks of one process work on one thread at once", async () => {
+  const { history, network } = program();
+  const other = program().network;
+  other.history = history;
+  let asked = 0;
+  model.answer = async ({ messages }) => {
+    asked += 1;
+    await until("both networks", () => asked >= 2);
+    return { text: `to ${String(messages.at(-1)?.content)}` };
+  };
+  const streaming = { publish: history.publish };
+  const states = [stateOf("shared"), stateOf("shared")];
+  await Promise.all([
+    network.run("one", { state: states[0]!, streaming }),
+    other.run("two", { state: states[1]!, streaming }),
+  ]);
+  const found = await restored("shared");
+  expect(texts(found).sort()).toEqual(["helper: to one", "helper: to two", "user: one", "user: two"]);
+  const { messages } = await client().thread("shared").messages();
+  expect(messages.map(({ content }) => content).sort()).toEqual(["one", "to one", "to two", "two"]);
+  expect((await client().thread("shared").get()).activeRun).toBeNull();
+  expect((await log("shared")).filter(({ event }) => event.type === "RUN_ERROR")).toEqual([]);
+});

@@ -1,0 +1,14 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 20_000);
+
+/** Waits until `test` gives something true, and gives it; else says what never came, and how things stand. */
+export async function until<T>(what: string, test: () => T | Promise<T>, stand: () => unknown = () => ""): Promise<T> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const found = await test();
+    if (found) return found;
+    if (performance.now() > deadline) throw new Error(`never came: ${what} ${JSON.stringify(stand())}`);
+    await sleep(5);
+  }
+}

@@ -1,0 +1,94 @@
+// Writes runs by the raw interface, so that tests of the package do not stand on the package.
+
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Refused, type Server } from "./server.js";
+
+export interface Event {
+  readonly type: string;
+  readonly [member: string]: unknown;
+}
+
+export interface Logged {
+  readonly seq: number;
+  readonly runId: string;
+  readonly at: string;
+  readonly event: Event;
+}
+
+export interface WriteOptions {
+  readonly runId?: string;
+  readonly user?: string;
+  /** How many text deltas the run says. Default 10. */
+  readonly deltas?: number;
+  /** Events of one append. Default 5. */
+  readonly batch?: number;
+  /** Milliseconds between appends. Default 0. */
+  readonly paceMs?: number;
+  /** Asked before each append; ends the writing where it is, leaving the run open, if it says so. */
+  readonly stop?: () => boolean;
+}
+
+const PATIENCE_MS = 30_000;
+const RETRY_MS = 20;
+
+/** Events that say something, between RUN_STARTED and RUN_FINISHED: `deltas + 4` of them. */
+export function speech(threadId: string, runId: string, deltas: number): Event[] {
+  const messageId = `${runId}-text`;
+  const words = Array.from({ length: deltas }, (_, index) => `wörd ${index} 💬 of ${runId}\n`);
+  return [
+    { type: "RUN_STARTED", threadId, runId },
+    { type: "TEXT_MESSAGE_START", messageId, role: "assistant" },
+    ...words.map((delta) => ({ type: "TEXT_MESSAGE_CONTENT", messageId, delta })),
+    { type: "TEXT_MESSAGE_END", messageId },
+    { type: "RUN_FINISHED", threadId, runId },
+  ];
+}
+
+/** Makes a thread, if it is not there. */
+export async function makeThread(server: Server, threadId: string = randomUUID(), user?: string): Promise<string> {
+  await persist(() => server.request("POST", "/v1/threads", { body: { threadId }, ...(user && { user }) }));
+  return threadId;
+}
+
+/** Writes a run into a thread; goes on through cuts and restarts of the server until it is written. Gives the run's id. */
+export async function write(server: Server, threadId: string, options: WriteOptions = {}): Promise<string> {
+  const { runId = randomUUID(), user, deltas = 10, batch = 5, paceMs = 0, stop = () => false } = options;
+  const path = `/v1/threads/${encodeURIComponent(threadId)}/runs`;
+  const post = (path: string, body: unknown) =>
+    persist(() => server.request("POST", path, { body, ...(user && { user }) }));
+  await post(path, { runId, leaseSeconds: 60 });
+  const events = speech(threadId, runId, deltas);
+  for (let at = 0; at < events.length; at += batch) {
+    if (stop()) return runId;
+    await post(`${path}/${encodeURIComponent(runId)}/events?producerSeq=${at + 1}`, events.slice(at, at + batch));
+    if (paceMs) await sleep(paceMs);
+  }
+  return runId;
+}
+
+/** The thread's log, from the first event to its tail. */
+export async function log(server: Server, threadId: string, user?: string): Promise<Logged[]> {
+  const events: Logged[] = [];
+  for (;;) {
+    const path = `/v1/threads/${encodeURIComponent(threadId)}/events?limit=10000&after=${events.length}`;
+    type Page = { events: Logged[]; hasMore: boolean };
+    const page = await persist(() => server.request<Page>("GET", path, { ...(user && { user }) }));
+    events.push(...page.events);
+    if (!page.hasMore) return events;
+  }
+}
+
+/** Sends a request again until it is answered: a server that is away is not there, or has no time (503). */
+async function persist<T>(request: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    try {
+      return await request();
+    } catch (error) {
+      const busy = !(error instanceof Refused) || error.status === 503 || error.status === 429;
+      if (!busy || performance.now() > deadline) throw error;
+      await sleep(RETRY_MS);
+    }
+  }
+}

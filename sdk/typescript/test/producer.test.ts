@@ -1,0 +1,233 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type AgUiEvent, ConfigError, isProblem, type Producer, StopRequested, Threadline } from "../src/index.js";
+import { PENDING_EVENTS } from "../src/limits.js";
+import { Proxy } from "./harness/proxy.js";
+import { Server } from "./harness/server.js";
+import { until } from "./harness/until.js";
+import { log } from "./harness/writer.js";
+
+let server: Server;
+let client: Threadline;
+let made = 0;
+
+beforeAll(async () => {
+  server = await Server.start();
+  client = new Threadline({ url: server.url });
+});
+afterAll(() => server.end());
+
+async function thread(through: Threadline = client) {
+  const { threadId } = await client.threads.create({ threadId: `produced-${(made += 1)}` });
+  return through.thread(threadId);
+}
+
+const custom = (index: number): AgUiEvent => ({ type: "CUSTOM", name: "n", value: index });
+const values = async (threadId: string) =>
+  (await log(server, threadId)).filter(({ event }) => event.type === "CUSTOM").map(({ event }) => event["value"]);
+const upTo = (count: number) => Array.from({ length: count }, (_, index) => index);
+const caught = (promise: Promise<unknown>) =>
+  promise.then(
+    () => expect.unreachable(),
+    (error: unknown) => error,
+  );
+const aborted = (run: Producer) =>
+  new Promise<never>((_, reject) => {
+    if (run.signal.aborted) reject(run.signal.reason);
+    run.signal.addEventListener("abort", () => reject(run.signal.reason));
+  });
+
+test("what a run appends is its log, in order, in few requests", async () => {
+  const proxy = await Proxy.start(server);
+  const it = await thread(new Threadline({ url: proxy.url }));
+  const run = await it.run(async (run) => {
+    for (let index = 0; index < 5_000; index += 1) await run.append(custom(index));
+    await run.flush();
+    // Durable now, while the run goes on.
+    expect(await values(it.threadId)).toEqual(upTo(5_000));
+    await run.append([custom(5_000), custom(5_001)]);
+  });
+  expect(run.status).toBe("finished");
+  expect(await values(it.threadId)).toEqual(upTo(5_002));
+  expect((await log(server, it.threadId)).at(-1)!.event.type).toBe("RUN_FINISHED");
+  expect(proxy.requests.filter((line) => line.includes("/events")).length).toBeLessThan(60);
+  proxy.end();
+});
+
+test("a run may end by its own event", async () => {
+  const it = await thread();
+  const run = await it.run((run) =>
+    run.append({ type: "RUN_FINISHED", threadId: it.threadId, runId: run.runId, result: 7 }),
+  );
+  expect(run.status).toBe("finished");
+  const events = await log(server, it.threadId);
+  expect(events.filter(({ event }) => event.type === "RUN_FINISHED").map(({ event }) => event["result"])).toEqual([7]);
+});
+
+test("what the body throws ends the run badly, and is thrown again", async () => {
+  const it = await thread();
+  const error = new Error("the model is away");
+  expect(
+    await caught(
+      it.run(
+        async (run) => {
+          await run.append(custom(0));
+          throw error;
+        },
+        { runId: "bad" },
+      ),
+    ),
+  ).toBe(error);
+  expect(await it.runRecord("bad")).toMatchObject({
+    status: "error",
+    errorCode: "producer-failed",
+    errorMessage: error.message,
+  });
+  // Nothing is left that would hold the thread.
+  expect((await it.run(() => {})).status).not.toBe("error");
+});
+
+test("a run that has ended is not done again; one that is active is refused at once", async () => {
+  const it = await thread();
+  let times = 0;
+  const once = () =>
+    it.run(
+      async (run) => {
+        times += 1;
+        await run.append(custom(times));
+      },
+      { runId: "same" },
+    );
+  const first = await once();
+  expect(await once()).toEqual(first);
+  expect(times).toBe(1);
+  await it.run(
+    async () => {
+      const error = await caught(it.run(() => {}));
+      expect(isProblem(error, "run-active") && error.problem["run"]).toMatchObject({ runId: "holder" });
+    },
+    { runId: "holder" },
+  );
+});
+
+test("answers that are lost, cut connections and a killed server cost nothing and double nothing", async () => {
+  const proxy = await Proxy.start(server);
+  const it = await thread(new Threadline({ url: proxy.url }));
+  const run = await it.run(
+    async (run) => {
+      for (let index = 0; index < 400; index += 1) {
+        await run.append(custom(index));
+        if (index % 40 === 0) proxy.cut();
+        if (index === 150) await server.restart();
+        if (index % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    },
+    { leaseSeconds: 60 },
+  );
+  expect(run.status).toBe("finished");
+  expect(await values(it.threadId)).toEqual(upTo(400));
+  proxy.end();
+});
+
+describe("stop", () => {
+  test("aborts the signal; a body that gives up then has done what was wanted", async () => {
+    const it = await thread();
+    const run = it.run(
+      async (run) => {
+        await run.append(custom(0));
+        await aborted(run);
+      },
+      { runId: "stopped" },
+    );
+    await until("the run", async () => (await it.runs()).runs.length === 1);
+    await it.stop("stopped");
+    expect((await run).status).toBe("stopped");
+    expect(await values(it.threadId)).toEqual([0]);
+  });
+
+  test("is heard by the next append of a busy producer", async () => {
+    const it = await thread();
+    let reason: unknown;
+    const run = await it.run(async (run) => {
+      await it.stop(run.runId);
+      for (let index = 0; !run.signal.aborted; index += 1) {
+        await run.append(custom(index));
+        await run.flush();
+      }
+      reason = run.signal.reason;
+    });
+    expect(reason).toBeInstanceOf(StopRequested);
+    expect(run.status).toBe("stopped");
+  });
+
+  test("can be asked for by the caller's signal", async () => {
+    const it = await thread();
+    const abort = new AbortController();
+    const run = it.run(
+      (run) => {
+        abort.abort();
+        return aborted(run);
+      },
+      { signal: abort.signal },
+    );
+    expect((await run).status).toBe("stopped");
+  });
+});
+
+test("a silent producer keeps its lease, and one that was fenced hears of it", async () => {
+  const it = await thread();
+  const run = await it
+    .run(
+      async (run) => {
+        const first = (await it.runRecord(run.runId)).leaseUntil!;
+        await until("a renewal", async () => (await it.runRecord(run.runId)).leaseUntil! > first);
+        await it.delete();
+        await aborted(run);
+      },
+      { leaseSeconds: 1 },
+    )
+    .catch((error: unknown) => error);
+  expect(isProblem(run, "thread-not-found") || isProblem(run, "run-not-found") || isProblem(run, "run-fenced")).toBe(
+    true,
+  );
+});
+
+test("an event that the server refuses is told by flush, by the next append and by the end", async () => {
+  const it = await thread();
+  const seen: unknown[] = [];
+  const error = await caught(
+    it.run(async (run) => {
+      expect(await caught(run.append({} as AgUiEvent))).toBeInstanceOf(ConfigError);
+      // Deeper than an event may be nested.
+      const deep = JSON.parse(`${"[".repeat(200)}${"]".repeat(200)}`) as unknown;
+      void run.append({ type: "CUSTOM", name: "deep", value: deep });
+      seen.push(await caught(run.flush()), await caught(run.append(custom(1))), run.signal.reason);
+      throw seen[0];
+    }),
+  );
+  expect(isProblem(error, "invalid-event")).toBe(true);
+  expect(seen.every((each) => each === error)).toBe(true);
+});
+
+test("a producer that is faster than the network is held back", async () => {
+  const proxy = await Proxy.start(server);
+  const it = await thread(new Threadline({ url: proxy.url }));
+  await it.run(
+    async (run) => {
+      proxy.stall();
+      let taken = 0;
+      const filling = (async () => {
+        for (; taken < PENDING_EVENTS + 500; taken += 1) await run.append(custom(taken));
+      })();
+      await until("a full queue", () => taken === PENDING_EVENTS - 1);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      expect(taken).toBe(PENDING_EVENTS - 1);
+      // Whoever does not wait at all is refused before the memory is full.
+      const rest = upTo(2 * PENDING_EVENTS).map((index) => run.append(custom(index)).catch((error: unknown) => error));
+      proxy.resume();
+      expect((await Promise.all(rest)).some((each) => each instanceof ConfigError)).toBe(true);
+      await filling;
+    },
+    { leaseSeconds: 60 },
+  );
+  proxy.end();
+});

@@ -1,0 +1,206 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ConfigError, ConnectionError, isProblem, ProblemError, Threadline, ThreadlineError } from "../src/index.js";
+import { Proxy } from "./harness/proxy.js";
+import { Server } from "./harness/server.js";
+import { until } from "./harness/until.js";
+
+let server: Server;
+let client: Threadline;
+
+beforeAll(async () => {
+  server = await Server.start();
+  client = new Threadline({ url: server.url });
+});
+afterAll(() => server.end());
+
+const caught = (promise: Promise<unknown>) =>
+  promise.then(
+    () => expect.unreachable(),
+    (error: unknown) => error,
+  );
+
+describe("threads", () => {
+  test("a thread from its making to its end", async () => {
+    const made = await client.threads.create({ name: "Trips", agentId: "demo", metadata: { a: 1, b: { c: 2 } } });
+    const thread = client.thread(made.threadId);
+    expect(await thread.get()).toEqual(made);
+    expect(made).toMatchObject({ name: "Trips", agentId: "demo", archived: false, tail: 0, activeRun: null });
+    expect((await thread.rename("Journeys")).name).toBe("Journeys");
+    expect((await thread.rename(null)).name).toBeNull();
+    expect((await thread.update({ metadata: { b: { c: null }, d: "é" } })).metadata).toEqual({ a: 1, b: {}, d: "é" });
+    expect((await thread.archive()).archived).toBe(true);
+    const ids = async (includeArchived: boolean) =>
+      (await client.threads.list({ includeArchived })).threads.map(({ threadId }) => threadId);
+    expect(await ids(false)).not.toContain(made.threadId);
+    expect(await ids(true)).toContain(made.threadId);
+    expect((await thread.unarchive()).archived).toBe(false);
+    await thread.delete();
+    expect(isProblem(await caught(thread.get()), "thread-not-found")).toBe(true);
+  });
+
+  test.each(["a/b?c#d%20é", "dots.", "a+b&c=d", "日本 語", "'\"`<>"])(
+    "any id is sent as it is: %s",
+    async (threadId) => {
+      await client.threads.create({ threadId });
+      expect((await client.thread(threadId).get()).threadId).toBe(threadId);
+    },
+  );
+
+  test("pages of the list", async () => {
+    const user = new Threadline({ url: server.url, user: "pages" });
+    for (let at = 0; at < 5; at += 1) await user.threads.create({ threadId: `page-${at}` });
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await user.threads.list({ limit: 2, ...(cursor && { cursor }), order: "created" });
+      seen.push(...page.threads.map(({ threadId }) => threadId));
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor);
+    expect(seen).toEqual(["page-0", "page-1", "page-2", "page-3", "page-4"]);
+  });
+
+  test("what the demo agent says can be read at every seq", async () => {
+    await client.threads.create({ threadId: "said" });
+    const thread = client.thread("said");
+    const { run } = await thread.start({
+      agentId: "demo",
+      input: { messages: [{ id: "q", role: "user", content: "Hi" }] },
+    });
+    await expect.poll(() => thread.runRecord(run.runId), { timeout: 10_000 }).toMatchObject({ status: "finished" });
+    const { messages, seq, epoch } = await thread.messages();
+    expect(messages.map(({ role }) => role).slice(0, 1)).toEqual(["user"]);
+    expect(messages.at(-1)!.role).toBe("assistant");
+    const { events } = await thread.events({ epoch });
+    expect(events.map((event) => event.seq)).toEqual(Array.from({ length: seq }, (_, index) => index + 1));
+    expect((await thread.messages({ at: 1 })).messages).toHaveLength(1);
+    expect((await thread.state()).state).toBeTypeOf("object");
+    expect((await thread.runs()).runs).toHaveLength(1);
+  });
+});
+
+describe("what goes wrong", () => {
+  test("a refusal says what it is and what to do", async () => {
+    const error = (await caught(client.thread("nowhere").get())) as ProblemError;
+    expect(error).toBeInstanceOf(ProblemError);
+    expect(error).toBeInstanceOf(ThreadlineError);
+    expect(error).toMatchObject({ slug: "thread-not-found", status: 404, retryable: false, name: "ProblemError" });
+    expect(error.message).toMatch(/^There is no such thread \(404 thread-not-found\).*POST \/v1\/threads/);
+  });
+
+  test("what cannot be sent is said at once", async () => {
+    for (const url of ["", "localhost:7420", "ws://h", "/path"]) {
+      expect(() => new Threadline({ url })).toThrow(ConfigError);
+    }
+    expect(() => new Threadline({ url: server.url, apiKey: "a\nb" })).toThrow(ConfigError);
+    expect(() => new Threadline({ url: server.url, user: "ä" })).toThrow(ConfigError);
+    expect(() => new Threadline({ url: server.url, apiKey: "k", token: "t" })).toThrow(ConfigError);
+    for (const id of ["", ".", "..", "\ud800"]) {
+      expect(await caught(client.thread(id).get())).toBeInstanceOf(ConfigError);
+    }
+  });
+
+  test("nobody there", async () => {
+    const nobody = new Threadline({ url: "http://127.0.0.1:9", retryFor: 0 });
+    const error = (await caught(nobody.threads.list())) as ConnectionError;
+    expect(error).toBeInstanceOf(ConnectionError);
+    expect(error.retryable).toBe(true);
+    expect(error.message).toContain("127.0.0.1:9");
+  });
+
+  test("an answer that was lost is asked for again, and nothing is done twice", async () => {
+    const proxy = await Proxy.start(server);
+    try {
+      // The request gets through at once, its answer takes too long.
+      proxy.bytesPerSecond = 1;
+      const made = new Threadline({ url: proxy.url }).threads.create({ name: "once" });
+      const stored = async () =>
+        (await client.threads.list({ limit: 500 })).threads.filter(({ name }) => name === "once");
+      await until("the thread", async () => (await stored()).length > 0);
+      proxy.bytesPerSecond = Infinity;
+      expect(proxy.cut()).toBe(1);
+      const { threadId } = await made;
+      expect((await stored()).map((thread) => thread.threadId)).toEqual([threadId]);
+      expect(proxy.requests).toHaveLength(2);
+    } finally {
+      proxy.end();
+    }
+  });
+
+  test("an abort ends a call with its reason, also while it waits to be tried again", async () => {
+    const nobody = new Threadline({ url: "http://127.0.0.1:9" });
+    const reason = new Error("enough");
+    const abort = new AbortController();
+    const calls = [
+      nobody.threads.list({ signal: abort.signal }),
+      nobody.thread("t").get({ signal: AbortSignal.abort(reason) }),
+    ];
+    const ended = Promise.all(calls.map(caught));
+    abort.abort(reason);
+    expect(await ended).toEqual([reason, reason]);
+  });
+
+  test("an address that sends its callers elsewhere is not followed", async () => {
+    const { createServer } = await import("node:http");
+    const moved = createServer((_, response) => response.writeHead(301, { location: server.url }).end()).listen(
+      0,
+      "127.0.0.1",
+    );
+    await new Promise((resolve) => moved.once("listening", resolve));
+    const { port } = moved.address() as { port: number };
+    const error = await caught(new Threadline({ url: `http://127.0.0.1:${port}`, apiKey: "secret" }).threads.list());
+    expect(error).toBeInstanceOf(ConfigError);
+    moved.close();
+  });
+
+  test("what is no Threadline is told apart", async () => {
+    const { createServer } = await import("node:http");
+    const status = { code: 502, body: "<html>bad gateway</html>" };
+    const proxy = createServer((_, response) =>
+      response.writeHead(status.code, { "retry-after": "2" }).end(status.body),
+    );
+    await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+    const { port } = proxy.address() as { port: number };
+    const other = new Threadline({ url: `http://127.0.0.1:${port}`, retryFor: 0 });
+    expect(await caught(other.threads.list())).toMatchObject({
+      slug: "http-502",
+      retryable: true,
+      retryAfterMs: 2_000,
+    });
+    Object.assign(status, { code: 200 });
+    expect(await caught(other.threads.list())).toMatchObject({ name: "ProtocolError", retryable: false });
+    proxy.close();
+  });
+});
+
+describe("tokens", () => {
+  test("a token is asked for once, kept, and asked for again when the server refuses it", async () => {
+    const guarded = await Server.start({ apiKey: "operator" });
+    try {
+      const { token } = await guarded.request<{ token: string }>("POST", "/v1/tokens", { body: { userId: "alice" } });
+      const given = ["stale", token];
+      let asked = 0;
+      const alice = new Threadline({ url: guarded.url, token: async () => given[asked++] ?? token });
+      const [first, second] = await Promise.all([alice.threads.list(), alice.threads.create({ name: "hers" })]);
+      expect([first.threads.length >= 0, second.userId]).toEqual([true, "alice"]);
+      expect(asked).toBe(2);
+      await alice.threads.list();
+      expect(asked).toBe(2);
+      const refused = new Threadline({ url: guarded.url, token: () => "never good" });
+      expect(isProblem(await caught(refused.threads.list()), "unauthorized")).toBe(true);
+    } finally {
+      await guarded.end();
+    }
+  });
+
+  test("a callback that fails is asked again, until time is up", async () => {
+    let asked = 0;
+    const token = () => {
+      asked += 1;
+      throw new Error("the session is over");
+    };
+    const error = (await caught(new Threadline({ url: server.url, token, retryFor: 600 }).threads.list())) as Error;
+    expect(error).toBeInstanceOf(ConnectionError);
+    expect(error.message).toContain("the session is over");
+    expect(asked).toBeGreaterThan(1);
+  });
+});

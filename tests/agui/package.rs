@@ -1,0 +1,173 @@
+//! The fold of the package for TypeScript is the server's fold.
+
+use serde_json::{Value, json};
+use threadline::projection::conversation::Conversation;
+
+use crate::{
+    compare::{HIGH, LOW, assert_same, event, fold, json as read},
+    generate::stream,
+    node::{self, Client, Outcome},
+    rng::{Rng, seed},
+};
+
+const STREAMS: u64 = 400;
+
+/// Stands for a number that no double can hold.
+const HUGE: &str = "\u{e002}";
+
+fn assert_the_same(what: &str, events: &[String], conversation: &Conversation, outcome: &Outcome) {
+    assert_eq!(outcome.error, None, "{what}");
+    let all = || format!("{what}:\n{}", events.join("\n"));
+    assert_eq!(read(&text(conversation.messages_json())), outcome.messages, "messages of {}", all());
+    assert_eq!(read(&text(conversation.state_json())), outcome.state, "state of {}", all());
+    assert_eq!(read(&text(conversation.interrupts_json())), outcome.interrupts, "interrupts of {}", all());
+    assert_eq!(conversation.pending_tool_calls(), outcome.pending, "pending calls of {}", all());
+}
+
+/// Asserts that the package's fold of each case is ours. How many deltas were skipped.
+pub fn assert_as_the_server(what: &str, cases: &[Vec<String>]) -> u64 {
+    let mut skipped = 0;
+    for (number, (events, outcome)) in cases.iter().zip(node::fold(Client::Package, cases)).enumerate() {
+        let conversation = fold(events);
+        assert_the_same(&format!("case {number} of {what}"), events, &conversation, &outcome);
+        assert_eq!(conversation.skipped_deltas(), outcome.skipped, "case {number} of {what}");
+        skipped += outcome.skipped;
+    }
+    skipped
+}
+
+fn text(json: Vec<u8>) -> String {
+    String::from_utf8(json).expect("UTF-8")
+}
+
+/// Something that the protocol does not allow, or that stands in a place where it may mean something else.
+fn odd(rng: &mut Rng) -> Value {
+    let values = [
+        Value::Null,
+        json!(7),
+        json!(true),
+        json!("m1"),
+        json!(""),
+        json!([]),
+        json!({}),
+        json!("user"),
+        json!("tool"),
+        json!("s1"),
+        json!(format!("m{HIGH}")),
+        json!([{"id": "m1", "role": "assistant", "toolCalls": [{"id": "c1"}, 7]}, {"id": 1}, null]),
+        json!({LOW: HIGH, "a": [HUGE]}),
+        json!([{"op": "add", "path": "/a", "value": LOW}, {"op": "copy", "from": "", "path": "/a/b"}]),
+        json!({"type": "interrupt", "interrupts": [7, {"id": "i", "subagentRunId": null}]}),
+        json!("thinking-1"),
+    ];
+    values[rng.next() as usize % values.len()].clone()
+}
+
+/// Breaks events here and there: members become something else or vanish, events come twice, late or not at all.
+fn broken(seed: u64, number: u64) -> Vec<String> {
+    const MEMBERS: [&str; 23] = [
+        "type",
+        "messageId",
+        "toolCallId",
+        "delta",
+        "metadata",
+        "subagentRunId",
+        "role",
+        "name",
+        "toolCallName",
+        "parentMessageId",
+        "content",
+        "snapshot",
+        "messages",
+        "input",
+        "activityType",
+        "replace",
+        "patch",
+        "subtype",
+        "entityId",
+        "encryptedValue",
+        "outcome",
+        "rawEvent",
+        "unknown",
+    ];
+    let mut rng = Rng::new(seed, 10_000 + number);
+    let mut events: Vec<String> = Vec::new();
+    for sent in stream(seed, 10_000 + number) {
+        let sent = sent.replace("\\ud83d", HIGH).replace("\\ude00", LOW);
+        let mut value: Value = serde_json::from_str(&sent).expect("JSON");
+        if rng.chance(30) {
+            let there: Vec<String> = value.as_object().expect("an object").keys().cloned().collect();
+            let name = match rng.chance(70) {
+                true => there[rng.next() as usize % there.len()].clone(),
+                false => MEMBERS[rng.next() as usize % MEMBERS.len()].to_owned(),
+            };
+            match rng.chance(25) {
+                true => drop(value.as_object_mut().expect("an object").remove(&name)),
+                false => value[name] = odd(&mut rng),
+            }
+        }
+        if rng.chance(5) {
+            let think = ["START", "CONTENT", "END"][rng.next() as usize % 3];
+            events.push(event(&json!({"type": format!("THINKING_TEXT_MESSAGE_{think}"), "delta": "x"})));
+        }
+        let text = event(&value).replace(&format!("\"{HUGE}\""), "1e999");
+        for _ in 0..[1, 1, 1, 1, 1, 1, 2, 0][rng.next() as usize % 8] {
+            let furthest = if rng.chance(10) { 5 } else { 0 };
+            let back = rng.between(0, furthest) as usize;
+            events.insert(events.len().saturating_sub(back), text.clone());
+        }
+    }
+    events
+}
+
+#[test]
+fn the_package_folds_as_the_server_does_from_the_beginning() {
+    let seed = seed();
+    let mut rng = Rng::new(seed, 1);
+    let mut streams: Vec<_> = (0..STREAMS).map(|number| stream(seed, number)).collect();
+    streams.extend((0..STREAMS).map(|number| broken(seed, number)));
+    let mut cases = streams.clone();
+    for stream in streams {
+        let cut = rng.between(0, stream.len() as u64) as usize;
+        cases.push(stream[..cut].to_vec());
+    }
+    assert!(assert_as_the_server(&format!("seed {seed}"), &cases) > STREAMS);
+}
+
+/// A page begins with what the server says of a thread between two runs, and folds what comes after.
+#[test]
+fn the_package_goes_on_between_two_runs_from_what_the_server_shows() {
+    let seed = seed();
+    let (mut cases, mut wholes) = (Vec::new(), Vec::new());
+    for number in 0..STREAMS {
+        let events = stream(seed, 20_000 + number);
+        let begins = |event: &String| event.contains("\"type\":\"RUN_STARTED\"");
+        for at in (1..events.len()).filter(|at| begins(&events[*at])) {
+            let start = fold(&events[..at]);
+            cases.push(format!(
+                r#"{{"start":{{"messages":{},"state":{},"interrupts":{}}},"events":[{}]}}"#,
+                text(start.messages_json()),
+                text(start.state_json()),
+                text(start.interrupts_json()),
+                events[at..].join(",")
+            ));
+            wholes.push(events.clone());
+        }
+    }
+    assert!(cases.len() > STREAMS as usize / 2);
+    for (number, (events, outcome)) in wholes.iter().zip(node::outcomes(Client::Package, &cases)).enumerate() {
+        assert_the_same(&format!("case {number} of seed {seed}"), events, &fold(events), &outcome);
+    }
+}
+
+/// What it builds is also what the real client builds, where that refuses nothing.
+#[test]
+fn the_package_builds_what_the_client_builds_from_a_recorded_run() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/pydantic-ai/recorded-run.ndjson");
+    let recorded = std::fs::read_to_string(path).expect("a recorded run");
+    let events: Vec<String> = recorded.lines().map(str::to_owned).collect();
+    let ours = node::fold(Client::Package, std::slice::from_ref(&events)).remove(0);
+    let theirs = node::fold(Client::New, std::slice::from_ref(&events)).remove(0);
+    assert_eq!((&ours.messages, &ours.state), (&theirs.messages, &theirs.state));
+    assert_same("the recorded run", &events, &ours);
+}
