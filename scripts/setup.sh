@@ -42,6 +42,8 @@ if [ "${1:-run}" = "test" ]; then
   want openssl openssl
   want haproxy haproxy        # nodes behind a load balancer
   want chromium chromium      # CopilotKit's components for React
+  want mix elixir             # the store for SkillKit
+  for part in inets ssl; do compgen -G "/usr/lib/erlang/lib/$part-*" >/dev/null || packages+=("erlang-$part"); done
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
 

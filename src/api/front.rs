@@ -12,7 +12,7 @@ use tower_http::{
 use utoipa::openapi::OpenApi;
 
 use super::{
-    ApiState, agui, copilotkit,
+    ApiState, agui, conversations, copilotkit,
     doors::{Doors, Entry},
     guard,
     native::{self, envelope, meta, socket::CloseCode},
@@ -21,7 +21,7 @@ use super::{
 use crate::domain::{AllowedOrigins, limits::PREFLIGHT_AGE};
 
 fn doors() -> Doors {
-    copilotkit::register(agui::register(native::register(Doors::default())))
+    copilotkit::register(conversations::register(agui::register(native::register(Doors::default()))))
 }
 
 /// The router of all doors.
@@ -83,6 +83,7 @@ fn cors(pages: AllowOrigin) -> CorsLayer {
         // Applications have clients send headers of their own; what may be asked is decided by who asks.
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers([
+            header::ETAG,
             header::RETRY_AFTER,
             HeaderName::from_static(REQUEST_ID_HEADER),
             HeaderName::from_static(envelope::EPOCH_HEADER),

@@ -7,7 +7,7 @@ use axum::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::native::view::RunView;
+use super::{conversations::etag, native::view::RunView};
 use crate::{
     agents::{AgentError, interrupts::Breach},
     auth::AuthError,
@@ -15,6 +15,7 @@ use crate::{
         EventErrorKind, Limit,
         limits::{DRAIN_RETRY_AFTER, WHOLE_RUN_WAIT},
     },
+    projection::conversation::Flaw,
     quota::Limited,
     service::ServiceError,
 };
@@ -93,6 +94,15 @@ problem_types! {
     /// The messages and the state are beyond what is folded.
     ConversationTooLarge = "conversation-too-large", UNPROCESSABLE_ENTITY, "The conversation is too large", false,
         "Read its events instead, or its messages at an earlier seq (`at`), and go on in a new thread.";
+    /// The list lacks what is stored, or has something else in its place.
+    ConversationDiverged = "conversation-diverged", CONFLICT, "The stored conversation is another one", false,
+        "Nothing was changed. Read it (GET), put what is new behind what is there and save that; or save this list with `If-Match: <etag>`, and it takes the place of what is stored.";
+    /// The condition of a save is not met.
+    ConversationChanged = "conversation-changed", PRECONDITION_FAILED, "The conversation has another version", false,
+        "Nothing was changed. Somebody has saved it meanwhile: read it (GET) and decide again. `etag` is the version that it has; null says that there is none.";
+    /// A message cannot be stored.
+    InvalidMessage = "invalid-message", UNPROCESSABLE_ENTITY, "A message cannot be stored", false,
+        "Mend the message at `index` (from 0). Nothing of the list was stored.";
     /// No such thread for this principal.
     ThreadNotFound = "thread-not-found", NOT_FOUND, "There is no such thread", false,
         "Create it with POST /v1/threads; a thread of another user looks the same as none.";
@@ -269,6 +279,21 @@ impl From<ServiceError> for Problem {
             // Bare: it must not tell whose thread it is.
             ServiceError::ThreadExists => Self::new(Type::ThreadExists, detail),
             ServiceError::ConversationTooLarge => Self::new(Type::ConversationTooLarge, detail),
+            ServiceError::ConversationChanged { version } => {
+                Self::new(Type::ConversationChanged, detail).with(json!({ "etag": version.map(etag) }))
+            }
+            ServiceError::ConversationDiverged { stored, common, version } => {
+                Self::new(Type::ConversationDiverged, detail)
+                    .with(json!({ "stored": stored, "common": common, "etag": etag(version) }))
+            }
+            ServiceError::ReplacementTooLarge => Self::new(Type::TooLarge, detail),
+            ServiceError::InvalidMessage(flawed) => {
+                let kind = match flawed.flaw {
+                    Flaw::TooLarge | Flaw::TooMany => Type::TooLarge,
+                    _ => Type::InvalidMessage,
+                };
+                Self::new(kind, detail).with(json!({ "index": flawed.index, "reason": flawed.flaw.to_string() }))
+            }
             ServiceError::RunNotFound => Self::new(Type::RunNotFound, detail),
             ServiceError::RunActive(active) => {
                 let wait = u64::try_from(WHOLE_RUN_WAIT.as_millis()).unwrap_or(u64::MAX) / 10;

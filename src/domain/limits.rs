@@ -33,6 +33,15 @@ pub const MAX_JSON_DEPTH: usize = 128;
 /// Largest JSON body that is not events (create, rename, …), in bytes.
 pub const MAX_REQUEST_BYTES: usize = 256 * 1_024;
 
+/// Largest body that saves a conversation as a whole.
+pub const MAX_DOCUMENT_BYTES: usize = MAX_BATCH_BYTES;
+/// Most messages in one.
+pub const MAX_DOCUMENT_MESSAGES: usize = MAX_BATCH_EVENTS;
+/// Largest message in one; what the event that brings it says beside it fits behind it.
+pub const MAX_DOCUMENT_MESSAGE_BYTES: usize = MAX_EVENT_BYTES - 8 * 1_024;
+/// Entity tags that a condition may name.
+pub const MAX_CONDITION_TAGS: usize = 32;
+
 /// Page size of thread lists, run lists and the feed: used when the client names none.
 pub const DEFAULT_PAGE: usize = 50;
 /// Largest page of thread lists, run lists and the feed.

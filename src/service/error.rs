@@ -1,7 +1,9 @@
 //! Everything that a use case can answer instead of success.
 
+use super::conversations::Version;
 use crate::{
     domain::{Epoch, EventError, Run, Seq},
+    projection::conversation::Flawed,
     quota::Limited,
     store::StoreError,
     subscription::FollowError,
@@ -19,6 +21,28 @@ pub enum ServiceError {
     /// The thread's conversation is beyond [`crate::domain::limits::MAX_CONVERSATION_BYTES`].
     #[error("the conversation is too large to be put together")]
     ConversationTooLarge,
+    /// The conversation has another version than the save asks for; `None` if there is no conversation.
+    #[error("the conversation has another version")]
+    ConversationChanged {
+        /// The version that it has.
+        version: Option<Version>,
+    },
+    /// The list that is to be saved lacks messages that are stored, or has others in their place.
+    #[error("{stored} messages are stored, and the list agrees with the first {common} of them")]
+    ConversationDiverged {
+        /// Messages stored.
+        stored: usize,
+        /// With how many both lists begin.
+        common: usize,
+        /// The version that is stored.
+        version: Version,
+    },
+    /// The list that is to replace a conversation is larger than [`crate::domain::limits::MAX_EVENT_BYTES`].
+    #[error("a list that replaces a conversation is at most as large as an event")]
+    ReplacementTooLarge,
+    /// A message cannot be stored; nothing of its list was.
+    #[error(transparent)]
+    InvalidMessage(#[from] Flawed),
     /// The thread has no such run.
     #[error("the thread has no such run")]
     RunNotFound,

@@ -9,6 +9,7 @@ mod annotations;
 mod closing;
 mod committer;
 mod context;
+mod conversations;
 mod directory;
 #[cfg(feature = "planted")]
 mod early;
@@ -19,6 +20,7 @@ mod feed_writer;
 mod gate;
 mod health;
 mod heartbeats;
+mod opening;
 mod projections;
 mod reaper;
 mod resolve;
@@ -44,6 +46,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use agents::AgentDefinitions;
 pub use annotations::Annotations;
 pub use committer::Receipt;
+pub use conversations::{Condition, Conversations, Outcome, Save, Saved, Version};
 pub use error::{ActiveRun, ServiceError};
 pub use events::{Events, EventsPage, PageRequest};
 pub use feed::{Feed, FeedSlice};
@@ -125,6 +128,8 @@ pub struct Service {
     pub annotations: Annotations,
     /// Messages and state.
     pub projections: Projections,
+    /// Conversations as documents.
+    pub conversations: Conversations,
     /// Erasing users.
     pub users: Users,
     /// How much everybody may use.
@@ -179,14 +184,23 @@ impl Service {
         context.keep_running("reaper::run", reaper::run(context.clone()));
         context.keep_running("reaper::recheck", reaper::recheck(context.clone()));
         context.keep_running("retention::run", retention::run(context.clone()));
+        let (threads, runs) = (Threads { context: context.clone() }, Runs { context: context.clone() });
+        let projections = Projections { context: context.clone() };
+        let conversations = Conversations {
+            context: context.clone(),
+            threads: threads.clone(),
+            runs: runs.clone(),
+            projections: projections.clone(),
+        };
         Self {
-            threads: Threads { context: context.clone() },
-            runs: Runs { context: context.clone() },
+            threads,
+            runs,
+            conversations,
             events: Events { context: context.clone() },
             feed: Feed { context: context.clone() },
             agents: AgentDefinitions { context: context.clone() },
             annotations: Annotations { context: context.clone() },
-            projections: Projections { context: context.clone() },
+            projections,
             users: Users { context: context.clone() },
             quota,
             context,

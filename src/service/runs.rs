@@ -11,6 +11,7 @@ use super::{
     context::{Context, Ends},
     directory::ThreadRef,
     error::ActiveRun,
+    opening::{Begun, Opening},
     resolve,
     submit::Reply,
 };
@@ -42,26 +43,6 @@ pub struct NewRun {
 impl NewRun {
     fn lease(&self, default: Duration) -> Duration {
         self.lease.unwrap_or(default).clamp(MIN_LEASE, MAX_LEASE)
-    }
-}
-
-/// What a start brings with it.
-#[derive(Debug, Clone, Copy)]
-enum Opening<'a> {
-    /// Nothing.
-    Bare,
-    /// The run's first events; it goes on.
-    First(&'a NewEvents),
-    /// All its events, the last one terminal.
-    Whole(&'a NewEvents),
-}
-
-impl<'a> Opening<'a> {
-    fn events(self) -> Option<&'a NewEvents> {
-        match self {
-            Self::Bare => None,
-            Self::First(events) | Self::Whole(events) => Some(events),
-        }
     }
 }
 
@@ -138,7 +119,7 @@ impl Runs {
         loop {
             let thread = lookup.next().await?;
             self.check_quota(principal, &thread, &id).await?;
-            if let Some(started) = self.begin(&thread, &id, &new, opening).await? {
+            if let Begun::Run(started) = self.begin(&thread, &id, &new, opening).await? {
                 return Ok(started);
             }
         }
@@ -160,25 +141,27 @@ impl Runs {
         let mut lookup = self.context.directory.lookup(principal, thread);
         loop {
             let thread = lookup.next().await?;
-            if let Some(started) = self.begin_whole(&thread, &id, &new, &events, deadline).await? {
+            if let Begun::Run(started) = self.begin_whole(&thread, &id, &new, &events, None, deadline).await? {
                 return Ok(started);
             }
         }
     }
 
-    async fn begin_whole(
+    /// Appends a run whole, if so asked behind this tail only. Waits while another one is active, until the deadline.
+    pub(super) async fn begin_whole(
         &self,
         thread: &Arc<ThreadRef>,
         id: &RunId,
         new: &NewRun,
         events: &NewEvents,
+        at: Option<Seq>,
         deadline: time::Instant,
-    ) -> Result<Option<StartedRun>, ServiceError> {
+    ) -> Result<Begun, ServiceError> {
         let topic = self.context.hub.join(thread.key);
         let mut changes = topic.watch();
         loop {
             changes.borrow_and_update();
-            match self.begin(thread, id, new, Opening::Whole(events)).await {
+            match self.begin(thread, id, new, Opening::Whole(events, at)).await {
                 Err(ServiceError::RunActive(active)) => {
                     let over =
                         async { while !topic.state().is_over(active.run.fence) && changes.changed().await.is_ok() {} };
@@ -200,23 +183,23 @@ impl Runs {
         id: &RunId,
         new: &NewRun,
         opening: Opening<'_>,
-    ) -> Result<Option<StartedRun>, ServiceError> {
+    ) -> Result<Begun, ServiceError> {
         let lease = new.lease(self.context.lease);
         // A run appended whole holds the thread for no time.
-        if let Opening::Whole(_) = opening {
-            return self.begin_in_store(thread, id, new, lease, opening).await.map(|begun| begun.map(|(run, _)| run));
+        if let Opening::Whole(..) = opening {
+            return self.begin_in_store(thread, id, new, lease, opening).await.map(Begun::without_head);
         }
         let pass = self.context.gate.enter(&self.context, thread, id, lease).await?;
         match self.begin_in_store(thread, id, new, lease, opening).await {
-            Ok(Some((started, head))) if started.created => {
+            Ok(Begun::Run((started, head))) if started.created => {
                 self.context.gate.begun(thread, pass, &head);
-                Ok(Some(started))
+                Ok(Begun::Run(started))
             }
             // It may have begun: then the lock is right, else it ends by itself.
             Err(error @ ServiceError::Store(_)) => Err(error),
             other => {
                 self.context.gate.refused(pass);
-                other.map(|begun| begun.map(|(started, _)| started))
+                other.map(Begun::without_head)
             }
         }
     }
@@ -228,7 +211,7 @@ impl Runs {
         new: &NewRun,
         lease: Duration,
         opening: Opening<'_>,
-    ) -> Result<Option<(StartedRun, Head)>, ServiceError> {
+    ) -> Result<Begun<(StartedRun, Head)>, ServiceError> {
         let mut closing = None;
         for _ in 0..START_TRIES {
             let ends = closing.as_ref().map(Ends::of);
@@ -239,22 +222,23 @@ impl Runs {
                 lease,
                 closing: closing.take(),
                 events: opening.events().cloned(),
+                at: opening.at(),
             };
             match self.context.store.start(start).await? {
                 StartOutcome::Started(committed) => {
                     self.context.published(thread, &committed.head, &committed.slice, true);
                     self.context.run_began(&committed, ends);
-                    return Ok(Some((started(committed.run, &committed.head, true), committed.head)));
+                    return Ok(Begun::Run((started(committed.run, &committed.head, true), committed.head)));
                 }
                 StartOutcome::Exists(run, head) => {
-                    if let Opening::Whole(events) = opening {
+                    if let Opening::Whole(events, _) = opening {
                         self.check_same(thread, &run, events).await?;
                     }
-                    return Ok(Some((started(run, &head, false), head)));
+                    return Ok(Begun::Run((started(run, &head, false), head)));
                 }
                 StartOutcome::Held(run, head) => {
                     // A whole run waits, and is counted if it has waited in vain.
-                    if !matches!(opening, Opening::Whole(_)) {
+                    if !matches!(opening, Opening::Whole(..)) {
                         self.context.metrics.conflicts.by_store.inc();
                     }
                     return Err(ServiceError::RunActive(Box::new(ActiveRun::new(run, head.epoch))));
@@ -262,10 +246,11 @@ impl Runs {
                 StartOutcome::Lapsed(run, head) => {
                     closing = closing::of_predecessor(&self.context, thread, &head, &run).await?;
                     if closing.is_none() {
-                        return Ok(None);
+                        return Ok(Begun::Gone);
                     }
                 }
-                StartOutcome::Gone => return Ok(None),
+                StartOutcome::Moved(_) => return Ok(Begun::Moved),
+                StartOutcome::Gone => return Ok(Begun::Gone),
             }
         }
         Err(crate::store::StoreError::Unavailable("too many starts at once; try again".into()).into())

@@ -149,6 +149,8 @@ pub struct StartRun {
     /// Its first events, appended in the same commit. If they end in a terminal one, the run was appended whole: it
     /// began and ended with this.
     pub events: Option<NewEvents>,
+    /// The tail that the head must have, before `closing`: for what was worked out from the events up to there.
+    pub at: Option<Seq>,
 }
 
 /// What a commit put into the log, for those who follow it.
@@ -173,6 +175,8 @@ pub enum StartOutcome {
     Held(Run, Head),
     /// The active run may be closed (lease over, or lock released), and `closing` was absent or did not match.
     Lapsed(Run, Head),
+    /// Nobody holds the thread, but its tail is not the one that `at` names: look again.
+    Moved(Head),
     /// There is no such thread (any more).
     Gone,
 }

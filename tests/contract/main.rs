@@ -73,6 +73,7 @@ contract! {
         runs_that_are_due_are_found
         active_runs_are_counted_by_project_and_user
         a_whole_run_is_one_commit
+        a_start_may_ask_for_a_tail
         a_run_starts_with_its_first_events
         a_run_keeps_what_it_has_used
         run_records_are_kept_and_paged;

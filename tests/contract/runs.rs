@@ -390,6 +390,52 @@ pub async fn a_whole_run_is_one_commit(env: Env) {
     assert_eq!(runs, ["r1", "r1", "r2", "r2", "r3", "r3"]);
 }
 
+pub async fn a_start_may_ask_for_a_tail(env: Env) {
+    let thread = env.create("t").await;
+    let text = "{\"type\":\"A\"}\n{\"type\":\"RUN_FINISHED\"}";
+    let whole = |run: &str, at: u64| threadline::store::StartRun {
+        events: Some(ndjson(text)),
+        at: Some(at),
+        ..start_run(thread.key, run)
+    };
+    let moved = async |run: &str, at: u64| match env.store.start(whole(run, at)).await.expect("answers") {
+        StartOutcome::Moved(head) => head.tail,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(moved("r1", 1).await, 0);
+    assert_eq!(env.started(whole("r1", 0)).await.head.tail, 2);
+    // A repetition is one, whatever the tail is now.
+    assert!(matches!(env.store.start(whole("r1", 0)).await, Ok(StartOutcome::Exists(..))));
+    for at in [0, 1, 3] {
+        assert_eq!(moved("r2", at).await, 2);
+    }
+    // Of several at once that saw the same one begins.
+    let starts = (0..8).map(|n| {
+        let (store, start) = (env.store.clone(), whole(&format!("w{n}"), 2));
+        tokio::spawn(async move { store.start(start).await.expect("answers") })
+    });
+    let mut begun = 0;
+    for start in starts.collect::<Vec<_>>() {
+        match start.await.expect("no panic") {
+            StartOutcome::Started(_) => begun += 1,
+            StartOutcome::Moved(head) => assert_eq!(head.tail, 4),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((begun, env.texts(thread.key).await.len()), (1, 4));
+    // Who holds the thread is told first. With a predecessor to close, the tail is the one before its end.
+    let active = env.start(thread.key, "active").await;
+    env.put(thread.key, active.fence, [1]).await;
+    assert!(matches!(env.store.start(whole("r3", 5)).await, Ok(StartOutcome::Held(..))));
+    env.clock.advance(LEASE);
+    assert!(matches!(env.store.start(whole("r3", 5)).await, Ok(StartOutcome::Lapsed(..))));
+    let closing = closing(&env.head(thread.key).await, Some(run_error()));
+    let over = |at: u64| threadline::store::StartRun { closing: Some(closing.clone()), ..whole("r3", at) };
+    assert!(matches!(env.store.start(over(4)).await, Ok(StartOutcome::Moved(head)) if head.tail == 5));
+    let done = env.started(over(5)).await;
+    assert_eq!((done.slice.count(), done.head.tail), (3, 8));
+}
+
 pub async fn a_run_starts_with_its_first_events(env: Env) {
     let thread = env.create("t").await;
     let first = |run: &str| threadline::store::StartRun { events: Some(events([1, 2])), ..start_run(thread.key, run) };

@@ -12,6 +12,7 @@ mod commands;
 mod configuration;
 mod connections;
 mod contract_documents;
+mod conversations;
 mod copilotkit;
 mod copilotkit_runtime;
 mod development;

@@ -30,6 +30,7 @@ pub enum Body {
 pub fn fill(path: &str, thread: &str, run: &str) -> String {
     let path = path
         .replace("{threadId}", thread)
+        .replace("{name}", thread)
         .replace("{runId}", run)
         .replace("{slug}", "run-active")
         .replace("{agentId}", "demo")
@@ -94,7 +95,12 @@ impl Route {
     /// Whether its body is as large as a batch of events may be: it is one, or the messages for an agent.
     pub fn takes_events(&self) -> bool {
         let messages = self.path.starts_with("/agui/") || self.takes_run_input();
-        messages || matches!(self.body(), Body::Events | Body::ObjectOrEvents)
+        messages || self.is_document() || matches!(self.body(), Body::Events | Body::ObjectOrEvents)
+    }
+
+    /// Whether it is a conversation as a whole, whose name is its thread's id.
+    pub fn is_document(&self) -> bool {
+        self.path.starts_with("/v1/conversations/")
     }
 
     /// Whether its body is, or may hold, what CopilotKit's packages send for a run.
@@ -117,6 +123,7 @@ impl Route {
             Body::Object if self.path == "/copilotkit" => r#"{"method":"info"}"#,
             Body::Object if self.path.starts_with("/api/") => r#"{"userId":"ann","runId":"r"}"#,
             Body::Object if self.path.starts_with("/connector/") => r#"{"type":"x","userId":"ann","threadId":"t"}"#,
+            Body::Object if self.is_document() => r#"{"messages":[]}"#,
             Body::Object | Body::ObjectOrEvents => "{}",
             Body::Events => r#"[{"type":"X"}]"#,
         }

@@ -1,9 +1,10 @@
-import { configure, type ThreadlineOptions } from "./config.js";
+import { type Config, configure, type ThreadlineOptions } from "./config.js";
 import { Connection } from "./connection/connection.js";
 import type { FeedItem, FeedOptions } from "./connection/feed.js";
 import { FEED_ITEMS, Items } from "./connection/items.js";
 import type { ConnectionStatus } from "./connection/status.js";
 import type { Followed, Told } from "./connection/subscription.js";
+import { Conversations } from "./conversations.js";
 import { Http } from "./http.js";
 import type { Cancellable } from "./runs.js";
 import { ThreadRef, Threads } from "./threads.js";
@@ -12,15 +13,19 @@ import { ThreadRef, Threads } from "./threads.js";
 export class Threadline {
   /** A user's threads: the list, and new ones. */
   readonly threads: Threads;
+  /** Conversations read and saved whole. */
+  readonly conversations: Conversations;
+  readonly #config: Config;
   readonly #http: Http;
   readonly #connection: Connection;
 
   /** Throws a `ConfigError` if the options cannot work. */
   constructor(options: ThreadlineOptions) {
-    const config = configure(options);
-    this.#http = new Http(config);
-    this.#connection = new Connection(config, this.#http);
+    this.#config = configure(options);
+    this.#http = new Http(this.#config);
+    this.#connection = new Connection(this.#config, this.#http);
     this.threads = new Threads(this.#http);
+    this.conversations = new Conversations(this.#http);
   }
 
   /** One thread, by its id. No request is made. */
@@ -28,17 +33,14 @@ export class Threadline {
     return new ThreadRef(this.#http, this.#connection, threadId);
   }
 
-  /**
-   * Follows the changes of a user's threads, from a cursor on and for ever: the threads that changed, as they are now. A list
-   * and the feed after its `feedCursor` are complete together.
-   */
-  followFeed(options: FeedOptions & Told<FeedItem>): Followed {
-    return this.#connection.followFeed(options);
-  }
-
-  /** The same as an iterator. It reads on when its items are taken, and keeps a bounded number until then. */
+  /** Follows the changes of a user's threads; as an iterator, which begins with the first `next()`. */
   feed(options: FeedOptions & Cancellable = {}): AsyncIterableIterator<FeedItem, undefined> {
     return new Items(FEED_ITEMS, options.signal, (told) => this.#connection.followFeed({ ...options, ...told }));
+  }
+
+  /** The same with a listener, from now on. */
+  followFeed(options: FeedOptions & Told<FeedItem>): Followed {
+    return this.#connection.followFeed(options);
   }
 
   /** How what is followed is connected. The same object until something of it changes. */
@@ -51,7 +53,7 @@ export class Threadline {
     return this.#connection.onStatus(listener);
   }
 
-  /** Ends what is followed, for ever. Requests can still be made. */
+  /** Ends the connection and everything that is followed, for ever; iterators end with a `ClosedError`. */
   close(): void {
     this.#connection.close();
   }

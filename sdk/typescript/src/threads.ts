@@ -137,17 +137,19 @@ export class ThreadRef {
   }
 
   /**
-   * Follows the log from a cursor on, for ever: first what is there, then what comes; each event once and in order, over
-   * every reconnect. The listeners are called synchronously.
+   * Follows the thread from a cursor on, for ever: first what is there, then what comes, through breaks of the connection. An
+   * iterator, which begins with the first `next()`; it throws where no reconnect can help (`thread-not-found`,
+   * `log-replaced`, `cursor-ahead`, `unauthorized`).
    */
-  follow(options: FollowOptions & Told<ThreadItem>): Followed {
-    return this.#connection.follow(this.threadId, options);
+  subscribe(options: FollowOptions & Cancellable = {}): AsyncIterableIterator<ThreadItem, undefined> {
+    return new Items(THREAD_ITEMS, options.signal, (told) =>
+      this.#connection.follow(this.threadId, { ...options, ...told }),
+    );
   }
 
-  /** The same as an iterator. It reads on when its items are taken, and keeps a bounded number of events until then. */
-  subscribe(options: FollowOptions & Cancellable = {}): AsyncIterableIterator<ThreadItem, undefined> {
-    const begin = (told: Told<ThreadItem>) => this.#connection.follow(this.threadId, { ...options, ...told });
-    return new Items(THREAD_ITEMS, options.signal, begin);
+  /** The same with a listener, from now on. */
+  follow(options: FollowOptions & Told<ThreadItem>): Followed {
+    return this.#connection.follow(this.threadId, options);
   }
 
   /** Has an agent do a run. It goes on whoever stays to see it; follow the thread for its events. */

@@ -59,7 +59,9 @@ impl List {
 
     /// For changing anything but its id, its tool calls and (see [`List::replace`]) its role.
     pub fn get_mut(&mut self, slot: Slot) -> &mut Message {
-        &mut self.places[slot].message
+        let message = &mut self.places[slot].message;
+        message.exact = None;
+        message
     }
 
     pub fn iter(&self) -> Iter<'_> {
@@ -97,7 +99,7 @@ impl List {
     }
 
     pub fn call_mut(&mut self, (slot, at): (Slot, usize)) -> Option<&mut ToolCall> {
-        self.places[slot].message.tool_calls.as_mut()?.get_mut(at)
+        self.get_mut(slot).tool_calls.as_mut()?.get_mut(at)
     }
 
     /// Appends a message.
@@ -142,7 +144,7 @@ impl List {
 
     /// Adds a call to a message.
     pub fn push_call(&mut self, slot: Slot, call: ToolCall) {
-        let calls = self.places[slot].message.tool_calls.get_or_insert_default();
+        let calls = self.get_mut(slot).tool_calls.get_or_insert_default();
         let (id, at) = (call.id.clone(), calls.len());
         calls.push(call);
         self.index_call(id, (slot, at));

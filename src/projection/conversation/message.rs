@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer, ser::Error};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
+    canonical,
     event::{elements, members},
     patch,
     text::{self, Text, Wtf8, write_string},
@@ -18,6 +19,8 @@ pub struct Message {
     pub(super) tool_calls: Option<Vec<ToolCall>>,
     /// Every other member.
     pub(super) rest: Map<String, Value>,
+    /// All of it, as long as nothing has changed it, if there are numbers in it that a tree does not keep.
+    pub(super) exact: Option<Box<str>>,
 }
 
 /// What a message says.
@@ -58,7 +61,8 @@ impl Message {
             let own: usize = members(&call.rest);
             OWN + call.id.len() + call.name.len() + call.arguments.len() + own
         });
-        OWN + self.id.len() + content + rest + calls.sum::<usize>()
+        let exact = self.exact.as_ref().map_or(0, |text| text.len());
+        OWN + self.id.len() + content + rest + calls.sum::<usize>() + exact
     }
 
     /// Its id. Meant to be unique in a conversation; where it is not, events that name it mean the first.
@@ -73,6 +77,9 @@ impl Message {
 
     /// Appends the JSON object, on one line.
     pub fn write_json(&self, out: &mut Vec<u8>) {
+        if let Some(text) = &self.exact {
+            return out.extend_from_slice(text.as_bytes());
+        }
         out.extend_from_slice(b"{\"id\":");
         write_string(&self.id, out);
         out.extend_from_slice(b",\"role\":");
@@ -103,7 +110,7 @@ impl Message {
     }
 
     pub(super) fn new(id: &str, role: &str, content: Content) -> Self {
-        Self { id: id.into(), role: role.into(), content, tool_calls: None, rest: Map::new() }
+        Self { id: id.into(), role: role.into(), content, tool_calls: None, rest: Map::new(), exact: None }
     }
 
     /// A message that came whole; `None` if it has no `id` or no `role` that is a string. The schemas of AG-UI 1.0
@@ -135,6 +142,10 @@ impl Message {
             Some(calls) => {
                 message.rest.insert("toolCalls".to_owned(), text::value(calls)?);
             }
+        }
+        // Texts of messages are also read by those who cannot read lone halves outside of contents.
+        if !canonical::numbers_are_kept(object) && text::without_lone_halves(object) == object {
+            message.exact = Some(object.into());
         }
         Some(message)
     }

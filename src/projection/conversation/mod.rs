@@ -16,7 +16,9 @@
 
 mod activity;
 mod apply;
+mod canonical;
 mod chunks;
+mod document;
 mod event;
 mod list;
 mod message;
@@ -32,8 +34,11 @@ use std::collections::{HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-pub use self::message::Message;
 use self::{chunks::Lanes, event::Event, list::List};
+pub use self::{
+    document::{Draft, Flaw, Flawed},
+    message::Message,
+};
 use crate::domain::limits::{MAX_ID_BYTES, MAX_SETTLED_INTERRUPTS, PATCH_WORK, PATCH_WORK_PER_BYTE};
 
 /// What the events of a thread have said so far.
@@ -81,7 +86,7 @@ impl Default for Conversation {
 
 impl Conversation {
     /// Version of the fold; a stored snapshot of another version is not used.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 
     /// Takes in the next event, as JSON text. Never panics; unknown types and malformed events are passed over.
     pub fn observe(&mut self, event: &[u8]) {

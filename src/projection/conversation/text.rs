@@ -27,6 +27,16 @@ impl<'a> Wtf8<'a> {
         serde_json::from_str(token).ok()
     }
 
+    /// As it is.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// As UTF-8; an error if there is a lone half.
+    pub fn into_utf8(self) -> Result<String, std::string::FromUtf8Error> {
+        String::from_utf8(self.0.into_owned())
+    }
+
     /// As UTF-8, with U+FFFD in the place of every lone half.
     pub fn into_string(self) -> String {
         match String::from_utf8(self.0.into_owned()) {

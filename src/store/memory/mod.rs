@@ -282,7 +282,12 @@ impl RunStore for MemoryStore {
             let Some(closing) = start.closing.filter(|closing| row.matches(closing)) else {
                 return Ok(StartOutcome::Lapsed(active, row.head()));
             };
+            if start.at.is_some_and(|at| at != row.thread.tail) {
+                return Ok(StartOutcome::Moved(row.head()));
+            }
             slice.0.extend(row.close(&closing, now).0);
+        } else if start.at.is_some_and(|at| at != row.thread.tail) {
+            return Ok(StartOutcome::Moved(row.head()));
         }
         row.fence = Fence(row.fence.0 + 1);
         row.lease = start.lease;

@@ -40,7 +40,8 @@ macro_rules! put {
 
 /// `$2` key, `$3` run, `$4` agent, `$5` lease; `$6` its events and `$7` its status, `$8` code, `$9` message and `$10` usage if
 /// it is appended whole; `$11` fence, `$12` tail, `$13` events, `$14` status, `$15` code and `$16` message of the closing of its
-/// predecessor, if there is one; `$17`, `$18`, `$19` rows for the log, and `$20` 1 for those of the predecessor.
+/// predecessor, if there is one; `$17`, `$18`, `$19` rows for the log, and `$20` 1 for those of the predecessor; `$21` the tail that it must
+/// have, if that is asked for.
 pub(crate) const START: &str = concat!(
     "WITH ",
     now!(),
@@ -52,6 +53,7 @@ pub(crate) const START: &str = concat!(
        WHERE h.key = $2::bigint
          AND CASE WHEN $11::bigint IS NULL THEN NOT h.active
              ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= c.now) END
+         AND ($21::bigint IS NULL OR h.tail = $21)
          AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
        RETURNING h.*, c.now
      ), ",
@@ -205,7 +207,8 @@ impl PgStore {
             .bind(pieces.back)
             .bind(pieces.counts)
             .bind(pieces.bodies)
-            .bind(older);
+            .bind(older)
+            .bind(start.at.map(rows::to_i64));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
@@ -232,6 +235,9 @@ impl PgStore {
                 return Ok(StartOutcome::Exists(run, head));
             }
             let (Some(run), Some(lease)) = (active, &head.active) else {
+                if start.at.is_some_and(|at| at != head.tail) {
+                    return Ok(StartOutcome::Moved(head));
+                }
                 // Whoever was there has ended meanwhile: nobody has to be closed.
                 closing = None;
                 continue;
@@ -242,6 +248,9 @@ impl PgStore {
             closing = start.closing.as_ref().filter(|closing| matches(&head, closing.fence, closing.tail));
             if closing.is_none() {
                 return Ok(StartOutcome::Lapsed(run, head));
+            }
+            if start.at.is_some_and(|at| at != head.tail) {
+                return Ok(StartOutcome::Moved(head));
             }
         }
         Err(StoreError::Unavailable("too many starts in this thread at once".to_owned()))

@@ -172,9 +172,14 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         let Some(closing) = start.closing.filter(|closing| matches(&head, closing)) else {
             return Ok(StartOutcome::Lapsed(run, head));
         };
+        if start.at.is_some_and(|at| at != head.tail) {
+            return Ok(StartOutcome::Moved(head));
+        }
         let mut change = Change { connection: &mut *connection, now, head, run, slice };
         change.end(closing.events.as_ref(), End::closing(&closing)).await?;
         (head, slice) = (change.head, change.slice);
+    } else if start.at.is_some_and(|at| at != head.tail) {
+        return Ok(StartOutcome::Moved(head));
     }
     let run = Run {
         id: start.run,

@@ -35,6 +35,7 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, crate::domain::Fe
         lease: Duration::from_secs(60),
         closing: None,
         events: None,
+        at: None,
     };
     match store.start(start).await.expect("starts") {
         StartOutcome::Started(started) => (thread.key, started.run.fence),

@@ -36,7 +36,7 @@ async fn work(env: Arc<Env>, name: String, keys: Vec<ThreadKey>, rounds: u64) ->
                 match env.store.start(start).await.expect("answers") {
                     // Without a run to close there are no closers.
                     StartOutcome::Started(done) => acknowledged += done.slice.count().min(closers),
-                    StartOutcome::Exists(..) | StartOutcome::Gone => panic!("not possible"),
+                    StartOutcome::Exists(..) | StartOutcome::Moved(_) | StartOutcome::Gone => panic!("not possible"),
                     StartOutcome::Held(..) | StartOutcome::Lapsed(..) => {}
                 }
             }

@@ -163,7 +163,7 @@ everywhere! {
         let key = store.thread(&project, &thread).await.expect("a store").expect("a thread").key;
         let events = NewEvents::from_array(json!([finished("r2")]).to_string().as_bytes()).expect("events");
         let (run, lease) = (RunId::new("r2").expect("an id"), Duration::from_secs(20));
-        let start = StartRun { key, run, agent: None, lease, closing: None, events: Some(events) };
+        let start = StartRun { key, run, agent: None, lease, closing: None, events: Some(events), at: None };
         assert!(matches!(store.start(start).await, Ok(StartOutcome::Started(_))));
         server.glass().start_gate.open();
         let text = late.await.expect("answered").text().to_owned();

@@ -93,6 +93,23 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 eve.post("/v1/threads", json!({ "userId": "ann" })).await.problem(400, "invalid-request");
             }
             ("GET", "/v1/socket") => {}
+            ("GET" | "DELETE", "/v1/conversations/{name}") => {
+                let (foreign, unknown) = (ask(eve, &route, "t", "r").await, ask(eve, &route, "none", "r").await);
+                foreign.problem(404, "thread-not-found");
+                assert_eq!((foreign.body, foreign.headers.len()), (unknown.body, unknown.headers.len()), "{what}");
+            }
+            // The names of another project are nothing to this one.
+            ("PUT", "/v1/conversations/{name}") if elsewhere => {}
+            ("PUT", "/v1/conversations/{name}") => {
+                ask(eve, &route, "t", "r").await.problem(409, "thread-exists");
+                let named = |thread: &str| {
+                    let request = eve.request(reqwest::Method::PUT, &route.at(thread, "r")).header("if-match", "*");
+                    send(request.json(&json!({ "messages": [] })))
+                };
+                let (foreign, unknown) = (named("t").await, named("none").await);
+                foreign.problem(412, "conversation-changed");
+                assert_eq!(foreign.body, unknown.body);
+            }
             ("POST", "/copilotkit/agent/{agentId}/connect") => {
                 let answer = eve.post("/copilotkit/agent/demo/connect", json!({ "threadId": "t" })).await;
                 assert_eq!((answer.status, answer.body.len()), (200, 0), "as of a thread that there is not");

@@ -48,6 +48,20 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "src/api/answers.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
+    (
+        "GET",
+        "/v1/conversations/{name}",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "GET",
+        "/v1/conversations/{name}",
+        503,
+        "src/api/answers.rs",
+        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+    ),
     ("GET", "/v1/socket", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
     (
         "GET",
@@ -181,8 +195,17 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
         note(ask(&key(server, "default", &others).await, route).await);
     }
     if route.path.contains('{') {
-        let names =
-            ["{threadId}", "{agentId}", "{slug}", "{runId}", "{keyId}", "{projectId}", "{userId}", "{clientEventId}"];
+        let names = [
+            "{threadId}",
+            "{name}",
+            "{agentId}",
+            "{slug}",
+            "{runId}",
+            "{keyId}",
+            "{projectId}",
+            "{userId}",
+            "{clientEventId}",
+        ];
         let bad = names.iter().fold(route.path.clone(), |path, name| path.replace(name, "%FF"));
         note(asked(&bad, &[], body).await);
         note(
@@ -192,6 +215,8 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
                     .replace("{agentId}", "none")
                     .replace("{slug}", "none")
                     .replace("{threadId}", "none")
+                    // A save makes it.
+                    .replace("{name}", if route.method == "PUT" { "made" } else { "none" })
                     .replace("{runId}", "r")
                     .replace("{keyId}", "none")
                     .replace("{projectId}", "none")
@@ -297,6 +322,17 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
         let noted = json!({ "type": "x", "userId": user, "threadId": thread });
         note("PUT", "/connector/annotate/{clientEventId}", project.put("/connector/annotate/a", noted).await);
     }
+
+    let conversation = "/v1/conversations/{name}";
+    let said = |id: &str| json!([{ "id": id, "role": "user", "content": "x" }]);
+    for messages in [said("a"), said("a"), said("b"), json!([7])] {
+        note("PUT", conversation, ann.put("/v1/conversations/c", json!({ "messages": messages })).await);
+    }
+    let other = |method: reqwest::Method, header: &str| ann.request(method, "/v1/conversations/c").header(header, "*");
+    note("GET", conversation, send(other(reqwest::Method::GET, "if-none-match")).await);
+    let absent = other(reqwest::Method::PUT, "if-none-match").json(&json!({ "messages": said("b") }));
+    note("PUT", conversation, send(absent).await);
+    note("DELETE", conversation, ann.delete("/v1/conversations/c").await);
 
     let agent = "/v1/agents/{agentId}";
     for (client, name, definition) in [

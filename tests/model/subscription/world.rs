@@ -268,6 +268,7 @@ impl Writer {
             lease: Duration::from_secs(3_600),
             closing: None,
             events: self.rng.chance(20).then(|| events(&[r#"{"type":"A"}"#, r#"{"type":"RUN_FINISHED"}"#])),
+            at: None,
         };
         let StartOutcome::Started(done) = self.world.raw.start(start).await.expect("start") else {
             panic!("the start was refused");

@@ -4,6 +4,7 @@ import {
   type AgUiEvent,
   isProblem,
   type Producer,
+  type Run,
   StopRequested,
   ThreadlineError,
   type ThreadRef,
@@ -25,7 +26,7 @@ export class Chat {
   #end!: (end: ChatEnd) => void;
   /** Undefined before the run has begun, and if it could not be begun: then somebody else has to save the chat. */
   #producer: Producer | undefined;
-  #run: Promise<unknown> = Promise.reject(new TimeoutError("the run was never begun"));
+  #run: Promise<Run> = Promise.reject(new TimeoutError("the run was never begun"));
   #lost = false;
   #answer = new AnswerWriter(crypto.randomUUID());
   /** Answers that the history has, and those whose end the stream of events has reached, which may lag behind. */
@@ -101,15 +102,19 @@ export class Chat {
     this.#append([{ type: "TOOL_CALL_RESULT", messageId, toolCallId, content, role: "tool" }]);
   }
 
-  /** Ends the run. Resolves, never rejects, to whether all of the chat is in the log. */
-  async end(end: ChatEnd): Promise<boolean> {
+  /** Ends the run. Resolves, never rejects: to its last seq if all of the chat is in the log. */
+  async end(end: ChatEnd): Promise<number | undefined> {
     this.#append(this.#answer.drop());
     this.#end(end);
-    const saved = await this.#run.then(
-      () => true,
-      (error: unknown) => end.how === "failed" && error === end.error,
-    );
-    return saved && this.#producer !== undefined && !this.#lost;
+    try {
+      const run = await this.#run.catch((error: unknown) => {
+        if (end.how !== "failed" || error !== end.error) throw error;
+        return this.#thread.runRecord(this.#runId);
+      });
+      return this.#producer && !this.#lost ? run.lastSeq : undefined;
+    } catch {
+      return undefined;
+    }
   }
 
   #append(events: readonly AgUiEvent[]): void {

@@ -27,27 +27,41 @@ export function toMessages(message: ChatMessage, id: string): Message[] {
   return reasoning ? [{ id: reasoningId(id), role: "reasoning", content: reasoning }, answer] : [answer];
 }
 
-/** The messages of a thread as AG2B has them, each with the id of the message that it was. */
-export function fromMessages(messages: readonly Message[]): { readonly id: string; readonly message: ChatMessage }[] {
-  const found: { id: string; message: ChatMessage }[] = [];
-  let reasoning: string[] = [];
+/** A message of AG2B, and what it was read from: its id is that of the last one. */
+export interface Read {
+  readonly message: ChatMessage;
+  readonly from: readonly Message[];
+}
+
+/** The messages of a thread as AG2B has them. What `known` gives for the same messages is used again. */
+export function fromMessages(
+  messages: readonly Message[],
+  known: (from: readonly Message[]) => ChatMessage | undefined = () => undefined,
+): Read[] {
+  const found: Read[] = [];
+  const add = (from: readonly Message[], read: () => ChatMessage) =>
+    found.push({ from, message: known(from) ?? read() });
+  let reasoning: Message[] = [];
   for (const message of messages) {
-    const { id, role } = message;
+    const { role } = message;
     const kept = keptIn(message);
     if (kept === DROPPED) {
       reasoning = [];
     } else if (role === "user") {
-      found.push({ id, message: { role, content: textOf(message.content) } });
+      add([message], () => ({ role, content: textOf(message.content) }));
       reasoning = [];
     } else if (role === "reasoning") {
-      reasoning.push(textOf(message.content));
+      reasoning.push(message);
     } else if (role === "assistant") {
-      const calls = message.toolCalls ?? [];
-      const read = assistant({ content: textOf(message.content), reasoning: reasoning.join("\n\n"), calls });
-      found.push({ id, message: kept === undefined ? read : withKept(read, kept) });
+      const thoughts = reasoning.map(({ content }) => textOf(content)).join("\n\n");
+      add([...reasoning, message], () => {
+        const calls = message.toolCalls ?? [];
+        const read = assistant({ content: textOf(message.content), reasoning: thoughts, calls });
+        return kept === undefined ? read : withKept(read, kept);
+      });
       reasoning = [];
     } else if (role === "tool") {
-      found.push({ id, message: { role, id: message.toolCallId ?? "", content: textOf(message.content) } });
+      add([message], () => ({ role, id: message.toolCallId ?? "", content: textOf(message.content) }));
     }
   }
   return found;

@@ -4,8 +4,6 @@ import type { Config, TransportName } from "../config.js";
 import { ClosedError, ConnectionError, type ThreadlineError } from "../errors.js";
 import type { Http } from "../http.js";
 import { BACKOFF_MAX_MS, LINGER_MS, REFRESH_MIN_MS, TIMER_MAX_MS } from "../limits.js";
-import { FEED_KEY } from "./feed.js";
-import { threadKey } from "./follow.js";
 import type { ServerFrame } from "./frames.js";
 import { openLongPolls } from "./longpoll.js";
 import { type Effect, type Input, type Machine, step } from "./machine.js";
@@ -13,10 +11,10 @@ import { openEventStreams } from "./sse.js";
 import type { Carried, Carrier } from "./subscription.js";
 import { failing, type Listener, type OpenTransport, type Transport } from "./transport.js";
 import type { Turns } from "./turns.js";
-import { SocketTransport } from "./websocket.js";
+import { openSocket } from "./websocket.js";
 
 const TRANSPORTS: { readonly [N in TransportName]: OpenTransport } = {
-  websocket: (context, listener) => new SocketTransport(context, listener),
+  websocket: openSocket,
   sse: openEventStreams,
   "long-poll": openLongPolls,
 };
@@ -34,7 +32,7 @@ type Timer = ReturnType<typeof setTimeout>;
 
 export class Lane implements Carrier {
   readonly #shared: Shared;
-  readonly #subscriptions = new Map<string, Carried>();
+  readonly #subscriptions = new Map<string | undefined, Carried>();
   readonly #inputs: Input[] = [];
   #machine: Machine;
   #transport: Transport | undefined;
@@ -68,7 +66,7 @@ export class Lane implements Carrier {
     return this.#subscriptions.size;
   }
 
-  has(key: string): boolean {
+  has(key: string | undefined): boolean {
     return this.#subscriptions.has(key);
   }
 
@@ -147,7 +145,7 @@ export class Lane implements Carrier {
         return this.#transport?.check();
       case "wait": {
         this.#wait = setTimeout(() => this.input({ name: "timer" }), effect.ms);
-        this.#nextRetryAt = Date.now() + effect.ms;
+        this.#nextRetryAt = Math.ceil(Date.now() + effect.ms);
         const error = effect.error ?? new ConnectionError("there is no network");
         for (const subscription of [...this.#subscriptions.values()]) subscription.reconnecting(effect.ms, error);
         return;
@@ -176,27 +174,26 @@ export class Lane implements Carrier {
     transport = open({ config, http, turns, bearer: this.#bearer }, listener);
     this.#transport = transport;
     for (const subscription of this.#subscriptions.values()) if (!subscription.paused) transport.add(subscription);
-    this.#refreshAfter(config.credentials.renewInMs);
+    this.#refreshIn(config.credentials.renewInMs);
   }
 
   /** Has the next credential before the end of the one that the connection was opened with. */
-  #refreshAfter(ms: number): void {
+  #refreshIn(ms: number): void {
     clearTimeout(this.#refresh);
     if (ms > TIMER_MAX_MS) return;
+    // Timers may fire a little early.
+    this.#refresh = setTimeout(() => void this.#renew(), Math.max(Math.ceil(ms) + 1, REFRESH_MIN_MS));
+  }
+
+  async #renew(): Promise<void> {
     const { credentials } = this.#shared.config;
-    this.#refresh = setTimeout(
-      async () => {
-        const transport = this.#transport;
-        const bearer = await credentials.get().catch(() => undefined);
-        if (!transport || transport !== this.#transport) return;
-        if (bearer === undefined) return this.#refreshAfter(BACKOFF_MAX_MS);
-        if (bearer === this.#bearer || this.#machine.state.name !== "open")
-          return this.#refreshAfter(credentials.renewInMs);
-        this.#bearer = bearer;
-        this.input({ name: "renewed" });
-      },
-      Math.max(ms, REFRESH_MIN_MS),
-    );
+    const transport = this.#transport;
+    const bearer = await credentials.get().catch(() => undefined);
+    if (transport !== this.#transport) return;
+    if (bearer === undefined) return this.#refreshIn(BACKOFF_MAX_MS);
+    if (bearer === this.#bearer || this.#machine.state.name !== "open") return this.#refreshIn(credentials.renewInMs);
+    this.#bearer = bearer;
+    this.input({ name: "renewed" });
   }
 
   #frame(frame: ServerFrame): void {
@@ -210,23 +207,10 @@ export class Lane implements Carrier {
     this.stop(subscription, true);
   }
 
-  #addressee(frame: ServerFrame): Carried | undefined {
-    switch (frame.name) {
-      case "error":
-        // By its request alone: it may be one of before.
-        if (frame.id !== undefined) {
-          return [...this.#subscriptions.values()].find(({ requestId }) => requestId === frame.id);
-        }
-        return this.#subscriptions.get(frame.body.threadId === undefined ? FEED_KEY : threadKey(frame.body.threadId));
-      case "hello":
-      case "events":
-      case "caughtUp":
-      case "fellBehind":
-      case "ended":
-        return this.#subscriptions.get(threadKey(frame.body.threadId));
-      default:
-        return this.#subscriptions.get(FEED_KEY);
-    }
+  #addressee({ id, body }: ServerFrame): Carried | undefined {
+    // What answers a request is for that request alone: it may be one of before.
+    if (id !== undefined) return [...this.#subscriptions.values()].find(({ requestId }) => requestId === id);
+    return this.#subscriptions.get("threadId" in body ? body.threadId : undefined);
   }
 
   #failAll(error: ThreadlineError): void {

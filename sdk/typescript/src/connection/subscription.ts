@@ -36,7 +36,7 @@ export interface Carrier {
 
 /** A subscription as its carrier has it. */
 export interface Carried extends Wanted {
-  readonly key: string;
+  readonly key: string | undefined;
   /** The id of its last request. */
   readonly requestId: string;
   readonly paused: boolean;
@@ -71,7 +71,7 @@ export class Subscription<Item> implements Followed, Carried {
     carrier.start(this);
   }
 
-  get key(): string {
+  get key(): string | undefined {
     return this.#cursor.key;
   }
 

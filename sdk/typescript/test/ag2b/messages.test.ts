@@ -174,7 +174,7 @@ test("what other surfaces have said is read", () => {
     { id: "t", role: "tool", toolCallId: "c", content: "{}" },
     { id: "x", role: "activity", content: {} },
   ]);
-  expect(read).toEqual([
+  expect(read.map(({ from, message }) => ({ id: from.at(-1)!.id, message }))).toEqual([
     { id: "u", message: { role: "user", content: "Look here" } },
     { id: "a", message: { role: "assistant", calls: [{ id: "c", name: "f", arguments: {} }] } },
     { id: "t", message: { role: "tool", id: "c", content: "{}" } },

@@ -23,8 +23,12 @@ export class Proxy {
   upgrade: "pass" | "refuse" | "swallow" = "pass";
   /** Event streams are kept back until they end, as some proxies do. */
   bufferStreams = false;
+  /** The socket's welcome promises a heartbeat every second, which the server does not keep: it seems to fall silent. */
+  hurry = false;
   /** Bytes a second that go to the client over each connection. */
   bytesPerSecond = Infinity;
+  /** Bytes that came from the server. */
+  bytes = 0;
   /** The requests that came, as `GET /path`. */
   readonly requests: string[] = [];
   readonly #pairs = new Set<Pair>();
@@ -115,9 +119,10 @@ export class Proxy {
       pair.path = path;
       this.requests.push(`${method} ${path}`);
       if (this.upgrade !== "pass" && /^upgrade: websocket\r$/im.test(head)) {
-        pair.far.destroy();
-        if (this.upgrade === "refuse")
+        // What is swallowed the server does not hear, and so it says nothing.
+        if (this.upgrade === "refuse") {
           pair.near.end("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
         return;
       }
     }
@@ -125,9 +130,16 @@ export class Proxy {
   }
 
   async #down(pair: Pair, bytes: Buffer): Promise<void> {
+    this.bytes += bytes.length;
     if (this.bufferStreams && /^HTTP\/1[^]*\r\ncontent-type: text\/event-stream/i.test(bytes.toString("latin1")))
       pair.held = [];
     if (pair.held) return void pair.held.push(bytes);
+    if (this.hurry) {
+      const text = bytes.toString("latin1");
+      const promise = '"heartbeatSeconds":15';
+      // Of the same length, for the frame to stay whole.
+      if (text.includes(promise)) bytes = Buffer.from(text.replace(promise, '"heartbeatSeconds": 1'), "latin1");
+    }
     if (this.bytesPerSecond === Infinity) return void pair.near.write(bytes);
     pair.far.pause();
     const step = Math.max(1, Math.floor((this.bytesPerSecond * THROTTLE_TICK_MS) / 1_000));

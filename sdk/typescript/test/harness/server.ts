@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url";
 import { Program, run } from "./program.js";
 
 /** The server's program. */
-export const BINARY = process.env.THREADLINE ?? fileURLToPath(new URL("../../../../target/debug/threadline", import.meta.url));
+export const BINARY =
+  process.env.THREADLINE ?? fileURLToPath(new URL("../../../../target/debug/threadline", import.meta.url));
 
 export interface ServerOptions {
   /** The operator's key; without one the server runs in development mode, where everybody is the default user. */

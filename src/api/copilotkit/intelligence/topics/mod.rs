@@ -96,6 +96,10 @@ impl From<ServiceError> for Refusal {
             ServiceError::Limited(limited) => Self::Limited(limited.to_string()),
             error @ (ServiceError::ThreadExists
             | ServiceError::ConversationTooLarge
+            | ServiceError::ConversationChanged { .. }
+            | ServiceError::ConversationDiverged { .. }
+            | ServiceError::ReplacementTooLarge
+            | ServiceError::InvalidMessage(_)
             | ServiceError::RunActive(_)
             | ServiceError::ProducerSeqGap { .. }
             | ServiceError::ProducerSeqConflict { .. }

@@ -1,0 +1,200 @@
+// A thread's conversation as AG2B's history: a list that can be watched, and follows the log.
+
+import { Conversation } from "../conversation/index.js";
+import {
+  type AgUiEvent,
+  ClosedError,
+  type Followed,
+  isProblem,
+  type Message,
+  type ThreadItem,
+  type Threadline,
+  type ThreadRef,
+} from "../index.js";
+import { fromMessages, type Read, toMessages } from "./messages.js";
+import type { ChatMessage } from "./types.js";
+
+/** Thrown by `reset` and `restore` while a run is under way: what it says next would stand on messages that are gone. */
+export class RunInFlightError extends ClosedError {}
+
+const TERMINAL = new Set(["RUN_FINISHED", "RUN_ERROR"]);
+
+export class ThreadHistory {
+  readonly #client: Threadline;
+  readonly #thread: ThreadRef;
+  readonly #onError: (error: unknown) => void;
+  readonly #listeners = new Set<() => void>();
+  readonly #ids = new WeakMap<ChatMessage, string>();
+  /** By the message that was read last: unchanged messages stay the same objects. */
+  readonly #reads = new WeakMap<Message, Read>();
+  #conversation = new Conversation();
+  #folded: readonly Message[] | undefined;
+  #snapshot: ChatMessage[] = [];
+  #followed: Followed | undefined;
+  /** The run whose events came last, if it has not ended. */
+  #active: string | undefined;
+  #saving: Promise<unknown> = Promise.resolve();
+  #closed = false;
+
+  /** `onError` hears of what ends the following: afterwards nothing new arrives. */
+  constructor(client: Threadline, threadId: string, onError: (error: unknown) => void = () => {}) {
+    this.#client = client;
+    this.#thread = client.thread(threadId);
+    this.#onError = onError;
+  }
+
+  /** Loads what there is and follows what comes. Resolves when it is loaded; a thread that does not exist is made. */
+  async open(agentId?: string): Promise<void> {
+    const { threadId } = this.#thread;
+    await this.#client.threads.create({ threadId, ...(agentId && { agentId }) });
+    await this.#load();
+  }
+
+  /** The messages: the same array until something changes, which then makes another one. */
+  getSnapshot = (): ChatMessage[] => {
+    const messages = this.#conversation.messages;
+    if (messages !== this.#folded) {
+      this.#folded = messages;
+      this.#snapshot = this.#read(messages);
+    }
+    return this.#snapshot;
+  };
+
+  /** Calls a listener after every change; gives what ends that. */
+  subscribe = (listener: () => void): (() => void) => {
+    const own = () => listener();
+    this.#listeners.add(own);
+    return () => this.#listeners.delete(own);
+  };
+
+  /** Whether a run is writing. */
+  get running(): boolean {
+    return this.#active !== undefined;
+  }
+
+  /** Up to where the log was read. */
+  get cursor(): number {
+    return this.#followed?.cursor ?? 0;
+  }
+
+  /** Takes all messages away. Resolves when the log says so; what was there stays in it, and can be read with `at`. */
+  reset(): Promise<void> {
+    return this.restore([]);
+  }
+
+  /**
+   * Puts these messages in the place of those that are there. Throws a `RunInFlightError` while a run is under way; rejects
+   * if the server refuses, and the messages are then as they were.
+   */
+  restore(messages: readonly ChatMessage[]): Promise<void> {
+    if (this.running) throw new RunInFlightError("a run is under way in this thread: restore or reset between runs");
+    const list = messages.flatMap((message) => toMessages(message, this.idOf(message)));
+    const saved = this.#saving.then(() => this.#replace(list));
+    this.#saving = saved.catch(() => {});
+    return saved;
+  }
+
+  /** The id of a message in the thread; made up for one that is new. */
+  idOf(message: ChatMessage): string {
+    const known = this.#ids.get(message);
+    if (known !== undefined) return known;
+    const id = crypto.randomUUID();
+    this.#ids.set(message, id);
+    return id;
+  }
+
+  /** Says which id a message has. */
+  name(message: ChatMessage, id: string): void {
+    this.#ids.set(message, id);
+  }
+
+  /** Follows no longer. */
+  close(): void {
+    this.#closed = true;
+    this.#followed?.close();
+  }
+
+  async #load(): Promise<void> {
+    const { activeRun, tail, epoch } = await this.#thread.get();
+    // Where no run is under way: what it has begun is folded as a whole.
+    const at = activeRun ? activeRun.firstSeq - 1 : tail;
+    const { messages } = await this.#client.conversations.get(this.#thread.threadId, { at, epoch });
+    if (this.#closed) return;
+    this.#conversation = new Conversation({ messages });
+    this.#active = undefined;
+    this.#followed = this.#thread.follow({
+      after: at,
+      epoch,
+      onItem: (item) => this.#take(item),
+      onError: (error) => this.#lost(error),
+    });
+    this.#tell();
+  }
+
+  #take(item: ThreadItem): void {
+    if (item.type === "ended") return this.#lost(new ClosedError("the thread was deleted"));
+    if (item.type !== "events") return;
+    for (const { runId, events } of item.batches) {
+      this.#conversation.apply(events);
+      this.#active = isTerminal(events.at(-1)) ? undefined : runId;
+    }
+    this.#tell();
+  }
+
+  /** Another log has taken the place of this one, or there is nothing to follow any more. */
+  #lost(error: unknown): void {
+    this.#followed?.close();
+    if (this.#closed) return;
+    if (isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead")) this.#load().catch(this.#onError);
+    else this.#onError(error);
+  }
+
+  async #replace(messages: readonly Message[]): Promise<void> {
+    const name = this.#thread.threadId;
+    for (;;) {
+      const version = await this.#client.conversations.get(name);
+      try {
+        const { seq } = await this.#client.conversations.put(name, messages, { version });
+        return await this.reached(seq);
+      } catch (error) {
+        if (!isProblem(error, "conversation-changed")) throw error;
+      }
+    }
+  }
+
+  /** Resolves when the log was read up to this event. */
+  reached(seq: number): Promise<void> {
+    return new Promise((resolve) => {
+      const look = () => {
+        if (this.cursor < seq && !this.#closed) return;
+        done();
+        resolve();
+      };
+      const done = this.subscribe(look);
+      look();
+    });
+  }
+
+  #read(messages: readonly Message[]): ChatMessage[] {
+    const read = fromMessages(messages, (from) => {
+      const before = this.#reads.get(from.at(-1)!);
+      return before?.from.length === from.length && before.from.every((message, index) => message === from[index])
+        ? before.message
+        : undefined;
+    });
+    for (const each of read) {
+      const last = each.from.at(-1)!;
+      this.#reads.set(last, each);
+      this.#ids.set(each.message, last.id);
+    }
+    return read.map(({ message }) => message);
+  }
+
+  #tell(): void {
+    for (const listener of [...this.#listeners]) listener();
+  }
+}
+
+function isTerminal(event: AgUiEvent | undefined): boolean {
+  return event !== undefined && TERMINAL.has(event.type);
+}

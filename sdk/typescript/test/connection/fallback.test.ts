@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Threadline } from "../../src/index.js";
+import { Server } from "../harness/server.js";
+import { until } from "../harness/until.js";
+import { log, makeThread, write } from "../harness/writer.js";
+import { behind } from "./network.js";
+import { expectExactly, Reader } from "./reader.js";
+
+let server: Server;
+beforeAll(async () => {
+  server = await Server.start();
+});
+afterAll(() => server?.end());
+
+async function expectAll(client: Threadline, threadId: string): Promise<Reader> {
+  const reader = new Reader(client, threadId);
+  await until(
+    "live",
+    () => reader.count("caughtUp") === 1,
+    () => [reader.error, client.status],
+  );
+  await write(server, threadId);
+  const all = await log(server, threadId);
+  await until("all of it", () => reader.events.length >= all.length);
+  expectExactly(reader.events, all);
+  return reader;
+}
+
+describe.concurrent("a network that lets not everything through", () => {
+  test("without a WebSocket in this environment events come over SSE", async ({ onTestFinished: finished }) => {
+    const threadId = await makeThread(server);
+    const [client] = await behind(server, { WebSocket: undefined as never }, undefined, finished);
+    expect(globalThis.WebSocket).toBeUndefined();
+    await expectAll(client, threadId);
+    expect(client.status).toEqual({ state: "live", transport: "sse" });
+  });
+
+  test("a proxy that refuses WebSockets: SSE, and a WebSocket again on another network", async ({
+    onTestFinished: finished,
+  }) => {
+    const threadId = await makeThread(server);
+    const [client, proxy] = await behind(server, {}, (proxy) => (proxy.upgrade = "refuse"), finished);
+    await expectAll(client, threadId);
+    expect(client.status).toEqual({ state: "live", transport: "sse" });
+    expect(proxy.requests.filter((request) => request === "GET /v1/socket")).toHaveLength(2);
+    // It remembers that when it connects again.
+    proxy.cut();
+    await until("the break", () => client.status.state !== "live");
+    await until("live", () => client.status.state === "live");
+    expect(client.status).toEqual({ state: "live", transport: "sse" });
+  });
+
+  test("a proxy that swallows WebSockets: SSE", { timeout: 40_000 }, async ({ onTestFinished: finished }) => {
+    const threadId = await makeThread(server);
+    const [client] = await behind(server, {}, (proxy) => (proxy.upgrade = "swallow"), finished);
+    await expectAll(client, threadId);
+    expect(client.status).toEqual({ state: "live", transport: "sse" });
+  });
+
+  test("a proxy that keeps streams back: long-polls", { timeout: 40_000 }, async ({ onTestFinished: finished }) => {
+    const threadId = await makeThread(server);
+    const [client] = await behind(
+      server,
+      { transports: ["sse", "long-poll"] },
+      (proxy) => (proxy.bufferStreams = true),
+      finished,
+    );
+    await expectAll(client, threadId);
+    expect(client.status).toEqual({ state: "live", transport: "long-poll" });
+  });
+
+  test("what answers is no Threadline server", async ({ onTestFinished: finished }) => {
+    const [client] = await behind(server, { url: `${server.url}/elsewhere` }, undefined, finished);
+    const reader = new Reader(client, "t");
+    await until(
+      "the refusal",
+      () => reader.error,
+      () => client.status,
+    );
+    expect(reader.error).toMatchObject({ status: 404 });
+    expect(client.status.state).toBe("failed");
+  });
+
+  test("a server that is not there is waited for, on the best transport", async ({ onTestFinished: finished }) => {
+    const threadId = await makeThread(server);
+    const [client, proxy] = await behind(server, {}, (proxy) => (proxy.refuse = true), finished);
+    const reader = new Reader(client, threadId);
+    await until("some tries", () => reader.count("reconnecting") >= 3);
+    proxy.refuse = false;
+    await until("live", () => reader.count("caughtUp") === 1);
+    expect(client.status).toEqual({ state: "live", transport: "websocket" });
+  });
+
+  test("only a WebSocket is allowed, and there is none", async ({ onTestFinished: finished }) => {
+    const [client] = await behind(
+      server,
+      { WebSocket: undefined as never, transports: ["websocket"] },
+      undefined,
+      finished,
+    );
+    const reader = new Reader(client, "t");
+    await until("the error", () => reader.error);
+    expect(reader.error).toMatchObject({ name: "ConfigError" });
+  });
+});

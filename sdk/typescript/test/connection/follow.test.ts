@@ -1,0 +1,174 @@
+// The rules of src/client/follow.rs, with the same cases.
+
+import { expect, test } from "vitest";
+import { FeedFollow, type FeedItem } from "../../src/connection/feed.js";
+import { type Cursor, Follow, type FollowOptions, type Taken, type ThreadItem } from "../../src/connection/follow.js";
+import { type EndReason, parseFrame, type ServerFrame } from "../../src/connection/frames.js";
+import { ConnectionError, ProblemError, ProtocolError } from "../../src/errors.js";
+
+const follow = (options: FollowOptions = {}) => {
+  const cursor = new Follow("t", options);
+  cursor.request("1");
+  return cursor;
+};
+
+const frame = (name: string, body: object, id?: string) =>
+  parseFrame(JSON.stringify({ id, [name]: body })) as ServerFrame;
+const hello = (more: object = {}, id = "1") =>
+  frame("hello", { threadId: "t", epoch: "e", tail: 4, after: 0, ...more }, id);
+const events = (seq: number, count: number, epoch = "e") => {
+  const list = Array.from({ length: count }, () => ({ type: "X" }));
+  return frame("events", { threadId: "t", epoch, batches: [{ seq, runId: "r", at: "-", events: list }] });
+};
+const position = (name: string, seq: number) => frame(name, { threadId: "t", epoch: "e", seq });
+const ended = (reason: EndReason, seq?: number) => frame("ended", { threadId: "t", epoch: "e", seq, reason });
+
+const word = (item: ThreadItem | FeedItem): string => {
+  switch (item.type) {
+    case "hello":
+      return "epoch" in item ? `hello ${item.epoch} ${item.tail}` : `hello ${item.cursor}`;
+    case "events":
+      return item.batches.map(({ seq, events }) => events.map((_, index) => seq + index).join(" ")).join(" ");
+    case "entries":
+      return `${item.entries.map(({ cursor }) => cursor).join(" ")} to ${item.cursor}`;
+    case "ended":
+      return item.reason;
+    default:
+      return `${item.type} ${"seq" in item ? item.seq : "cursor" in item ? item.cursor : ""}`.trim();
+  }
+};
+
+/** Takes frames in; gives what was delivered, as short words, and how the last one ended. */
+function take<Item extends ThreadItem | FeedItem>(
+  cursor: Cursor<Item>,
+  ...frames: ServerFrame[]
+): [string[], Taken<Item>] {
+  const words: string[] = [];
+  let last: Taken<Item> = { items: [] };
+  for (const each of frames) {
+    last = cursor.take(each);
+    words.push(...last.items.map(word));
+  }
+  return [words, last];
+}
+
+test("each event once and in order", () => {
+  const cursor = follow();
+  const [words, last] = take(cursor, hello(), events(1, 2), events(2, 2), events(1, 3), position("caughtUp", 3));
+  expect(words).toEqual(["hello e 4", "1 2", "3", "caughtUp 3"]);
+  expect(last).toEqual({ items: [{ type: "caughtUp", seq: 3 }] });
+  expect(cursor.at).toBe(3);
+});
+
+test("only events are progress, and only new ones", () => {
+  const cursor = follow();
+  expect(take(cursor, hello())[1].progress).toBeFalsy();
+  expect(take(cursor, events(1, 2))[1].progress).toBe(true);
+  expect(take(cursor, events(1, 2))[1].progress).toBeFalsy();
+  expect(take(cursor, position("caughtUp", 2))[1].progress).toBeFalsy();
+});
+
+test("a gap is not delivered, but what comes before it is", () => {
+  const batches = [
+    { seq: 2, runId: "r", at: "-", events: [{ type: "X" }] },
+    { seq: 4, runId: "r", at: "-", events: [{ type: "X" }] },
+  ];
+  for (const [gap, delivered] of [
+    [events(3, 1), ["hello e 4", "1"]],
+    [position("caughtUp", 2), ["hello e 4", "1"]],
+    [ended("run-ended", 2), ["hello e 4", "1"]],
+    [frame("events", { threadId: "t", epoch: "e", batches }), ["hello e 4", "1", "2"]],
+  ] as const) {
+    const cursor = follow();
+    const [words, last] = take(cursor, hello(), events(1, 1), gap);
+    expect(words).toEqual(delivered);
+    expect(last.error).toBeInstanceOf(ConnectionError);
+    expect(cursor.at).toBe(delivered.length - 1);
+  }
+});
+
+test("events of another log are not delivered", () => {
+  const [words, last] = take(follow(), hello(), events(1, 1, "f"));
+  expect(words).toEqual(["hello e 4"]);
+  expect(last.error).toBeInstanceOf(ConnectionError);
+  expect(take(follow({ epoch: "f" }), hello())[1].error).toBeInstanceOf(ProtocolError);
+});
+
+test("nothing counts before hello, nor after that of another request", () => {
+  for (const early of [
+    events(7, 1),
+    position("caughtUp", 9),
+    position("fellBehind", 9),
+    ended("run-ended", 9),
+    hello({}, "0"),
+  ]) {
+    const cursor = follow();
+    const [words, last] = take(cursor, early, events(1, 1));
+    expect([words, last.error, last.done, cursor.at]).toEqual([[], undefined, undefined, 0]);
+  }
+});
+
+test("the answer to an earlier unsubscribe ends nothing", () => {
+  const [words, last] = take(follow(), hello(), ended("unsubscribed"), events(1, 1));
+  expect(words).toEqual(["hello e 4", "1"]);
+  expect(last.done).toBeUndefined();
+});
+
+test("a run begins where hello says and is dense from there", () => {
+  const placed = hello({ tail: 50, after: 39 });
+  const [words, last] = take(follow({ runId: "r" }), placed, events(40, 2), ended("run-ended", 41));
+  expect(words).toEqual(["hello e 50", "40 41", "run-ended"]);
+  expect(last.done).toBe(true);
+
+  // What is missing at the start, in the middle or at the end is noticed, also after another hello that would skip it.
+  for (const frames of [[events(41, 1)], [events(40, 1), ended("run-ended", 41)]]) {
+    const cursor = follow({ runId: "r" });
+    expect(take(cursor, placed, ...frames)[1].error).toBeInstanceOf(ConnectionError);
+    cursor.request("2");
+    const [, again] = take(cursor, hello({ tail: 50, after: 41 }, "2"), events(42, 1));
+    expect(again.error).toBeInstanceOf(ConnectionError);
+  }
+});
+
+test("a new connection goes on from the cursor with the epoch", () => {
+  const cursor = follow();
+  take(cursor, hello(), events(1, 3));
+  expect(cursor.request("2")).toEqual({ id: "2", threadId: "t", after: 3, epoch: "e", runId: undefined });
+  const [words] = take(cursor, events(4, 1), hello({}, "1"), events(4, 1), hello({}, "2"), events(4, 1));
+  expect(words).toEqual(["hello e 4", "4"]);
+});
+
+test("falling behind, the end and refusals", () => {
+  const [words, last] = take(follow(), hello(), position("fellBehind", 0), ended("thread-deleted"));
+  expect(words).toEqual(["hello e 4", "fellBehind 0", "thread-deleted"]);
+  expect(last.done).toBe(true);
+  const refused = frame("error", { type: "/problems/log-replaced", status: 410, retryable: false }, "1");
+  const { error } = take(follow(), refused)[1];
+  expect(error).toBeInstanceOf(ProblemError);
+  expect(error).toMatchObject({ slug: "log-replaced", status: 410, retryable: false });
+});
+
+const entry = (cursor: number) => ({ cursor, type: "upsert", threadId: `t${cursor}`, thread: null });
+
+test("the feed: positions have holes, and each comes once", () => {
+  const cursor = new FeedFollow({ after: 5, userId: "u" });
+  expect(cursor.request("1")).toEqual({ id: "1", threadId: undefined, after: 5, userId: "u" });
+  const feed = (...cursors: number[]) => frame("feed", { entries: cursors.map(entry), cursor: cursors.at(-1) });
+  const greeting = (id: string) => frame("feedHello", { cursor: 5 }, id);
+  expect(take(cursor, feed(6), greeting("0"), feed(6))[0]).toEqual([]);
+  const [words, last] = take(
+    cursor,
+    greeting("1"),
+    feed(4, 7, 9),
+    feed(9, 12),
+    feed(11),
+    frame("feedCaughtUp", { cursor: 15 }),
+  );
+  expect(words).toEqual(["hello 5", "7 9 to 9", "12 to 12", "caughtUp 15"]);
+  expect(last.error).toBeUndefined();
+  expect(cursor.request("2")).toMatchObject({ after: 15 });
+  expect(take(cursor, feed(16))[0]).toEqual([]);
+  expect(take(cursor, frame("error", { type: "/problems/cursor-ahead", status: 416 }, "2"))[1].error).toMatchObject({
+    slug: "cursor-ahead",
+  });
+});

@@ -1,0 +1,373 @@
+// Every state with every input, listed; then what must hold on any way through them.
+
+import { describe, expect, test } from "vitest";
+import { ConnectionError, ProtocolError } from "../../src/errors.js";
+import { BACKOFF_BASE_MS, BACKOFF_MAX_MS, OFFLINE_RETRY_MS, PREFER_AGAIN_MS } from "../../src/limits.js";
+import {
+  type Effect,
+  type Input,
+  type Machine,
+  newMachine,
+  type State,
+  step,
+  TABLE,
+} from "../../src/connection/machine.js";
+
+const LOST = new ConnectionError("lost");
+const REFUSED = new ProtocolError("refused");
+const DRAW = { now: 1_000, chance: 0.5 };
+
+const INPUTS: { readonly [N in Input["name"]]: Input & { readonly name: N } } = {
+  wanted: { name: "wanted" },
+  unwanted: { name: "unwanted" },
+  authorized: { name: "authorized" },
+  opened: { name: "opened" },
+  progress: { name: "progress" },
+  renewed: { name: "renewed" },
+  offline: { name: "offline" },
+  online: { name: "online" },
+  wake: { name: "wake" },
+  timer: { name: "timer" },
+  close: { name: "close" },
+  lost: { name: "lost", error: LOST },
+  silent: { name: "silent", error: LOST },
+  blocked: { name: "blocked", error: LOST },
+  unsupported: { name: "unsupported", error: LOST },
+  unauthorized: { name: "unauthorized", error: REFUSED },
+  refused: { name: "refused", error: REFUSED },
+};
+const NAMES = Object.keys(INPUTS) as Input["name"][];
+
+const STATES: { readonly [S in State["name"]]: State & { readonly name: S } } = {
+  idle: { name: "idle" },
+  authorizing: { name: "authorizing" },
+  connecting: { name: "connecting" },
+  open: { name: "open" },
+  waiting: { name: "waiting", waitMs: 100, error: LOST },
+  offline: { name: "offline", waitMs: OFFLINE_RETRY_MS },
+  failed: { name: "failed", error: REFUSED },
+  closed: { name: "closed" },
+};
+
+/** A machine in the middle of things: the first of three transports, nothing wrong so far. */
+const at = (name: State["name"], more: Partial<Machine> = {}): Machine => ({
+  ...newMachine(3),
+  state: STATES[name],
+  online: name !== "offline",
+  ...more,
+});
+
+const told = ({ machine, effects }: { machine: Machine; effects: readonly Effect[] }) =>
+  [machine.state.name, ...effects.map((effect) => effect.do)].join(" ");
+
+// The next state and what is done, for each input that changes something; `-` where it means nothing.
+const EXPECTED: { readonly [S in State["name"]]: { readonly [N in Input["name"]]: string } } = {
+  idle: {
+    wanted: "authorizing authorize",
+    unwanted: "-",
+    authorized: "-",
+    opened: "-",
+    progress: "-",
+    renewed: "-",
+    offline: "-",
+    online: "-",
+    wake: "-",
+    timer: "-",
+    close: "closed",
+    lost: "-",
+    silent: "-",
+    blocked: "-",
+    unsupported: "-",
+    unauthorized: "-",
+    refused: "-",
+  },
+  authorizing: {
+    wanted: "-",
+    unwanted: "idle",
+    authorized: "connecting connect",
+    opened: "-",
+    progress: "-",
+    renewed: "-",
+    offline: "offline wait",
+    online: "-",
+    wake: "-",
+    timer: "-",
+    close: "closed",
+    lost: "waiting wait",
+    silent: "-",
+    blocked: "-",
+    unsupported: "-",
+    unauthorized: "-",
+    refused: "failed fail",
+  },
+  connecting: {
+    wanted: "-",
+    unwanted: "idle disconnect",
+    authorized: "-",
+    opened: "open",
+    progress: "-",
+    renewed: "-",
+    offline: "offline disconnect wait",
+    online: "-",
+    wake: "-",
+    timer: "-",
+    close: "closed disconnect",
+    lost: "waiting disconnect wait",
+    silent: "waiting disconnect wait",
+    blocked: "waiting disconnect wait",
+    unsupported: "connecting disconnect connect",
+    unauthorized: "authorizing disconnect authorize",
+    refused: "failed disconnect fail",
+  },
+  open: {
+    wanted: "-",
+    unwanted: "idle disconnect",
+    authorized: "-",
+    opened: "-",
+    progress: "-",
+    renewed: "connecting disconnect connect",
+    offline: "offline disconnect wait",
+    online: "-",
+    wake: "open check",
+    timer: "-",
+    close: "closed disconnect",
+    lost: "waiting disconnect wait",
+    silent: "waiting disconnect wait",
+    blocked: "waiting disconnect wait",
+    unsupported: "connecting disconnect connect",
+    unauthorized: "authorizing disconnect authorize",
+    refused: "failed disconnect fail",
+  },
+  waiting: {
+    wanted: "-",
+    unwanted: "idle stopTimer",
+    authorized: "-",
+    opened: "-",
+    progress: "-",
+    renewed: "-",
+    offline: "offline stopTimer wait",
+    online: "authorizing stopTimer authorize",
+    wake: "authorizing stopTimer authorize",
+    timer: "authorizing stopTimer authorize",
+    close: "closed stopTimer",
+    lost: "-",
+    silent: "-",
+    blocked: "-",
+    unsupported: "-",
+    unauthorized: "-",
+    refused: "-",
+  },
+  offline: {
+    wanted: "-",
+    unwanted: "idle stopTimer",
+    authorized: "-",
+    opened: "-",
+    progress: "-",
+    renewed: "-",
+    offline: "-",
+    online: "authorizing stopTimer authorize",
+    wake: "-",
+    timer: "authorizing stopTimer authorize",
+    close: "closed stopTimer",
+    lost: "-",
+    silent: "-",
+    blocked: "-",
+    unsupported: "-",
+    unauthorized: "-",
+    refused: "-",
+  },
+  failed: {
+    wanted: "authorizing authorize",
+    unwanted: "-",
+    authorized: "-",
+    opened: "-",
+    progress: "-",
+    renewed: "-",
+    offline: "-",
+    online: "-",
+    wake: "-",
+    timer: "-",
+    close: "closed",
+    lost: "-",
+    silent: "-",
+    blocked: "-",
+    unsupported: "-",
+    unauthorized: "-",
+    refused: "-",
+  },
+  closed: {
+    wanted: "-",
+    unwanted: "-",
+    authorized: "-",
+    opened: "-",
+    progress: "-",
+    renewed: "-",
+    offline: "-",
+    online: "-",
+    wake: "-",
+    timer: "-",
+    close: "-",
+    lost: "-",
+    silent: "-",
+    blocked: "-",
+    unsupported: "-",
+    unauthorized: "-",
+    refused: "-",
+  },
+};
+
+describe("every state with every input", () => {
+  const pairs = Object.keys(TABLE).flatMap((state) => NAMES.map((input) => [state, input] as const));
+  test.each(pairs)("%s, %s", (name, input) => {
+    const state = name as State["name"];
+    const before = at(state);
+    const after = step(before, INPUTS[input], DRAW);
+    const expected = EXPECTED[state][input];
+    expect(told(after)).toBe(expected === "-" ? state : expected);
+    if (expected === "-") expect(after.machine.state).toBe(before.state);
+  });
+
+  test("the list is whole", () => {
+    expect(Object.keys(EXPECTED)).toEqual(Object.keys(TABLE));
+    for (const row of [...Object.values(EXPECTED), ...Object.values(TABLE)]) {
+      expect(Object.keys(row).toSorted()).toEqual(NAMES.toSorted());
+    }
+  });
+});
+
+/** Goes from one machine through some inputs. */
+const through = (machine: Machine, inputs: readonly (Input | Input["name"])[], draw = DRAW) =>
+  inputs.reduce<ReturnType<typeof step>>(
+    ({ machine }, input) => step(machine, typeof input === "string" ? INPUTS[input] : input, draw),
+    { machine, effects: [] },
+  );
+
+describe("what it remembers", () => {
+  test("waits double up to their bound, and only progress starts over", () => {
+    let machine = at("connecting");
+    for (const bound of [250, 500, 1_000, 2_000, 4_000, 8_000, BACKOFF_MAX_MS, BACKOFF_MAX_MS]) {
+      const { effects, machine: waiting } = step(machine, INPUTS.lost, { now: 0, chance: 1 });
+      expect(effects).toContainEqual({ do: "wait", ms: bound, error: LOST });
+      ({ machine } = through(waiting, ["timer", "authorized", "opened"]));
+    }
+    ({ machine } = through(machine, ["progress"]));
+    expect(step(machine, INPUTS.lost, { now: 0, chance: 1 }).machine.state).toMatchObject({ waitMs: BACKOFF_BASE_MS });
+  });
+
+  test("a wait that the server asks for is kept, and spread", () => {
+    const draining = { name: "lost", error: new ConnectionError("draining", { retryAfterMs: 500 }) } as const;
+    for (const [chance, waitMs] of [
+      [0, 500],
+      [1, 500 + BACKOFF_BASE_MS],
+    ] as const) {
+      expect(step(at("open"), draining, { now: 0, chance }).machine.state).toMatchObject({ name: "waiting", waitMs });
+    }
+  });
+
+  test("a blocked transport is given up the second time in a row, an unsupported one at once", () => {
+    const once = through(at("connecting"), ["blocked"]);
+    expect([once.machine.state.name, once.machine.transport]).toEqual(["waiting", 0]);
+    const twice = through(once.machine, ["timer", "authorized", "blocked"]);
+    expect([twice.machine.state.name, twice.machine.transport]).toEqual(["connecting", 1]);
+    const between = through(once.machine, [
+      "timer",
+      "authorized",
+      "opened",
+      "progress",
+      "lost",
+      "timer",
+      "authorized",
+      "blocked",
+    ]);
+    expect([between.machine.state.name, between.machine.transport]).toEqual(["waiting", 0]);
+    const last = through(twice.machine, ["unsupported"]);
+    expect([last.machine.state.name, last.machine.transport]).toEqual(["connecting", 2]);
+    // There is nothing behind the last one: what may pass is waited for, what cannot is final.
+    expect(through(last.machine, ["unsupported"]).machine.state.name).toBe("waiting");
+    expect(through(last.machine, [{ name: "unsupported", error: REFUSED }]).machine.state.name).toBe("failed");
+  });
+
+  test("the best transport is tried again after a while, and on another network, and given up at once if it is blocked", () => {
+    const { machine: lesser } = through(at("connecting"), ["unsupported", "opened", "progress", "lost"]);
+    const soon = { now: DRAW.now + PREFER_AGAIN_MS - 1, chance: 0 };
+    const later = { now: DRAW.now + PREFER_AGAIN_MS, chance: 0 };
+    expect(step(lesser, INPUTS.timer, soon).machine.transport).toBe(1);
+    const again = through(lesser, ["timer", "authorized"], later);
+    expect(again.machine.transport).toBe(0);
+    expect(step(again.machine, INPUTS.blocked, later)).toMatchObject({
+      machine: { transport: 1, state: { name: "connecting" } },
+    });
+    expect(step(lesser, INPUTS.online, soon).machine.transport).toBe(0);
+  });
+
+  test("a credential is asked for again once for each failure; what is refused then is final", () => {
+    const again = through(at("open"), ["unauthorized", "authorized"]);
+    expect(again.machine.state.name).toBe("connecting");
+    expect(told(step(again.machine, INPUTS.unauthorized, DRAW))).toBe("failed disconnect fail");
+    const well = through(again.machine, ["opened", "progress"]);
+    expect(told(step(well.machine, INPUTS.unauthorized, DRAW))).toBe("authorizing disconnect authorize");
+    // Whoever follows something afterwards may have another one.
+    const anew = through(again.machine, ["unauthorized", "wanted", "authorized", "unauthorized"]);
+    expect(anew.machine.state.name).toBe("authorizing");
+  });
+
+  test("a browser that says it is offline is believed, but not for ever", () => {
+    const { machine } = through(at("idle"), ["offline", "wanted"]);
+    expect(machine.state).toEqual({ name: "offline", waitMs: OFFLINE_RETRY_MS });
+    expect(through(machine, ["timer", "authorized", "lost"]).machine.state.name).toBe("offline");
+    expect(through(machine, ["timer", "authorized", "opened", "lost"]).machine.state.name).toBe("waiting");
+  });
+});
+
+test("on any way: one connection at a time, every wait ends, jitter in range, and nothing after close", () => {
+  let seed = Number(process.env["THREADLINE_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+  const first = seed;
+  // Lehmer's generator: the walk can be repeated by its seed.
+  const random = () => (seed = (seed * 48_271) % 0x7fffffff) / 0x7fffffff;
+  for (let walk = 0; walk < 300; walk += 1) {
+    let machine = newMachine(1 + Math.floor(random() * 3));
+    let connections = 0;
+    let timers = 0;
+    let now = 0;
+    let closed = false;
+    for (let i = 0; i < 200; i += 1) {
+      const name = NAMES[Math.floor(random() * NAMES.length)]!;
+      // Closing ends a walk; it is to come late.
+      if (name === "close" && i < 150) continue;
+      now += random() * 60_000;
+      const input =
+        "error" in INPUTS[name] ? { ...INPUTS[name], error: random() < 0.5 ? LOST : REFUSED } : INPUTS[name];
+      const before = machine;
+      const chance = random();
+      const result = step(machine, input as Input, { now, chance });
+      machine = result.machine;
+      const where = `seed ${first}, walk ${walk}, input ${i}: ${before.state.name}, ${name} -> ${told(result)}`;
+      for (const effect of result.effects) {
+        expect(closed, where).toBe(false);
+        if (effect.do === "connect") connections += 1;
+        if (effect.do === "disconnect") connections -= 1;
+        if (effect.do === "stopTimer") timers -= 1;
+        if (effect.do !== "wait") continue;
+        timers += 1;
+        const bound = effect.error
+          ? Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** (machine.failures - 1))
+          : OFFLINE_RETRY_MS;
+        expect(effect.ms, where).toBeGreaterThanOrEqual(0);
+        expect(effect.ms, where).toBeLessThanOrEqual(bound);
+      }
+      const { state } = machine;
+      expect(connections, where).toBe(state.name === "connecting" || state.name === "open" ? 1 : 0);
+      // Nothing waits without a timer that ends the wait.
+      expect(timers, where).toBe(state.name === "waiting" || state.name === "offline" ? 1 : 0);
+      expect(machine.transport, where).toBeLessThan(machine.transports);
+      if (machine.failures < before.failures) expect(["progress", "wanted"], where).toContain(name);
+      closed ||= state.name === "closed";
+      if (closed) expect(state.name, where).toBe("closed");
+    }
+    // Whatever happened, a timer and good luck lead to an open connection.
+    if (closed) continue;
+    for (const name of ["online", "wanted", "timer", "authorized", "opened"] as const)
+      ({ machine } = step(machine, INPUTS[name], { now, chance: 0 }));
+    expect(machine.state.name, `seed ${first}, walk ${walk}`).toBe("open");
+  }
+});

@@ -1,0 +1,24 @@
+// A client behind a network of its own, as long as a test.
+
+import { onTestFinished } from "vitest";
+import type { Threadline, ThreadlineOptions } from "../../src/index.js";
+import { Proxy } from "../harness/proxy.js";
+import type { Server } from "../harness/server.js";
+import { connect } from "./reader.js";
+
+/** `finished` is that of the test's context, where tests run at the same time. */
+export async function behind(
+  server: Server,
+  options: Partial<ThreadlineOptions> = {},
+  prepare: (proxy: Proxy) => void = () => {},
+  finished: (end: () => void) => void = onTestFinished,
+): Promise<[Threadline, Proxy]> {
+  const proxy = await Proxy.start(server);
+  prepare(proxy);
+  const client = connect({ url: proxy.url, ...options });
+  finished(() => {
+    client.close();
+    proxy.end();
+  });
+  return [client, proxy];
+}

@@ -1,0 +1,95 @@
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { Server } from "../harness/server.js";
+import { until } from "../harness/until.js";
+import { log, makeThread, write } from "../harness/writer.js";
+import { behind } from "./network.js";
+import { expectExactly, Reader, statuses } from "./reader.js";
+
+let server: Server;
+beforeAll(async () => {
+  server = await Server.start();
+});
+afterAll(() => server?.end());
+afterEach(() => void vi.unstubAllGlobals());
+
+/** What a page has around it. */
+function page(onLine = true) {
+  const target = new EventTarget();
+  const document = Object.assign(new EventTarget(), { visibilityState: "visible" });
+  const navigator = { onLine };
+  vi.stubGlobal("document", document);
+  vi.stubGlobal("navigator", navigator);
+  vi.stubGlobal("addEventListener", target.addEventListener.bind(target));
+  return {
+    tell: (online: boolean) => {
+      navigator.onLine = online;
+      target.dispatchEvent(new Event(online ? "online" : "offline"));
+    },
+    look: () => document.dispatchEvent(new Event("visibilitychange")),
+  };
+}
+
+test("offline and back: at once, and nothing is missing", async () => {
+  const { tell } = page();
+  const threadId = await makeThread(server);
+  await write(server, threadId);
+  const [client, proxy] = await behind(server);
+  const seen = statuses(client);
+  const reader = new Reader(client, threadId);
+  await until("live", () => reader.count("caughtUp") === 1);
+  tell(false);
+  expect(client.status).toEqual({ state: "offline" });
+  await until("no connection", () => proxy.open() === 0);
+  await write(server, threadId);
+  tell(true);
+  const all = await log(server, threadId);
+  await until("all of it", () => reader.events.length >= all.length);
+  expectExactly(reader.events, all);
+  expect(seen.map(({ state }) => state)).toEqual(["idle", "connecting", "live", "offline", "connecting", "live"]);
+});
+
+test("offline from the beginning: nothing is tried before there is a network", async () => {
+  const { tell } = page(false);
+  const threadId = await makeThread(server);
+  const [client, proxy] = await behind(server);
+  const reader = new Reader(client, threadId);
+  await until("offline", () => client.status.state === "offline");
+  expect(proxy.requests).toEqual([]);
+  tell(true);
+  await until("live", () => reader.count("caughtUp") === 1);
+});
+
+test(
+  "a page that is looked at again tries at once, and finds out whether its connection lives",
+  { timeout: 40_000 },
+  async () => {
+    const { look } = page();
+    const threadId = await makeThread(server);
+    const [client, proxy] = await behind(server);
+    const reader = new Reader(client, threadId);
+    await until("live", () => reader.count("caughtUp") === 1);
+    proxy.refuse = true;
+    proxy.cut();
+    await until("a longer wait", () => {
+      const { status } = client;
+      return status.state === "reconnecting" && status.nextRetryAt !== null && status.nextRetryAt > Date.now() + 1_500;
+    });
+    proxy.refuse = false;
+    const looked = performance.now();
+    look();
+    await until("live", () => client.status.state === "live");
+    expect(performance.now() - looked).toBeLessThan(1_400);
+    // A connection that lives is left alone, one that does not answer is made again long before its heartbeats are missed.
+    look();
+    await write(server, threadId);
+    const all = await log(server, threadId);
+    await until("what comes behind its answer", () => reader.events.length === all.length);
+    const before = reader.count("reconnecting");
+    proxy.stall();
+    look();
+    await until("the end of it", () => reader.count("reconnecting") > before);
+    proxy.cut();
+    proxy.resume();
+    await until("live", () => client.status.state === "live");
+  },
+);

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Conversation } from "../../src/conversation/index.js";
+import type { MessagesPage, ThreadState } from "../../src/types.js";
+import { Random } from "../harness/random.js";
+import { Server } from "../harness/server.js";
+import { type Event, log, makeThread } from "../harness/writer.js";
+import { run } from "./generate.js";
+
+const THREADS = 12;
+const RUNS = 4;
+const LOOKS = 12;
+
+let server: Server;
+beforeAll(async () => {
+  server = await Server.start();
+});
+afterAll(() => server?.end());
+
+async function shown(threadId: string, at: number): Promise<MessagesPage & ThreadState> {
+  const path = `/v1/threads/${threadId}`;
+  const [messages, state] = await Promise.all([
+    server.request<MessagesPage>("GET", `${path}/messages?at=${at}`),
+    server.request<ThreadState>("GET", `${path}/state?at=${at}`),
+  ]);
+  return { ...messages, ...state };
+}
+
+function said(conversation: Conversation): object {
+  const { messages, state, interrupts, pendingToolCallIds } = conversation;
+  return { messages, state, interrupts, pendingToolCallIds };
+}
+
+/** What JSON can hold: lone halves of characters among it. */
+function plain(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+test("the fold is what the server shows after any event, from the beginning and from between two runs", async () => {
+  const random = new Random();
+  for (let thread = 0; thread < THREADS; thread += 1) {
+    const threadId = await makeThread(server);
+    const begins: number[] = [];
+    let tail = 0;
+    for (let number = 0; number < RUNS; number += 1) {
+      const events = run(random, threadId, `r${number}`);
+      begins.push(tail);
+      await server.request("PUT", `/v1/threads/${threadId}/runs/r${number}`, { body: events });
+      tail += events.length;
+    }
+    const events: Event[] = (await log(server, threadId)).map(({ event }) => event);
+    expect(events.length).toBe(tail);
+    for (let look = 0; look < LOOKS; look += 1) {
+      const at = look === 0 ? tail : random.below(tail + 1);
+      const seen = await shown(threadId, at);
+      const what = `seed ${random.seed}, thread ${thread}, at ${at}`;
+      const { messages, state, interrupts, pendingToolCallIds, skippedDeltas } = seen;
+      const expected = { messages, state, interrupts, pendingToolCallIds };
+      const whole = new Conversation();
+      whole.apply(events.slice(0, at));
+      expect(plain(said(whole)), what).toEqual(expected);
+      expect(whole.skippedDeltas, what).toBe(skippedDeltas);
+      const from = random.pick(begins.filter((begin) => begin <= at));
+      const later = new Conversation(await shown(threadId, from));
+      later.apply(events.slice(from, at));
+      // THINKING_* events have no ids: they are counted from where a fold begins.
+      if (!/"thinking-/.test(JSON.stringify(events.slice(0, at)) + JSON.stringify(messages))) {
+        expect(plain(said(later)), `${what}, from ${from}`).toEqual(expected);
+      }
+    }
+  }
+});
