@@ -90,3 +90,10 @@ export const ITERATOR_EVENTS = 10_000;
 export const REFRESH_MIN_MS = 1_000;
 /** Timers cannot wait longer. */
 export const TIMER_MAX_MS = 2 ** 31 - 1;
+
+/** A change of a thread that has not come back over the feed by then is given up (it may still come). */
+export const MUTATION_TIMEOUT_MS = 15_000;
+/** React is told of changes at most this often. */
+export const FRAME_MS = 16;
+/** Messages that are loaded at first, and each time when more are fetched. */
+export const MESSAGES_PAGE = 500;

@@ -85,9 +85,9 @@ export class Conversation {
     }
   }
 
-  /** Puts older messages before those that are there. */
-  prepend(older: readonly Message[]): void {
-    this.#transcript.prepend(readMessages(older));
+  /** Puts older messages before those that are there; `hasMore`: there are still older ones. */
+  prepend(older: readonly Message[], hasMore = false): void {
+    this.#transcript.prepend(readMessages(older), hasMore);
   }
 
   #apply(type: string, event: Members): void {

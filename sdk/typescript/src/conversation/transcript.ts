@@ -32,7 +32,7 @@ const CLOSING_ALL = /^(RUN_(STARTED|FINISHED|ERROR)|MESSAGES_SNAPSHOT)$/;
 export class Transcript {
   #list: List;
   readonly #drafts: Drafts;
-  readonly #hasMore: boolean;
+  #hasMore: boolean;
   #isIncomplete = false;
   readonly #lanes = new Lanes();
   #thoughts = 0;
@@ -58,8 +58,9 @@ export class Transcript {
     return this.#list;
   }
 
-  /** Puts older messages before those that are there. */
-  prepend(older: readonly Message[]): void {
+  /** Puts older messages before those that are there; `hasMore`: there are still older ones. */
+  prepend(older: readonly Message[], hasMore: boolean): void {
+    this.#hasMore = hasMore;
     this.#replace([...older, ...this.#list.read()]);
   }
 

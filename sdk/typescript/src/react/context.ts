@@ -1,0 +1,22 @@
+"use client";
+
+import { createContext, createElement, type ReactElement, type ReactNode, useContext } from "react";
+import type { Threadline } from "../client.js";
+import { ConfigError } from "../errors.js";
+
+const Context = createContext<Threadline | null>(null);
+
+/** Gives a client to the hooks below it. */
+export function ThreadlineProvider(props: {
+  readonly client: Threadline;
+  readonly children?: ReactNode;
+}): ReactElement {
+  return createElement(Context.Provider, { value: props.client }, props.children);
+}
+
+/** The client of the nearest provider. */
+export function useThreadline(): Threadline {
+  const client = useContext(Context);
+  if (client === null) throw new ConfigError("there is no <ThreadlineProvider client={…}> above this component");
+  return client;
+}

@@ -1,0 +1,247 @@
+import { sleep } from "../backoff.js";
+import type { Threadline } from "../client.js";
+import { ThreadlineError, TimeoutError } from "../errors.js";
+import { BACKOFF_MAX_MS, MUTATION_TIMEOUT_MS } from "../limits.js";
+import type { NewThread } from "../threads.js";
+import type { FeedEntry, Thread } from "../types.js";
+import type { Feed } from "./feed.js";
+import { Store } from "./store.js";
+import { isBeyond, isShownBy, type ThreadFilter, type Window, withEntry, withPage } from "./window.js";
+
+/** Which threads, and how many at once. */
+export interface ThreadListOptions extends ThreadFilter {
+  /** Threads of a page, 1 to 500; 50 if not given. */
+  readonly limit?: number;
+}
+
+/** What a list of threads shows. */
+export interface ThreadListSnapshot {
+  /** By last run, else last edit, newest first. */
+  readonly threads: readonly Thread[];
+  /** Nothing has been loaded yet. */
+  readonly isLoading: boolean;
+  /** What went wrong last; null again after the next success. */
+  readonly error: ThreadlineError | null;
+  readonly hasMoreThreads: boolean;
+  readonly isFetchingMoreThreads: boolean;
+}
+
+export const EMPTY_LIST: ThreadListSnapshot = {
+  threads: [],
+  isLoading: true,
+  error: null,
+  hasMoreThreads: false,
+  isFetchingMoreThreads: false,
+};
+
+/** Somebody who waits for a change to come back. */
+interface Waiter {
+  readonly threadId: string;
+  newest: FeedEntry | undefined;
+  check: () => void;
+}
+
+/**
+ * A list of threads, live. Changes are shown when the server says that they have happened: the promises of all methods
+ * resolve when the list shows the change, and reject if it is refused, or after 15 s.
+ */
+export class ThreadListStore extends Store<ThreadListSnapshot> {
+  readonly #client: Threadline;
+  readonly #feed: Feed;
+  readonly #options: ThreadListOptions;
+  readonly #timeoutMs: number;
+  #window: Window = { threads: [], hasMore: false };
+  #cursor: string | null = null;
+  #isLoading = true;
+  #error: ThreadlineError | null = null;
+  #more: Promise<void> | undefined;
+  #loads = new AbortController();
+  /** Changes that came while a page was on its way, which may be older than they are. */
+  readonly #meanwhile = new Map<string, FeedEntry>();
+  /** A first page is on its way. */
+  #isAsking = false;
+  readonly #waiters = new Set<Waiter>();
+  #leave = () => {};
+
+  constructor(
+    client: Threadline,
+    feed: Feed,
+    options: ThreadListOptions = {},
+    { timeoutMs = MUTATION_TIMEOUT_MS, onClose }: { timeoutMs?: number; onClose?: () => void } = {},
+  ) {
+    super(EMPTY_LIST, onClose);
+    this.#client = client;
+    this.#feed = feed;
+    this.#options = options;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Loads the next older threads. Resolves when they are there; at once if there are none. */
+  readonly fetchMoreThreads = (): Promise<void> => {
+    if (this.#cursor === null || this.#isLoading) return Promise.resolve();
+    this.#more ??= this.act(() => this.#fetchMore(this.#loads.signal)).finally(() => {
+      this.#more = undefined;
+      this.publish();
+    });
+    this.changed();
+    return this.#more;
+  };
+
+  /** Makes a thread, of the list's agent if no other is given. */
+  readonly createThread = (options: Omit<NewThread, "signal"> = {}): Promise<Thread> => {
+    const { agentId } = this.#options;
+    const thread = { threadId: crypto.randomUUID() as string, ...(agentId !== undefined && { agentId }), ...options };
+    return this.#confirmed(thread.threadId, (signal) => this.#client.threads.create({ ...thread, signal }));
+  };
+
+  /** Gives a thread a name; null takes it away. */
+  readonly renameThread = async (threadId: string, name: string | null): Promise<void> => {
+    await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).rename(name, { signal }));
+  };
+
+  readonly archiveThread = async (threadId: string): Promise<void> => {
+    await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).archive({ signal }));
+  };
+
+  readonly unarchiveThread = async (threadId: string): Promise<void> => {
+    await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).unarchive({ signal }));
+  };
+
+  /** Deletes a thread with all of its log, for ever. */
+  readonly deleteThread = async (threadId: string): Promise<void> => {
+    await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).delete({ signal }));
+  };
+
+  protected override open(): void {
+    this.#leave = this.#feed.join({
+      onEntry: (entry) => this.#take(entry),
+      onReplaced: () => void this.#load(),
+      onError: (error) => {
+        this.setError(error);
+        this.changed();
+      },
+    });
+    void this.#load();
+  }
+
+  protected override close(): void {
+    this.#leave();
+    this.#loads.abort();
+    this.#window = { threads: [], hasMore: false };
+    this.#cursor = null;
+    this.#isLoading = true;
+    this.#error = null;
+    this.#meanwhile.clear();
+  }
+
+  protected override look(): ThreadListSnapshot {
+    return {
+      threads: this.#window.threads,
+      isLoading: this.#isLoading,
+      error: this.#error,
+      hasMoreThreads: this.#window.hasMore,
+      isFetchingMoreThreads: this.#more !== undefined,
+    };
+  }
+
+  protected override setError(error: ThreadlineError | null): void {
+    this.#error = error;
+  }
+
+  /** Loads the first page, and goes on trying as long as that may help. */
+  async #load(): Promise<void> {
+    this.#loads.abort();
+    const { signal } = (this.#loads = new AbortController());
+    this.#isAsking = true;
+    for (;;) {
+      try {
+        this.#meanwhile.clear();
+        const page = await this.#client.threads.list({ ...this.#options, signal });
+        this.#cursor = page.nextCursor;
+        this.#window = { threads: page.threads, hasMore: page.nextCursor !== null };
+        this.#isLoading = this.#isAsking = false;
+        this.#error = null;
+        this.#catchUp();
+        this.#feed.from(page.feedCursor);
+        return this.publish();
+      } catch (error) {
+        if (signal.aborted) return;
+        this.setError(error as ThreadlineError);
+        this.publish();
+        if (!(error instanceof ThreadlineError && error.retryable)) return;
+        await sleep(BACKOFF_MAX_MS, signal).catch(() => {});
+        if (signal.aborted) return;
+      }
+    }
+  }
+
+  async #fetchMore(signal: AbortSignal): Promise<void> {
+    this.#meanwhile.clear();
+    try {
+      const page = await this.#client.threads.list({ ...this.#options, cursor: this.#cursor ?? "", signal });
+      this.#cursor = page.nextCursor;
+      this.#window = { threads: withPage(this.#window, page.threads), hasMore: page.nextCursor !== null };
+      this.#catchUp();
+    } catch (error) {
+      // The list was loaded anew, or nobody shows it any more.
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  /** Changes that came while the page was on its way are newer than the page. */
+  #catchUp(): void {
+    for (const entry of this.#meanwhile.values()) this.#show(entry);
+    this.#meanwhile.clear();
+  }
+
+  #take(entry: FeedEntry): void {
+    if (this.#isAsking || this.#more) this.#meanwhile.set(entry.threadId, entry);
+    if (!this.#isLoading) this.#show(entry);
+    const waiters = [...this.#waiters].filter(({ threadId }) => threadId === entry.threadId);
+    for (const waiter of waiters) waiter.newest = entry;
+    // Who was told that a change has happened sees it.
+    if (waiters.length > 0) this.publish();
+    for (const waiter of waiters) waiter.check();
+  }
+
+  #show(entry: FeedEntry): void {
+    const threads = withEntry(this.#window, this.#options, entry);
+    if (threads === this.#window.threads) return;
+    this.#window = { ...this.#window, threads };
+    this.changed();
+  }
+
+  /** Sends a change, and waits until the list shows it. */
+  #confirmed<T extends Thread | void>(threadId: string, request: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    return this.act(async () => {
+      const waiter: Waiter = { threadId, newest: undefined, check: () => {} };
+      const late = new AbortController();
+      const timer = setTimeout(() => {
+        late.abort(new TimeoutError("the server has not confirmed the change in time; it may still happen"));
+      }, this.#timeoutMs);
+      this.#waiters.add(waiter);
+      try {
+        const answer = await request(late.signal);
+        await new Promise<void>((resolve, reject) => {
+          late.signal.addEventListener("abort", () => reject(late.signal.reason));
+          waiter.check = () => this.#hasCome(waiter, answer) && resolve();
+          waiter.check();
+        });
+        return answer;
+      } finally {
+        clearTimeout(timer);
+        this.#waiters.delete(waiter);
+      }
+    });
+  }
+
+  /** Whether the change that was answered so is shown, or cannot be. Some change nothing: of those no news come. */
+  #hasCome({ threadId, newest }: Waiter, answer: Thread | void): boolean {
+    if (newest?.type === "delete") return true;
+    if (answer && newest?.thread && newest.thread.updatedAt >= answer.updatedAt) return true;
+    if (this.#isLoading) return false;
+    const shown = this.#window.threads.find((thread) => thread.threadId === threadId);
+    if (!answer || !isShownBy(this.#options, answer)) return shown === undefined;
+    return shown ? shown.updatedAt >= answer.updatedAt : isBeyond(this.#window, answer);
+  }
+}

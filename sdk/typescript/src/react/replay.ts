@@ -1,0 +1,138 @@
+import type { Followed } from "../connection/subscription.js";
+import { Conversation } from "../conversation/index.js";
+import type { ThreadlineError } from "../errors.js";
+import { MESSAGES_PAGE } from "../limits.js";
+import type { ThreadRef } from "../threads.js";
+import type { EventBatch, Message, Run, Thread } from "../types.js";
+
+/** The newest run of a thread, as far as a page has seen it. */
+export interface ThreadRun {
+  readonly runId: string;
+  readonly agentId: string | null;
+  /** `stopping`: it was asked to stop, and has not ended yet. */
+  readonly status: "running" | "stopping" | "finished" | "error";
+  /** Why it ended badly. */
+  readonly error: { readonly code: string | null; readonly message: string } | null;
+}
+
+export function isUnderWay(run: ThreadRun | null): run is ThreadRun {
+  return run !== null && (run.status === "running" || run.status === "stopping");
+}
+
+export interface ReplayListener {
+  readonly onChange: () => void;
+  /** Everything there was has been replayed; what follows is live. */
+  readonly onCaughtUp: () => void;
+  readonly onDeleted: () => void;
+  /** It is over: the log was replaced, or this page may not read it any more. */
+  readonly onError: (error: ThreadlineError) => void;
+}
+
+/**
+ * One replay of a thread: what the server shows of it between two runs, and the events after that, replayed and then live. Once it
+ * is closed nothing of it has any effect.
+ */
+export class Replay {
+  readonly thread: Thread;
+  /** What the server shows stands after this event. */
+  readonly at: number;
+  readonly conversation: Conversation;
+  hasMore: boolean;
+  run: ThreadRun | null = null;
+  readonly #ref: ThreadRef;
+  #followed: Followed | undefined;
+
+  /** Loads what a thread begins with: the newest messages, or `all` of them. */
+  static async load(ref: ThreadRef, all: boolean, signal: AbortSignal): Promise<Replay> {
+    const thread = await ref.get({ signal });
+    // Where no run is under way: streams of chunks are never cut in the middle.
+    const at = thread.activeRun ? thread.activeRun.firstSeq - 1 : thread.tail;
+    if (at === 0) return new Replay(ref, thread, at, new Conversation(), false);
+    const where = { at, epoch: thread.epoch, signal };
+    const [page, { state }] = await Promise.all([ref.messages({ ...where, limit: MESSAGES_PAGE }), ref.state(where)]);
+    let { messages, hasMore } = page;
+    while (all && hasMore) {
+      const older = await ref.messages({ ...where, ...before(messages) });
+      messages = [...older.messages, ...messages];
+      hasMore = older.hasMore;
+    }
+    const { interrupts } = page;
+    return new Replay(ref, thread, at, new Conversation({ messages, hasMore, state, interrupts }), hasMore);
+  }
+
+  private constructor(ref: ThreadRef, thread: Thread, at: number, conversation: Conversation, hasMore: boolean) {
+    this.#ref = ref;
+    this.thread = thread;
+    this.at = at;
+    this.conversation = conversation;
+    this.hasMore = hasMore;
+    if (thread.activeRun) this.began(thread.activeRun);
+  }
+
+  /** Seq of the newest event that is in it. */
+  get cursor(): number {
+    return this.#followed?.cursor ?? this.at;
+  }
+
+  /** Begins to replay, until the signal is aborted. */
+  follow(listener: ReplayListener, signal: AbortSignal): void {
+    this.#followed = this.#ref.follow({
+      after: this.at,
+      epoch: this.thread.epoch,
+      signal,
+      onItem: (item) => {
+        if (item.type === "events") {
+          for (const batch of item.batches) this.#take(batch);
+          listener.onChange();
+        } else if (item.type === "caughtUp") {
+          listener.onCaughtUp();
+        } else if (item.type === "ended") {
+          listener.onDeleted();
+        }
+      },
+      onError: listener.onError,
+    });
+  }
+
+  /** What the server says of the active run. The log knows better, as soon as it has the run's first event. */
+  began(run: Run): void {
+    const isKnown = this.run?.runId === run.runId;
+    if (isKnown ? !isUnderWay(this.run) : run.firstSeq <= this.cursor) return;
+    const status = run.stopRequested ? "stopping" : "running";
+    this.run = { runId: run.runId, agentId: run.agentId, status, error: null };
+  }
+
+  /** The server says that no run is active, and the log has nothing more to say: it ended without a word. */
+  vanished(): void {
+    if (isUnderWay(this.run)) this.run = null;
+  }
+
+  /** Loads older messages. */
+  async loadOlder(signal: AbortSignal): Promise<void> {
+    const { messages } = this.conversation;
+    const where = { at: this.at, epoch: this.thread.epoch, limit: MESSAGES_PAGE, signal };
+    const older = await this.#ref.messages({ ...where, ...before(messages) });
+    this.conversation.prepend(older.messages, older.hasMore);
+    this.hasMore = older.hasMore;
+  }
+
+  #take({ runId, events }: EventBatch): void {
+    this.conversation.apply(events);
+    for (const { type, code, message } of events) {
+      const agentId = this.run?.runId === runId ? this.run.agentId : null;
+      if (type === "RUN_STARTED") {
+        if (this.run?.runId !== runId) this.run = { runId, agentId, status: "running", error: null };
+      } else if (type === "RUN_FINISHED") {
+        this.run = { runId, agentId, status: "finished", error: null };
+      } else if (type === "RUN_ERROR") {
+        const error = { code: typeof code === "string" ? code : null, message: String(message ?? "") };
+        this.run = { runId, agentId, status: "error", error };
+      }
+    }
+  }
+}
+
+function before(messages: readonly Message[]): { before?: string } {
+  const [first] = messages;
+  return first ? { before: first.id } : {};
+}

@@ -1,0 +1,58 @@
+import type { Threadline } from "../client.js";
+import { Feed } from "./feed.js";
+import { type ThreadListOptions, ThreadListStore } from "./list.js";
+import { ThreadStore } from "./thread.js";
+
+/** What the components of a page share: one store for each thread and each list that is shown, and one feed. */
+class Stores {
+  readonly #client: Threadline;
+  readonly #feed: Feed;
+  readonly #threads = new Map<string, ThreadStore>();
+  readonly #lists = new Map<string, ThreadListStore>();
+
+  constructor(client: Threadline) {
+    this.#client = client;
+    this.#feed = new Feed(client);
+  }
+
+  /** The store, as long as it is open. Looking for one makes none: rendering must leave nothing behind. */
+  openThread(threadId: string): ThreadStore | undefined {
+    return this.#threads.get(threadId);
+  }
+
+  thread(threadId: string): ThreadStore {
+    return shared(
+      this.#threads,
+      threadId,
+      (onClose) => new ThreadStore(this.#client, this.#feed, threadId, { onClose }),
+    );
+  }
+
+  openList(options: ThreadListOptions): ThreadListStore | undefined {
+    return this.#lists.get(listKey(options));
+  }
+
+  list(options: ThreadListOptions): ThreadListStore {
+    const make = (onClose: () => void) => new ThreadListStore(this.#client, this.#feed, options, { onClose });
+    return shared(this.#lists, listKey(options), make);
+  }
+}
+
+const stores = new WeakMap<Threadline, Stores>();
+
+export function storesOf(client: Threadline): Stores {
+  let found = stores.get(client);
+  if (!found) stores.set(client, (found = new Stores(client)));
+  return found;
+}
+
+function listKey({ agentId, includeArchived = false, limit }: ThreadListOptions): string {
+  return JSON.stringify([agentId, includeArchived, limit]);
+}
+
+/** The one of this key; forgotten when it closes. */
+function shared<T>(all: Map<string, T>, key: string, make: (onClose: () => void) => T): T {
+  let found = all.get(key);
+  if (!found) all.set(key, (found = make(() => all.delete(key))));
+  return found;
+}

@@ -1,0 +1,74 @@
+import type { Message, StartedRun, ToolCall } from "../types.js";
+import { type NewMessage, toolMessage } from "./input.js";
+
+interface Waiting {
+  readonly message: NewMessage;
+  readonly agentId: string | undefined;
+  readonly resolve: (run: StartedRun | undefined) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** The tool calls without a result, in the order of the messages. */
+export function pendingCalls(messages: readonly Message[], ids: readonly string[]): readonly ToolCall[] {
+  if (ids.length === 0) return NONE;
+  const pending = new Set(ids);
+  return messages.flatMap(callsOf).filter(({ id }) => pending.has(id));
+}
+
+const NONE: readonly ToolCall[] = [];
+
+/**
+ * Results of tools that run in the page, until they can be sent: a model wants the results of all calls of one message at once, and
+ * a run can begin only when the one that made the calls has ended.
+ */
+export class ToolResults {
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #send: (messages: readonly NewMessage[], agentId: string | undefined) => Promise<StartedRun>;
+
+  constructor(send: (messages: readonly NewMessage[], agentId: string | undefined) => Promise<StartedRun>) {
+    this.#send = send;
+  }
+
+  /** Resolves when the run that has it has begun; to undefined if nobody waits for it any more. */
+  add(toolCallId: string, result: unknown, agentId: string | undefined): Promise<StartedRun | undefined> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.get(toolCallId)?.resolve(undefined);
+      this.#waiting.set(toolCallId, { message: toolMessage(toolCallId, result), agentId, resolve, reject });
+    });
+  }
+
+  /** Sends what can be sent, now that no run is under way, and drops what has a result already. */
+  flush(messages: readonly Message[], pendingIds: readonly string[]): void {
+    if (this.#waiting.size === 0) return;
+    const pending = new Set(pendingIds);
+    for (const [id, { resolve }] of this.#waiting) {
+      if (pending.has(id)) continue;
+      this.#waiting.delete(id);
+      resolve(undefined);
+    }
+    for (const message of messages) {
+      const open = callsOf(message).filter(({ id }) => pending.has(id));
+      const results = open.flatMap(({ id }) => this.#waiting.get(id) ?? []);
+      if (open.length === 0 || results.length < open.length) continue;
+      for (const { id } of open) this.#waiting.delete(id);
+      this.#send(
+        results.map((result) => result.message),
+        results[0]?.agentId,
+      ).then(
+        (run) => results.forEach(({ resolve }) => resolve(run)),
+        (error: unknown) => results.forEach(({ reject }) => reject(error)),
+      );
+      return;
+    }
+  }
+
+  /** The page has left the thread: what comes late is for nobody. */
+  drop(): void {
+    for (const { resolve } of this.#waiting.values()) resolve(undefined);
+    this.#waiting.clear();
+  }
+}
+
+function callsOf(message: Message): readonly ToolCall[] {
+  return (message.role === "assistant" && message.toolCalls) || [];
+}

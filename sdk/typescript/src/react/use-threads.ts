@@ -1,0 +1,53 @@
+"use client";
+
+import { useMemo, useSyncExternalStore } from "react";
+import type { NewThread } from "../threads.js";
+import type { Thread } from "../types.js";
+import { useThreadline } from "./context.js";
+import { EMPTY_LIST, type ThreadListOptions, type ThreadListSnapshot } from "./list.js";
+import { storesOf } from "./stores.js";
+
+/** What `useThreads` gives. Promises resolve when the list shows the change; they reject if it is refused, or after 15 s. */
+export interface UseThreads extends ThreadListSnapshot {
+  /** Loads the next older threads. */
+  fetchMoreThreads(): Promise<void>;
+  /** Makes a thread, of the list's agent if no other is given. */
+  createThread(options?: Omit<NewThread, "signal">): Promise<Thread>;
+  /** null takes the name away. */
+  renameThread(threadId: string, name: string | null): Promise<void>;
+  archiveThread(threadId: string): Promise<void>;
+  unarchiveThread(threadId: string): Promise<void>;
+  /** With all of its log, for ever. */
+  deleteThread(threadId: string): Promise<void>;
+}
+
+/** A user's threads, live over all tabs and devices. */
+export function useThreads({ agentId, includeArchived, limit }: ThreadListOptions = {}): UseThreads {
+  const client = useThreadline();
+  const binding = useMemo(() => {
+    const options: ThreadListOptions = {
+      ...(agentId !== undefined && { agentId }),
+      ...(includeArchived !== undefined && { includeArchived }),
+      ...(limit !== undefined && { limit }),
+    };
+    const all = storesOf(client);
+    return {
+      subscribe: (listener: () => void) => all.list(options).subscribe(listener),
+      getSnapshot: () => all.openList(options)?.getSnapshot() ?? EMPTY_LIST,
+      methods: {
+        fetchMoreThreads: async () => all.openList(options)?.fetchMoreThreads(),
+        createThread: (thread?: Omit<NewThread, "signal">) => all.list(options).createThread(thread),
+        renameThread: (threadId: string, name: string | null) => all.list(options).renameThread(threadId, name),
+        archiveThread: (threadId: string) => all.list(options).archiveThread(threadId),
+        unarchiveThread: (threadId: string) => all.list(options).unarchiveThread(threadId),
+        deleteThread: (threadId: string) => all.list(options).deleteThread(threadId),
+      },
+    };
+  }, [client, agentId, includeArchived, limit]);
+  const snapshot = useSyncExternalStore(binding.subscribe, binding.getSnapshot, serverSnapshot);
+  return useMemo(() => ({ ...snapshot, ...binding.methods }), [snapshot, binding]);
+}
+
+function serverSnapshot(): ThreadListSnapshot {
+  return EMPTY_LIST;
+}

@@ -1,0 +1,68 @@
+import "./dom.js";
+import { createElement, type ReactElement } from "react";
+import { hydrateRoot } from "react-dom/client";
+import { renderToString } from "react-dom/server";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { ThreadlineProvider, useThread, useThreads } from "../../src/react/index.js";
+import { Proxy } from "../harness/proxy.js";
+import { Server } from "../harness/server.js";
+import { until } from "../harness/until.js";
+import { makeThread, write } from "../harness/writer.js";
+import { connect } from "./page.js";
+
+let server: Server;
+let proxy: Proxy;
+beforeAll(async () => {
+  server = await Server.start();
+  proxy = await Proxy.start(server);
+});
+afterAll(async () => {
+  proxy?.end();
+  await server?.end();
+});
+afterEach(() => vi.restoreAllMocks());
+
+function Chat({ threadId }: { threadId: string }): ReactElement {
+  const { threads, isLoading } = useThreads();
+  const { messages } = useThread(threadId);
+  return (
+    <main>
+      <p>{isLoading ? "loading" : `${threads.length} threads`}</p>
+      {messages.map(({ id, content }) => (
+        <p key={id}>{String(content)}</p>
+      ))}
+    </main>
+  );
+}
+
+test("a server renders it without a request, and a page takes it over without a warning", async () => {
+  const threadId = await makeThread(server);
+  await write(server, threadId, { deltas: 2 });
+  const client = connect({ url: proxy.url });
+  const tree = createElement(ThreadlineProvider, { client }, <Chat threadId={threadId} />);
+  const html = renderToString(tree);
+  expect(html).toBe("<main><p>loading</p></main>");
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(proxy.requests).toEqual([]);
+  expect(client.status).toEqual({ state: "idle" });
+
+  const complaints = [vi.spyOn(console, "error"), vi.spyOn(console, "warn")];
+  const container = document.createElement("div");
+  container.innerHTML = html;
+  const errors: unknown[] = [];
+  const root = hydrateRoot(container, tree, { onRecoverableError: (error) => errors.push(error) });
+  await until(
+    "the messages",
+    () => container.innerHTML.includes("1 threads</p><p>wörd 0"),
+    () => container.innerHTML,
+  );
+  expect(errors).toEqual([]);
+  for (const complaint of complaints) expect(complaint).not.toHaveBeenCalled();
+  root.unmount();
+  await until("nothing to be followed", () => client.status.state === "idle");
+  client.close();
+});
+
+test("without a provider it says what is missing", () => {
+  expect(() => renderToString(<Chat threadId="t" />)).toThrow(/ThreadlineProvider/);
+});

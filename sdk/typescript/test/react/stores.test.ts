@@ -1,0 +1,113 @@
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { type Threadline, TimeoutError } from "../../src/index.js";
+import { Feed } from "../../src/react/feed.js";
+import { ThreadListStore } from "../../src/react/list.js";
+import { storesOf } from "../../src/react/stores.js";
+import type { Thread } from "../../src/types.js";
+import { compare, isBeyond, withEntry, withPage } from "../../src/react/window.js";
+import { Proxy } from "../harness/proxy.js";
+import { Random } from "../harness/random.js";
+import { Server } from "../harness/server.js";
+import { until } from "../harness/until.js";
+import { makeThread, write } from "../harness/writer.js";
+import { connect } from "./page.js";
+
+let server: Server;
+let proxy: Proxy;
+beforeAll(async () => {
+  server = await Server.start();
+  proxy = await Proxy.start(server);
+});
+afterAll(async () => {
+  proxy?.end();
+  await server?.end();
+});
+
+let client: Threadline;
+afterEach(() => {
+  proxy.resume();
+  client.close();
+});
+
+test("a change that is not confirmed in time rejects, and may still be seen to happen", async () => {
+  client = connect({ url: proxy.url });
+  const store = new ThreadListStore(client, new Feed(client), {}, { timeoutMs: 300 });
+  const leave = store.subscribe(() => {});
+  await until("the list", () => !store.getSnapshot().isLoading);
+  const { threadId } = await store.createThread({ name: "before" });
+  proxy.stall();
+  const error = await store.renameThread(threadId, "after").catch((error: unknown) => error);
+  expect(error).toBeInstanceOf(TimeoutError);
+  expect(store.getSnapshot().error).toBe(error);
+  expect(store.getSnapshot().threads[0]?.name).toBe("before");
+  proxy.resume();
+  await store.renameThread(threadId, "later");
+  expect(store.getSnapshot()).toMatchObject({ error: null, threads: [{ name: "later" }] });
+  leave();
+});
+
+test("a store begins with its first listener, and forgets everything after its last", async () => {
+  client = connect({ url: server.url });
+  const threadId = await makeThread(server);
+  await write(server, threadId);
+  const stores = storesOf(client);
+  const store = stores.thread(threadId);
+  expect(stores.thread(threadId)).toBe(store);
+  const [one, two] = [vi.fn(), vi.fn()];
+  const leave = store.subscribe(one);
+  store.subscribe(two)();
+  await until("the messages", () => store.getSnapshot().messages.length === 1);
+  expect(one).toHaveBeenCalled();
+  expect(two).not.toHaveBeenCalled();
+  leave();
+  leave();
+  // Gone and back at once, as in StrictMode: it is the same one.
+  store.subscribe(one)();
+  expect(stores.openThread(threadId)).toBe(store);
+  await until("it to close", () => stores.openThread(threadId) === undefined);
+  expect(store.getSnapshot()).toMatchObject({ messages: [], isLoading: true });
+  await until("nothing to be followed", () => client.status.state === "idle");
+});
+
+test("a list's window is what the server would list, whatever comes in whatever order", () => {
+  client = connect({ url: server.url });
+  const random = new Random();
+  const make = (id: number): Thread => {
+    const at = `2026-01-01T00:00:0${random.below(10)}.000Z`;
+    return {
+      threadId: `t${id}`,
+      archived: random.chance(0.2),
+      agentId: random.pick(["a", "b"]),
+      updatedAt: at,
+      lastRunAt: random.chance(0.5) ? at : null,
+    } as Thread;
+  };
+  for (let round = 0; round < 200; round += 1) {
+    const filter = random.pick([{}, { includeArchived: true }, { agentId: "a" }]);
+    const all = new Map(random.list(30, (id) => [`t${id}`, make(id)] as [string, Thread]));
+    const list = () =>
+      [...all.values()]
+        .filter(
+          ({ archived, agentId }) => (filter.includeArchived || !archived) && (!filter.agentId || agentId === "a"),
+        )
+        .sort(compare);
+    const first = list().slice(0, 10);
+    let window = { threads: first as readonly Thread[], hasMore: list().length > 10 };
+    for (let change = 0; change < 20; change += 1) {
+      const threadId = `t${random.below(32)}`;
+      const thread = random.chance(0.2) ? null : { ...make(0), threadId };
+      // A thread that has been shown stays, wherever it goes: only what is behind the last one is left out.
+      if (thread && window.threads.some((shown) => shown.threadId === threadId) && isBeyond(window, thread)) continue;
+      if (thread) all.set(threadId, thread);
+      else all.delete(threadId);
+      window = {
+        ...window,
+        threads: withEntry(window, filter, { cursor: change, type: thread ? "upsert" : "delete", threadId, thread }),
+      };
+      const last = window.threads.at(-1);
+      const expected = list().filter((thread) => !window.hasMore || (last && compare(thread, last) <= 0));
+      expect(window.threads, `seed ${random.seed}`).toEqual(expected);
+    }
+    expect(withPage(window, list())).toEqual(list());
+  }
+});
