@@ -1,7 +1,13 @@
+/**
+ * The client: threads, runs, events, and one shared connection for all that is followed.
+ *
+ * @module threadline
+ */
 export { Threadline } from "./client.js";
 export type { ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
 export type { FeedItem, FeedOptions } from "./connection/feed.js";
 export type { FollowOptions, ThreadItem } from "./connection/follow.js";
+export type { EndReason } from "./connection/frames.js";
 export type { ConnectionStatus } from "./connection/status.js";
 export type { Followed, Told } from "./connection/subscription.js";
 export type {

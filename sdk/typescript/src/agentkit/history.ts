@@ -3,7 +3,7 @@ import { Threadline } from "../client.js";
 import { isProblem } from "../errors.js";
 import { TITLE_CHARS } from "../limits.js";
 import type { ThreadRef } from "../threads.js";
-import type { Thread } from "../types.js";
+import type { AgUiEvent, Thread } from "../types.js";
 import type { HistoryOptions, ThreadlineHistory } from "./options.js";
 import { contentKey, type KeyedResult } from "./record.js";
 import { giveState, stateEvents, type StoredState, storedIn, takeState } from "./state.js";
@@ -11,7 +11,7 @@ import { once, type Step } from "./step.js";
 import { Streams } from "./streams.js";
 import { type Point, readTurns } from "./turns.js";
 import { textUnit } from "./view.js";
-import { put, resultRuns, runIdOf, type UserTurn, userRun, whole } from "./whole.js";
+import { put, resultRuns, runIdOf, type UserTurn, userRun, whole, type WholeRun } from "./whole.js";
 
 /** The history of AgentKit's networks and agents, in Threadline: `createNetwork({ history: threadlineHistory({ … }) })`. */
 export function threadlineHistory<T extends StateData = StateData>(options: HistoryOptions<T>): ThreadlineHistory<T> {
@@ -122,18 +122,7 @@ class Recorder<T extends StateData> {
   }
 
   async #put(thread: ThreadRef, agentId: string | undefined, keyed: KeyedResult[], streamed: ReadonlySet<string>) {
-    const runs = await resultRuns(thread.threadId, keyed, streamed);
-    const live = await this.streams.live(thread.threadId);
-    if (live) {
-      try {
-        // Without the events around them.
-        for (const { events } of runs) await live.append(events.slice(1, -1));
-        return await live.flush();
-      } catch {
-        // The run was lost; whole runs are not. Readers take each result once.
-      }
-    }
-    for (const run of runs) await put(thread, run, agentId);
+    for (const run of await resultRuns(thread.threadId, keyed, streamed)) await this.#save(thread, agentId, run);
   }
 
   async #putState(thread: ThreadRef, agentId: string | undefined, state: State<T>, keys: readonly string[]) {
@@ -141,9 +130,7 @@ class Recorder<T extends StateData> {
     const { state: current } = await thread.state();
     const events = stateEvents(current, this.#stored.get(state), now);
     if (events.length > 0) {
-      const live = await this.streams.live(thread.threadId);
-      if (live) await live.append(events).then(() => live.flush());
-      else await put(thread, whole(thread.threadId, await runIdOf("s", keys), events), agentId);
+      await this.#save(thread, agentId, whole(thread.threadId, await runIdOf("s", keys), events));
     }
     this.#stored.set(state, now);
   }
@@ -167,11 +154,20 @@ class Recorder<T extends StateData> {
     const turn = { ...(await once(step, "message id", async () => ({ id, at }))), content };
     this.#turns.set(state, turn);
     await once(step, "append message", async () => {
-      const live = await this.streams.live(thread.threadId);
-      if (live) await live.append(textUnit(turn.id, "user", content)).then(() => live.flush());
-      else await put(thread, await userRun(thread.threadId, turn), agentId);
+      await this.#save(thread, agentId, await userRun(thread.threadId, turn), textUnit(turn.id, "user", content));
       return null;
     });
+  }
+
+  /** Into the open run of the thread, if there is one, which would not let a whole run in; there without the run's own events. */
+  async #save(
+    thread: ThreadRef,
+    agentId: string | undefined,
+    run: WholeRun,
+    events: readonly AgUiEvent[] = run.events.slice(1, -1),
+  ) {
+    const live = await this.streams.live(thread.threadId);
+    if (!(await live?.write(events))) await put(thread, run, agentId);
   }
 
   #client(state: State<T>): Threadline {

@@ -5,64 +5,48 @@ export interface StreamEvent {
   readonly data: string;
 }
 
-/** What is told of a stream. */
-export interface StreamListener {
-  event(event: StreamEvent): void;
-  /** When to come again, in milliseconds. */
-  retry(ms: number): void;
-}
-
 /**
- * Reads server-sent events (WHATWG HTML, section 9.2) as they come, cut anywhere, also inside a character. Ids are passed over:
- * what is followed here says its position in its data.
+ * Reads server-sent events (WHATWG HTML, section 9.2) as they come, cut anywhere, also inside a character. Gives what takes
+ * the bytes. `onRetry` is told when to come again, in milliseconds. Ids are passed over: what is followed here says its
+ * position in its data.
  */
-export class StreamParser {
-  readonly #listener: StreamListener;
-  readonly #decoder = new TextDecoder();
+export function streamParser(
+  onEvent: (event: StreamEvent) => void,
+  onRetry: (ms: number) => void,
+): (bytes: Uint8Array) => void {
+  const decoder = new TextDecoder();
   /** The line that has not ended yet, in pieces: an event may be large, and come in many. */
-  #line: string[] = [];
-  #afterReturn = false;
-  #name = "";
-  #data: string[] = [];
+  let pieces: string[] = [];
+  let afterReturn = false;
+  let name = "";
+  let data: string[] = [];
 
-  constructor(listener: StreamListener) {
-    this.#listener = listener;
-  }
-
-  push(bytes: Uint8Array): void {
-    let text = this.#decoder.decode(bytes, { stream: true });
-    // CR LF is one end of a line, also if it is cut in between.
-    if (this.#afterReturn && text !== "") {
-      if (text.startsWith("\n")) text = text.slice(1);
-      this.#afterReturn = false;
+  const take = (line: string) => {
+    if (line === "") {
+      // Without data there is no event.
+      if (data.length > 0) onEvent({ name: name || "message", data: data.join("\n") });
+      name = "";
+      data = [];
     }
+    // A comment has an empty name.
+    const [, field, value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
+    if (field === "data") data.push(value);
+    else if (field === "event") name = value;
+    else if (field === "retry" && /^\d+$/.test(value)) onRetry(Number(value));
+  };
+
+  return (bytes) => {
+    let text = decoder.decode(bytes, { stream: true });
+    if (text === "") return;
+    // CR LF is one end of a line, also if it is cut in between.
+    if (afterReturn && text.startsWith("\n")) text = text.slice(1);
+    afterReturn = text.endsWith("\r");
     const lines = text.split(/\r\n|\r|\n/);
-    this.#afterReturn = text.endsWith("\r");
     const rest = lines.pop() ?? "";
     for (const line of lines) {
-      this.#take(this.#line.length > 0 ? this.#line.join("") + line : line);
-      this.#line = [];
+      take(pieces.join("") + line);
+      pieces = [];
     }
-    if (rest !== "") this.#line.push(rest);
-  }
-
-  #take(line: string): void {
-    if (line === "") return this.#dispatch();
-    const colon = line.indexOf(":");
-    // A comment.
-    if (colon === 0) return;
-    const field = colon < 0 ? line : line.slice(0, colon);
-    const value = colon < 0 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
-    if (field === "data") this.#data.push(value);
-    else if (field === "event") this.#name = value;
-    else if (field === "retry" && /^\d+$/.test(value)) this.#listener.retry(Number(value));
-  }
-
-  #dispatch(): void {
-    const [name, data] = [this.#name || "message", this.#data];
-    this.#name = "";
-    this.#data = [];
-    // Without data there is no event.
-    if (data.length > 0) this.#listener.event({ name, data: data.join("\n") });
-  }
+    pieces.push(rest);
+  };
 }

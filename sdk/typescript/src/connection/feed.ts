@@ -24,11 +24,8 @@ export interface FeedOptions {
   readonly userId?: string;
 }
 
-/** The key of the feed, which no thread has. */
-export const FEED_KEY = "feed";
-
 export class FeedFollow implements Cursor<FeedItem> {
-  readonly key = FEED_KEY;
+  readonly key = undefined;
   readonly epoch = undefined;
   at: number;
   readonly #userId: string | undefined;

@@ -39,8 +39,8 @@ export interface Taken<Item> {
 
 /** A cursor that frames move. */
 export interface Cursor<Item> {
-  /** Subscriptions with the same key cannot share a socket. */
-  readonly key: string;
+  /** The thread; undefined for the feed. Subscriptions with the same key cannot share a socket. */
+  readonly key: string | undefined;
   /** The position of the last thing delivered. */
   readonly at: number;
   readonly epoch: string | undefined;
@@ -65,7 +65,6 @@ export class Follow implements Cursor<ThreadItem> {
   readonly key: string;
   at: number;
   epoch: string | undefined;
-  readonly #threadId: string;
   readonly #runId: string | undefined;
   #request = "";
   /** The hello of this request was seen. */
@@ -74,10 +73,9 @@ export class Follow implements Cursor<ThreadItem> {
   #placed: boolean;
 
   constructor(threadId: string, { after = 0, epoch, runId }: FollowOptions = {}) {
-    this.key = threadKey(threadId);
+    this.key = threadId;
     this.at = after;
     this.epoch = epoch;
-    this.#threadId = threadId;
     this.#runId = runId;
     this.#placed = runId === undefined;
   }
@@ -85,7 +83,7 @@ export class Follow implements Cursor<ThreadItem> {
   request(id: string): SubscribeRequest {
     this.#request = id;
     this.#open = false;
-    return { id, threadId: this.#threadId, after: this.at, epoch: this.epoch, runId: this.#runId };
+    return { id, threadId: this.key, after: this.at, epoch: this.epoch, runId: this.#runId };
   }
 
   take(frame: ServerFrame): Taken<ThreadItem> {
@@ -151,11 +149,6 @@ export class Follow implements Cursor<ThreadItem> {
   #reaches(seq: number): Taken<never> | undefined {
     return seq > this.at ? outOfStep(`the server is at seq ${seq}, but only ${this.at} arrived`) : undefined;
   }
-}
-
-/** Those of one thread, whatever they ask of it. */
-export function threadKey(threadId: string): string {
-  return `thread ${threadId}`;
 }
 
 /** A refused request. */

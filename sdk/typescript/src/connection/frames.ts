@@ -42,34 +42,13 @@ export type ServerFrame = {
 /** A frame of this name. */
 export type FrameOf<N extends ServerFrame["name"]> = Extract<ServerFrame, { readonly name: N }>;
 
-/** What must be there for a frame to make sense. */
-const MEMBERS: { readonly [N in keyof Bodies]: readonly string[] } = {
-  welcome: ["heartbeatSeconds"],
-  hello: ["threadId", "epoch", "tail", "after"],
-  events: ["threadId", "epoch", "batches"],
-  caughtUp: ["threadId", "seq"],
-  fellBehind: ["threadId", "seq"],
-  ended: ["threadId", "reason"],
-  feedHello: ["cursor"],
-  feed: ["entries", "cursor"],
-  feedCaughtUp: ["cursor"],
-  heartbeat: [],
-  pong: [],
-  error: [],
-  closing: ["code"],
-};
-
-/** Reads a frame; `undefined` if it is one that this client does not know. Throws a `ProtocolError` if it is none. */
+/**
+ * Reads a frame; `undefined` if it has none that could be known. Those of later versions are for nobody: whoever gets them
+ * passes them over. Throws a `ProtocolError` if it is no JSON object.
+ */
 export function parseFrame(text: string): ServerFrame | undefined {
-  const frame = parseObject(text);
-  for (const name in frame) {
-    if (!Object.hasOwn(MEMBERS, name)) continue;
-    const body = frame[name];
-    if (!isObject(body) || MEMBERS[name as keyof Bodies].some((member) => body[member] === undefined)) {
-      throw new ProtocolError(`a frame "${name}" lacks what belongs into it. Is this a Threadline server?`);
-    }
-    return { name, id: frame["id"], body } as unknown as ServerFrame;
-  }
+  const { id, ...frame } = parseObject(text);
+  for (const name in frame) if (isObject(frame[name])) return { name, id, body: frame[name] } as unknown as ServerFrame;
   return undefined;
 }
 

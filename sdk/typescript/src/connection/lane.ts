@@ -4,8 +4,6 @@ import type { Config, TransportName } from "../config.js";
 import { ClosedError, ConnectionError, type ThreadlineError } from "../errors.js";
 import type { Http } from "../http.js";
 import { BACKOFF_MAX_MS, LINGER_MS, REFRESH_MIN_MS, TIMER_MAX_MS } from "../limits.js";
-import { FEED_KEY } from "./feed.js";
-import { threadKey } from "./follow.js";
 import type { ServerFrame } from "./frames.js";
 import { openLongPolls } from "./longpoll.js";
 import { type Effect, type Input, type Machine, step } from "./machine.js";
@@ -13,10 +11,10 @@ import { openEventStreams } from "./sse.js";
 import type { Carried, Carrier } from "./subscription.js";
 import { failing, type Listener, type OpenTransport, type Transport } from "./transport.js";
 import type { Turns } from "./turns.js";
-import { SocketTransport } from "./websocket.js";
+import { openSocket } from "./websocket.js";
 
 const TRANSPORTS: { readonly [N in TransportName]: OpenTransport } = {
-  websocket: (context, listener) => new SocketTransport(context, listener),
+  websocket: openSocket,
   sse: openEventStreams,
   "long-poll": openLongPolls,
 };
@@ -34,7 +32,7 @@ type Timer = ReturnType<typeof setTimeout>;
 
 export class Lane implements Carrier {
   readonly #shared: Shared;
-  readonly #subscriptions = new Map<string, Carried>();
+  readonly #subscriptions = new Map<string | undefined, Carried>();
   readonly #inputs: Input[] = [];
   #machine: Machine;
   #transport: Transport | undefined;
@@ -68,7 +66,7 @@ export class Lane implements Carrier {
     return this.#subscriptions.size;
   }
 
-  has(key: string): boolean {
+  has(key: string | undefined): boolean {
     return this.#subscriptions.has(key);
   }
 
@@ -203,29 +201,13 @@ export class Lane implements Carrier {
     if (!subscription) return;
     const { progress, error } = subscription.take(frame);
     if (progress) this.input({ name: "progress" });
-    if (!error) return;
-    if (error.retryable) return this.input({ name: "lost", error });
-    subscription.fail(error);
-    this.stop(subscription, true);
+    if (error?.retryable) this.input({ name: "lost", error });
   }
 
-  #addressee(frame: ServerFrame): Carried | undefined {
-    switch (frame.name) {
-      case "error":
-        // By its request alone: it may be one of before.
-        if (frame.id !== undefined) {
-          return [...this.#subscriptions.values()].find(({ requestId }) => requestId === frame.id);
-        }
-        return this.#subscriptions.get(frame.body.threadId === undefined ? FEED_KEY : threadKey(frame.body.threadId));
-      case "hello":
-      case "events":
-      case "caughtUp":
-      case "fellBehind":
-      case "ended":
-        return this.#subscriptions.get(threadKey(frame.body.threadId));
-      default:
-        return this.#subscriptions.get(FEED_KEY);
-    }
+  #addressee({ id, body }: ServerFrame): Carried | undefined {
+    // What answers a request is for that request alone: it may be one of before.
+    if (id !== undefined) return [...this.#subscriptions.values()].find(({ requestId }) => requestId === id);
+    return this.#subscriptions.get("threadId" in body ? body.threadId : undefined);
   }
 
   #failAll(error: ThreadlineError): void {

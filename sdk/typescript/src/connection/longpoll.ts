@@ -4,12 +4,12 @@ import { isProblem } from "../errors.js";
 import { OPEN_TIMEOUT_MS, POLL_SECONDS, TURN_MS } from "../limits.js";
 import type { EventPage, FeedPage, Run } from "../types.js";
 import type { SubscribeRequest } from "./frames.js";
-import { entriesFrame, eventsFrame, pathOf, Requests, type Turn } from "./requests.js";
+import { entriesFrame, eventsFrame, openRequests, pathOf, type Turn } from "./requests.js";
 import type { Context, Listener, OpenTransport } from "./transport.js";
 import type { Place } from "./turns.js";
 
 /** Follows by long-polls. */
-export const openLongPolls: OpenTransport = (context, listener) => new Requests(context, listener, follow);
+export const openLongPolls: OpenTransport = (context, listener) => openRequests(context, listener, follow);
 
 function follow(context: Context, request: SubscribeRequest, listener: Listener): Turn {
   return request.threadId === undefined

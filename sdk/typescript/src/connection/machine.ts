@@ -185,31 +185,23 @@ const still = {
   refused: stay,
 } satisfies Row;
 
+/** The same where a connection is under way. */
+const connected = {
+  ...still,
+  lost: retry,
+  silent: retry,
+  blocked: strike,
+  unsupported: fallBack,
+  unauthorized: renew,
+  refused: fail,
+} satisfies Row;
+
 /** Every state and what each input makes of it. */
 export const TABLE: { readonly [S in State["name"]]: Row } = {
   idle: { ...still, wanted: want, unwanted: stay, offline: online(false) },
   authorizing: { ...still, authorized: to("connecting"), lost: retry, refused: fail },
-  connecting: {
-    ...still,
-    opened: (machine) => ({ ...machine, online: true, state: { name: "open" } }),
-    lost: retry,
-    silent: retry,
-    blocked: strike,
-    unsupported: fallBack,
-    unauthorized: renew,
-    refused: fail,
-  },
-  open: {
-    ...still,
-    progress,
-    renewed: to("connecting"),
-    lost: retry,
-    silent: retry,
-    blocked: strike,
-    unsupported: fallBack,
-    unauthorized: renew,
-    refused: fail,
-  },
+  connecting: { ...connected, opened: (machine) => ({ ...machine, online: true, state: { name: "open" } }) },
+  open: { ...connected, progress, renewed: to("connecting") },
   waiting: { ...still, timer: begin, wake: begin, online: back },
   offline: { ...still, offline: stay, timer: begin, online: back },
   failed: { ...still, wanted: want, unwanted: stay, offline: online(false) },

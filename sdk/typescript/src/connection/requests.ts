@@ -11,49 +11,28 @@ import type { Place } from "./turns.js";
 /** One stream or one page; called again and again. Resolves to why the whole connection is over, if it is. */
 export type Turn = (place: Place, signal: AbortSignal) => Promise<Failing | undefined>;
 
-export class Requests implements Transport {
-  readonly #context: Context;
-  readonly #listener: Listener;
-  readonly #follow: (context: Context, request: SubscribeRequest, listener: Listener) => Turn;
-  readonly #followed = new Map<Wanted, AbortController>();
+/** Follows each subscription as `follow` says, turn by turn. */
+export function openRequests(
+  context: Context,
+  listener: Listener,
+  follow: (context: Context, request: SubscribeRequest, listener: Listener) => Turn,
+): Transport {
+  const followed = new Map<Wanted, AbortController>();
 
-  /** `follow` says how one subscription is followed, turn by turn. */
-  constructor(
-    context: Context,
-    listener: Listener,
-    follow: (context: Context, request: SubscribeRequest, listener: Listener) => Turn,
-  ) {
-    this.#context = context;
-    this.#listener = listener;
-    this.#follow = follow;
-  }
+  const remove = (wanted: Wanted) => {
+    followed.get(wanted)?.abort();
+    followed.delete(wanted);
+  };
 
-  add(wanted: Wanted): void {
-    const control = new AbortController();
-    this.#followed.set(wanted, control);
-    void this.#serve(wanted, control.signal);
-  }
+  const close = () => [...followed.keys()].forEach(remove);
 
-  remove(wanted: Wanted): void {
-    this.#followed.get(wanted)?.abort();
-    this.#followed.delete(wanted);
-  }
-
-  check(): void {
-    // A request cannot be asked whether it lives: its own patience decides.
-  }
-
-  close(): void {
-    for (const wanted of [...this.#followed.keys()]) this.remove(wanted);
-  }
-
-  async #serve(wanted: Wanted, signal: AbortSignal): Promise<void> {
+  const serve = async (wanted: Wanted, signal: AbortSignal) => {
     const request = wanted.request();
-    const turn = this.#follow(this.#context, request, this.#listener);
+    const turn = follow(context, request, listener);
     let why: Failing | undefined;
     try {
       while (!why && !signal.aborted) {
-        const place = await this.#context.turns.take(signal);
+        const place = await context.turns.take(signal);
         try {
           why = await turn(place, signal);
         } finally {
@@ -64,18 +43,26 @@ export class Requests implements Transport {
       if (signal.aborted) return;
       // What is refused to one subscription need not be to the others; a credential is.
       if (error instanceof ProblemError && !error.retryable && error.status !== 401) {
-        return this.#listener.frame({
-          name: "error",
-          id: request.id,
-          body: { status: error.status, ...error.problem },
-        });
+        return listener.frame({ name: "error", id: request.id, body: { status: error.status, ...error.problem } });
       }
       why = failing(error);
     }
     if (signal.aborted || !why) return;
-    this.close();
-    this.#listener.ended(why);
-  }
+    close();
+    listener.ended(why);
+  };
+
+  return {
+    add(wanted) {
+      const control = new AbortController();
+      followed.set(wanted, control);
+      void serve(wanted, control.signal);
+    },
+    remove,
+    close,
+    // A request cannot be asked whether it lives: its own patience decides.
+    check() {},
+  };
 }
 
 /** What is asked for, behind `/v1`. */

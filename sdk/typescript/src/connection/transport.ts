@@ -80,51 +80,47 @@ export async function diagnose(context: Context, otherwise: Failing): Promise<Fa
   }
 }
 
-/** Notices when nothing has been heard for a time. */
-export class Watchdog {
-  readonly #silent: () => void;
-  #patience = 0;
-  #heard = 0;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-
-  /** `silent` is called once, after `patience` milliseconds without a sign of life. */
-  constructor(patience: number, silent: () => void) {
-    this.#silent = silent;
-    this.expect(patience);
-  }
-
+/** Notices when nothing is heard. */
+export interface Watchdog {
   /** From now on it may be silent for so long. */
-  expect(patience: number): void {
-    this.#patience = patience;
-    this.heard();
-    this.#arm(patience);
-  }
-
+  expect(patience: number): void;
   /** A sign of life. Cheap: the timer is set again only when it fires. */
-  heard(): void {
-    this.#heard = performance.now();
-  }
-
+  heard(): void;
   /** A sign of life is expected within this time, this once. */
-  hurry(ms: number): void {
-    const asked = performance.now();
-    this.stop();
-    this.#timer = setTimeout(() => (this.#heard > asked ? this.#look() : this.#silent()), ms);
-  }
+  hurry(ms: number): void;
+  stop(): void;
+}
 
-  stop(): void {
-    clearTimeout(this.#timer);
-  }
-
-  #arm(ms: number): void {
-    this.stop();
-    this.#timer = setTimeout(() => this.#look(), ms);
-  }
-
-  #look(): void {
-    const left = this.#patience - (performance.now() - this.#heard);
+/** Calls `silent` once, after `patience` milliseconds without a sign of life. */
+export function watchdog(patience: number, silent: () => void): Watchdog {
+  let last = performance.now();
+  let timer: ReturnType<typeof setTimeout>;
+  const stop = () => clearTimeout(timer);
+  const arm = (ms: number) => {
+    stop();
+    timer = setTimeout(look, ms);
+  };
+  const look = () => {
+    const left = patience - (performance.now() - last);
     // Timers may fire a little early.
-    if (left > 1) this.#arm(left);
-    else this.#silent();
-  }
+    if (left > 1) arm(left);
+    else silent();
+  };
+  arm(patience);
+  return {
+    expect(ms) {
+      patience = ms;
+      last = performance.now();
+      arm(ms);
+    },
+    heard() {
+      last = performance.now();
+    },
+    hurry(ms) {
+      const asked = performance.now();
+      stop();
+      timer = setTimeout(() => (last > asked ? look() : silent()), ms);
+    },
+    stop,
+  };
 }

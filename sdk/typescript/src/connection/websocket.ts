@@ -11,65 +11,80 @@ import {
   unsubscribeFrame,
 } from "./frames.js";
 import type { Failing } from "./machine.js";
-import {
-  closing,
-  type Context,
-  diagnose,
-  failing,
-  type Listener,
-  type Transport,
-  type Wanted,
-  Watchdog,
-} from "./transport.js";
+import { closing, diagnose, failing, type OpenTransport, type Wanted, watchdog } from "./transport.js";
 
 const PROTOCOL = "threadline.v1";
+const PING = '{"ping":{}}';
 const OPEN = 1;
 
-export class SocketTransport implements Transport {
-  readonly #context: Context;
-  readonly #listener: Listener;
-  readonly #followed = new Map<Wanted, SubscribeRequest | undefined>();
-  readonly #watchdog: Watchdog;
-  #socket: WebSocket | undefined;
-  #welcome = false;
-  #farewell: FrameOf<"closing">["body"] | undefined;
-  #over = false;
+/** Follows over a socket. */
+export const openSocket: OpenTransport = (context, listener) => {
+  const { config, http, bearer } = context;
+  const followed = new Map<Wanted, SubscribeRequest | undefined>();
+  let socket: WebSocket | undefined;
+  let welcome = false;
+  let over = false;
+  let farewell: FrameOf<"closing">["body"] | undefined;
 
-  constructor(context: Context, listener: Listener) {
-    this.#context = context;
-    this.#listener = listener;
-    this.#watchdog = new Watchdog(OPEN_TIMEOUT_MS, () => this.#silent());
-    void this.#open();
-  }
+  const dog = watchdog(OPEN_TIMEOUT_MS, () => {
+    if (welcome) return end({ name: "silent", error: new ConnectionError("the server is silent") });
+    // Something between swallows it: to try once more would only take as long.
+    void explain({ name: "unsupported", error: new ConnectionError("no WebSocket opened in time") });
+  });
 
-  add(wanted: Wanted): void {
-    this.#followed.set(wanted, undefined);
-    if (this.#welcome) this.#subscribe(wanted);
-  }
+  const close = () => {
+    over = true;
+    dog.stop();
+    socket?.close(1000);
+  };
 
-  remove(wanted: Wanted): void {
-    const request = this.#followed.get(wanted);
-    this.#followed.delete(wanted);
-    if (request) this.#send(unsubscribeFrame(request));
-  }
+  const end = (why: Failing) => {
+    if (over) return;
+    close();
+    listener.ended(why);
+  };
 
-  check(): void {
-    this.#send('{"ping":{}}');
-    this.#watchdog.hurry(CHECK_MS);
-  }
+  const explain = async (otherwise: Failing) => {
+    close();
+    listener.ended(await diagnose(context, otherwise));
+  };
 
-  close(): void {
-    this.#over = true;
-    this.#watchdog.stop();
-    this.#socket?.close(1000);
-  }
+  const send = (text: string) => {
+    if (socket?.readyState === OPEN) socket.send(text);
+  };
 
-  async #open(): Promise<void> {
-    const { config, http, bearer } = this.#context;
+  const subscribe = (wanted: Wanted) => {
+    const request = wanted.request();
+    followed.set(wanted, request);
+    send(subscribeFrame(request));
+  };
+
+  const take = (frame: ServerFrame) => {
+    switch (frame.name) {
+      case "welcome":
+        welcome = true;
+        dog.expect(MISSED_HEARTBEATS * 1_000 * Math.max(1, frame.body.heartbeatSeconds));
+        listener.opened();
+        return [...followed.keys()].forEach(subscribe);
+      case "heartbeat":
+        // The server closes connections that never say anything.
+        send(PING);
+        return listener.alive();
+      case "closing":
+        farewell = frame.body;
+        return;
+      case "pong":
+        return;
+      default:
+        return listener.frame(frame);
+    }
+  };
+
+  const open = async () => {
     const { WebSocket } = config;
     if (!WebSocket) {
       const error = new ConfigError("there is no WebSocket here: give one as an option, or allow other transports");
-      return this.#end({ name: "unsupported", error });
+      return end({ name: "unsupported", error });
     }
     const url = http.url(["socket"]);
     url.protocol = url.protocol.replace("http", "ws");
@@ -84,81 +99,49 @@ export class SocketTransport implements Transport {
       } else if (bearer !== undefined) {
         protocols.push(`bearer.${bearer}`);
       }
-      if (this.#over) return;
-      this.#socket = new WebSocket(url.href, protocols);
+      if (over) return;
+      socket = new WebSocket(url.href, protocols);
     } catch (error) {
-      return this.#end(failing(error));
+      return end(failing(error));
     }
-    this.#watchdog.expect(OPEN_TIMEOUT_MS);
-    this.#socket.onmessage = ({ data }) => this.#message(data);
-    // What it has to say is in the close event that follows.
-    this.#socket.onerror = () => {};
-    this.#socket.onclose = ({ code, reason }) => this.#closed(code, reason);
-  }
-
-  #message(data: unknown): void {
-    if (this.#over) return;
-    this.#watchdog.heard();
-    let frame: ServerFrame | undefined;
-    try {
-      if (typeof data !== "string") throw new ProtocolError("a frame that is no text. Is this a Threadline server?");
-      frame = parseFrame(data);
-    } catch (error) {
-      return this.#end(failing(error));
-    }
-    switch (frame?.name) {
-      case "pong":
-        return;
-      case "welcome":
-        this.#welcome = true;
-        this.#watchdog.expect(MISSED_HEARTBEATS * 1_000 * Math.max(1, frame.body.heartbeatSeconds));
-        this.#listener.opened();
-        for (const wanted of this.#followed.keys()) this.#subscribe(wanted);
-        return;
-      case "heartbeat":
-        // The server closes connections that never say anything.
-        this.#send('{"ping":{}}');
-        return this.#listener.alive();
-      case "closing":
-        this.#farewell = frame.body;
-        return;
-      default:
+    dog.expect(OPEN_TIMEOUT_MS);
+    socket.onmessage = ({ data }) => {
+      if (over) return;
+      dog.heard();
+      try {
+        if (typeof data !== "string") throw new ProtocolError("a frame is no text. Is this a Threadline server?");
+        const frame = parseFrame(data);
         // One of a later version is passed over.
-        return frame && this.#listener.frame(frame);
-    }
-  }
+        if (frame) take(frame);
+      } catch (error) {
+        end(failing(error));
+      }
+    };
+    // What it has to say is in the close event that follows.
+    socket.onerror = () => {};
+    socket.onclose = (event) => {
+      if (over) return;
+      const { code, reason, retryAfterMs } = { retryAfterMs: undefined, ...(farewell ?? event) };
+      if (welcome || code >= 4000) return end(closing(code, reason, retryAfterMs));
+      void explain({ name: "blocked", error: new ConnectionError(`no WebSocket could be opened (${code})`) });
+    };
+  };
 
-  #closed(code: number, reason: string): void {
-    if (this.#over) return;
-    const said = this.#farewell ?? { code, reason, retryAfterMs: undefined };
-    if (this.#welcome || said.code >= 4000) return this.#end(closing(said.code, said.reason, said.retryAfterMs));
-    void this.#diagnose({ name: "blocked", error: new ConnectionError(`no WebSocket could be opened (${code})`) });
-  }
-
-  #silent(): void {
-    if (this.#welcome) return this.#end({ name: "silent", error: new ConnectionError("the server is silent") });
-    // Something between swallows it: to try once more would only take as long.
-    void this.#diagnose({ name: "unsupported", error: new ConnectionError("no WebSocket opened in time") });
-  }
-
-  async #diagnose(otherwise: Failing): Promise<void> {
-    this.close();
-    this.#listener.ended(await diagnose(this.#context, otherwise));
-  }
-
-  #end(why: Failing): void {
-    if (this.#over) return;
-    this.close();
-    this.#listener.ended(why);
-  }
-
-  #subscribe(wanted: Wanted): void {
-    const request = wanted.request();
-    this.#followed.set(wanted, request);
-    this.#send(subscribeFrame(request));
-  }
-
-  #send(text: string): void {
-    if (this.#socket?.readyState === OPEN) this.#socket.send(text);
-  }
-}
+  void open();
+  return {
+    add: (wanted) => {
+      followed.set(wanted, undefined);
+      if (welcome) subscribe(wanted);
+    },
+    remove: (wanted) => {
+      const request = followed.get(wanted);
+      followed.delete(wanted);
+      if (request) send(unsubscribeFrame(request));
+    },
+    check: () => {
+      send(PING);
+      dog.hurry(CHECK_MS);
+    },
+    close,
+  };
+};

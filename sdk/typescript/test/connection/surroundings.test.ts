@@ -81,7 +81,9 @@ test(
     expect(performance.now() - looked).toBeLessThan(1_400);
     // A connection that lives is left alone, one that does not answer is made again long before its heartbeats are missed.
     look();
-    await until("its heartbeat", () => client.status.state === "live");
+    await write(server, threadId);
+    const all = await log(server, threadId);
+    await until("what comes behind its answer", () => reader.events.length === all.length);
     const before = reader.count("reconnecting");
     proxy.stall();
     look();
