@@ -45,8 +45,12 @@ export class Connection {
     return () => this.#listeners.delete(own);
   }
 
-  /** Follows a thread from its cursor on: first what is there, then what comes. Throws a `ClosedError` after `close()`. */
+  /**
+   * Follows a thread from its cursor on: first what is there, then what comes. Throws a `ClosedError` after `close()`, and a
+   * `ConfigError` if this can be no thread's id.
+   */
   follow(threadId: string, options: FollowOptions & Told<ThreadItem>): Subscription<ThreadItem> {
+    this.#shared.http.url(["threads", threadId]);
     return this.#carry(new Follow(threadId, options), options);
   }
 

@@ -201,10 +201,7 @@ export class Lane implements Carrier {
     if (!subscription) return;
     const { progress, error } = subscription.take(frame);
     if (progress) this.input({ name: "progress" });
-    if (!error) return;
-    if (error.retryable) return this.input({ name: "lost", error });
-    subscription.fail(error);
-    this.stop(subscription, true);
+    if (error?.retryable) this.input({ name: "lost", error });
   }
 
   #addressee({ id, body }: ServerFrame): Carried | undefined {

@@ -112,8 +112,11 @@ export class Subscription<Item> implements Followed, Carried {
     // What was under way when it was paused is read again later.
     if (this.#over || this.paused) return {};
     const { items, ...rest } = this.#cursor.take(frame);
+    // Before it is told: whoever hears of the end may follow the same again.
+    if (rest.done || (rest.error && !rest.error.retryable)) this.#carrier.stop(this, true);
     for (const item of items) this.#tell(item);
-    if (rest.done) this.close();
+    if (rest.done) this.#end();
+    if (rest.error && !rest.error.retryable) this.fail(rest.error);
     return rest;
   }
 
