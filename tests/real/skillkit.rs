@@ -8,7 +8,10 @@ use crate::process::{PATIENCE, Process};
 fn skillkits_conversations_are_kept() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let found = Command::new("mix").arg("--version").current_dir(root.join("sdk/elixir")).output();
-    assert!(found.is_ok(), "Elixir is missing: apt-get install elixir erlang-inets erlang-ssl, or run scripts/setup.sh test");
+    assert!(
+        found.is_ok(),
+        "Elixir is missing: apt-get install elixir erlang-inets erlang-ssl, or run scripts/setup.sh test"
+    );
     let mut command = Command::new("mix");
     command.args(["test", "--warnings-as-errors"]).current_dir(root.join("sdk/elixir"));
     command.env("THREADLINE", env!("CARGO_BIN_EXE_threadline"));

@@ -34,4 +34,40 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     expect(reader.followed.cursor).toBe(all.length);
     expect(reader.items.map(({ type }) => type).filter((type) => type !== "events")).toEqual(["hello", "caughtUp"]);
   });
+
+  test("large events, and those with every kind of character", async () => {
+    const threadId = await makeThread(server);
+    const text = (size: number) => "wörd 💬\u2028\r\n\u0000\ud800".repeat(size);
+    const events = [100, 20_000, 1, 100_000].map((size) => ({ type: "CUSTOM", name: "large", value: text(size) }));
+    await server.request("PUT", `/v1/threads/${threadId}/runs/r`, { body: events });
+    client = connect({ url: server.url, transports: [transport] });
+    const reader = new Reader(client, threadId);
+    await until(
+      "all of it",
+      () => reader.count("caughtUp") === 1,
+      () => [reader.error, client.status],
+    );
+    expectExactly(reader.events, await log(server, threadId));
+  });
+
+  test("the feed, from its cursor on, as an iterator", async () => {
+    const { feedCursor: after } = await server.request<{ feedCursor: number }>("GET", "/v1/threads");
+    const [first, second] = [await makeThread(server), await makeThread(server)];
+    client = connect({ url: server.url, transports: [transport] });
+    const seen: string[] = [];
+    let named = false;
+    for await (const item of client.feed({ after })) {
+      if (item.type !== "entries") continue;
+      for (const { type, threadId, thread } of item.entries)
+        seen.push(`${type} ${threadId} ${thread?.name ?? ""}`.trim());
+      if (!named && seen.includes(`upsert ${first}`) && seen.includes(`upsert ${second}`)) {
+        named = true;
+        await server.request("PATCH", `/v1/threads/${first}`, { body: { name: "named" } });
+        await server.request("DELETE", `/v1/threads/${second}`);
+      }
+      if (seen.includes(`delete ${second}`) && seen.includes(`upsert ${first} named`)) break;
+    }
+    const ahead = client.feed({ after: 2 ** 50 });
+    await expect(ahead.next()).rejects.toMatchObject({ slug: "cursor-ahead" });
+  });
 });
