@@ -11,6 +11,8 @@ export const REQUEST_TIMEOUT_MS = 30_000;
 
 /** Lease of a run, in seconds, if its producer names none. */
 export const DEFAULT_LEASE_SECONDS = 20;
+/** The longest lease, in seconds. */
+export const MAX_LEASE_SECONDS = 3_600;
 /** A failed heartbeat is repeated after at most this time, not at the next beat. */
 export const FAILED_BEAT_MS = 1_000;
 /** Events that a producer sends in one request. What is larger is sent alone. */
@@ -23,6 +25,8 @@ export const PENDING_EVENTS = 10_000;
 export const PENDING_SIZE = 16_000_000;
 /** A producer that is silent otherwise says at least this often that it is alive: so it hears of a stop. */
 export const BEAT_MAX_MS = 3_000;
+/** How long a token callback may take before it counts as failed. */
+export const TOKEN_TIMEOUT_MS = 30_000;
 /** Share of a token's lifetime after which the next one is asked for. */
 export const REFRESH_AT_SHARE = 0.8;
 /** How long an AG2B chat waits for its run to begin, and to be saved, before it goes on without. */
