@@ -42,6 +42,8 @@ if [ "${1:-run}" = "test" ]; then
   want openssl openssl
   want haproxy haproxy        # nodes behind a load balancer
   want chromium chromium      # CopilotKit's components for React
+  want mix elixir             # the store for SkillKit
+  for part in inets ssl; do compgen -G "/usr/lib/erlang/lib/$part-*" >/dev/null || packages+=("erlang-$part"); done
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
 
@@ -94,6 +96,7 @@ node_packages "$root/tests/real/node"
 node_packages "$root/tests/copilotkit/packages/newest"
 node_packages "$root/tests/copilotkit/packages/browser"
 node_packages "$root/examples/copilotkit"
+node_packages "$root/examples/agentkit"
 # The package for TypeScript, built: its own tests pack it, and others use it as its users do.
 node_packages "$root/sdk/typescript"
 if [ -n "$(find "$root/sdk/typescript/src" "$root/sdk/typescript/tsconfig.build.json" -newer "$root/sdk/typescript/dist/index.js" -print -quit 2>&1)" ]; then

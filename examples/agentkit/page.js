@@ -21,6 +21,7 @@ async function followThreads() {
   const page = await threadline.threads.list({ limit: 100 });
   for (const thread of page.threads) threads.set(thread.threadId, thread);
   showThreads();
+  if (threads.has(current)) void open(current);
   // The list and the feed after its cursor are complete together.
   for await (const item of threadline.feed({ after: page.feedCursor })) {
     if (item.type !== "entries") continue;

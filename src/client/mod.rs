@@ -3,6 +3,7 @@
 //! - [`Client`]: one typed method per route; one call is one request.
 //! - [`Producer`] (from [`Client::run`]): starts a run, numbers and appends its events, keeps its lease, ends it.
 //! - [`Client::tail`]: a thread's events as a stream, from a cursor on and for ever, without gap or duplicate.
+//! - [`Client::conversation`] and [`Client::save_conversation`]: a thread's messages as one list.
 //! - [`Socket`]: the frames themselves, for those who want many threads on one connection.
 //!
 //! ```no_run
@@ -21,10 +22,13 @@
 //! # }
 //! ```
 //!
+//! `examples/rust` has two programs on it, `docs/rust.md` says how readers and producers resume.
+//!
 //! It knows nothing of the server but [`crate::domain`].
 
 mod backoff;
 mod body;
+mod conversations;
 mod error;
 mod follow;
 mod frame;
@@ -39,6 +43,7 @@ mod wire;
 
 pub use backoff::{Backoff, Decision, Retry};
 pub use body::EventBody;
+pub use conversations::{Conversation, ETag, SaveIf, SavedConversation};
 pub use error::{ClientError, Problem};
 pub use frame::{
     AppendedFrame, ClientFrame, EndReason, Ended, EventBatch, Events, Hello, Position, RunName, ServerFrame, TailMark,

@@ -425,3 +425,31 @@ everywhere! {
         }
     }
 }
+
+#[tokio::test]
+async fn the_rust_client_saves_and_loads() {
+    use threadline::client::{ClientConfig, SaveIf};
+    run(Options::memory(), async |server| {
+        let client =
+            threadline::client::Client::new(ClientConfig::new(format!("http://{}", server.addr))).expect("client");
+        let name = "a/b c";
+        assert!(client.conversation(name).await.expect_err("none").problem("thread-not-found").is_some());
+        let one = [said("a")];
+        let made = client.save_conversation(name, &one, &SaveIf::Absent).await.expect("saved");
+        assert_eq!((made.outcome.as_str(), made.appended), ("appended", 1));
+        let loaded = client.conversation(name).await.expect("there");
+        assert_eq!((loaded.seq, &loaded.etag, loaded.messages.len()), (2, &made.etag, 1));
+        // What was loaded is saved as it stands, with more behind it.
+        let more = serde_json::value::to_raw_value(&said("b")).expect("JSON");
+        let all: Vec<_> = loaded.messages.into_iter().chain([more]).collect();
+        let saved = client.save_conversation(name, &all, &SaveIf::NothingIsLost).await.expect("saved");
+        let other = [said("x")];
+        let refused = client.save_conversation(name, &other, &SaveIf::Is(made.etag)).await.expect_err("an old version");
+        assert!(refused.problem("conversation-changed").is_some(), "{refused}");
+        let replaced = client.save_conversation(name, &other, &SaveIf::Is(saved.etag)).await.expect("saved");
+        assert_eq!(replaced.outcome, "replaced");
+        client.delete_conversation(name).await.expect("deleted");
+        assert!(client.conversation(name).await.is_err());
+    })
+    .await;
+}

@@ -8,3 +8,4 @@ mod follow;
 mod killed;
 mod process;
 mod pushed;
+mod skillkit;

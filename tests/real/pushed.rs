@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::json;
-use threadline::client::{CreateThread, RunStatus, StartRun};
+use threadline::client::{CreateThread, RunOptions, RunStatus, StartRun};
 use tokio::task::spawn_blocking;
 
 use crate::{
@@ -88,6 +88,69 @@ async fn a_run_pushed_by_a_real_agent_survives_the_server() {
     let kinds = recorded.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
     let kinds: Vec<_> = kinds.map(|event| event["type"].as_str().expect("a type").to_owned()).collect();
     assert_eq!(events.iter().map(Seen::kind).collect::<Vec<_>>(), kinds, "not one event is missing or twice");
+}
+
+/// A program of `examples/rust`, as old as the server.
+fn example(name: &str) -> Command {
+    let directory = std::path::Path::new(env!("CARGO_BIN_EXE_threadline")).parent().expect("a directory");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--example", name]).current_dir(path("."));
+    if directory.ends_with("release") {
+        build.arg("--release");
+    }
+    assert!(build.status().expect("cargo").success(), "the example {name} is to be built");
+    Command::new(directory.join("examples").join(name))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_in_rust_survive_the_server() {
+    let sentence = (1..=200).map(|n| format!("word {n}")).collect::<Vec<_>>().join(" ");
+    let mut produce = spawn_blocking(|| example("produce")).await.expect("a thread");
+    produce.args([&sentence, "--pace", "20"]);
+    let (events, said) = killed_while("produce", produce).await;
+    assert_eq!((text(&events, "TEXT_MESSAGE_CONTENT"), said.trim()), (sentence, "Finished"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_follower_in_rust_goes_on_behind_a_restart() {
+    let data = tempfile::tempdir().expect("a directory");
+    let port = port();
+    let (mut server, url) = threadline(data.path(), port, None);
+    let api = client(&url);
+    let thread = CreateThread { thread_id: Some("told".into()), ..CreateThread::default() };
+    api.create_thread(&thread).await.expect("a thread");
+    let mut run = api.run("told", RunOptions::default()).await.expect("a run");
+    let say =
+        |delta: &str| [json!({ "type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "role": "assistant", "delta": delta })];
+    run.append_values(&say("before\n")).await.expect("appended");
+    let mut follow = spawn_blocking(|| example("follow")).await.expect("a thread");
+    follow.args(["--thread", "told", "--once", "--url", &url]);
+    let mut follow = Process::start("follow", follow);
+    follow = spawn_blocking(move || {
+        follow.printed("before");
+        follow
+    })
+    .await
+    .expect("a thread");
+    server.kill();
+    follow = spawn_blocking(move || {
+        follow.printed("again after ");
+        follow
+    })
+    .await
+    .expect("a thread");
+    let (_server, _) = threadline(data.path(), port, None);
+    run.append_values(&say("after\n")).await.expect("appended");
+    run.finish().await.expect("finished");
+    let (said, status) = spawn_blocking(move || {
+        let status = follow.wait();
+        (follow.said(), status)
+    })
+    .await
+    .expect("a thread");
+    assert!(status.success(), "{status}");
+    let told: Vec<_> = said.lines().filter(|line| !line.starts_with('[')).collect();
+    assert_eq!(told, ["before", "after"], "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

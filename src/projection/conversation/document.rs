@@ -205,22 +205,22 @@ mod tests {
         conversation
     }
 
-    const LIST: &str = r#"[{"role":"user","content":"hi"},
+    const LIST: &str = r#"[{"role":"user","content":"hi","name":"n"},
         {"id":"a","role":"assistant","content":null,"toolCalls":[{"id":"c","type":"function",
             "function":{"name":"f","arguments":"{}"}}],"encryptedValue":"x"},
-        {"role":"tool","toolCallId":"c","content":"\ud83d","score":123456789012345678901234567890,"deep":[{"n":1.0}]},
-        {"role":"user","content":[{"type":"text","text":"é"}],"name":"😀"}]"#;
+        {"role":"tool","toolCallId":"c","content":"r","score":123456789012345678901234567890,"deep":[{"n":1.0}]},
+        {"role":"user","content":[{"type":"text","text":"é"}],"name":"😀"},{"role":"user","content":"\ud83d"}]"#;
 
     #[test]
     fn what_is_stored_is_found_again_and_every_other_list_is_told_apart() {
         let list = drafts(LIST);
         let conversation = stored(&list);
-        assert_eq!(conversation.messages().len(), 4);
-        assert_eq!(conversation.in_common(&list), 4);
+        assert_eq!(conversation.messages().len(), 5);
+        assert_eq!(conversation.in_common(&list), 5);
         // Read and sent again, ids and all.
         let shown = String::from_utf8(conversation.messages_json()).expect("text");
         assert!(shown.contains("123456789012345678901234567890"), "{shown}");
-        assert_eq!(conversation.in_common(&drafts(&shown)), 4);
+        assert_eq!(conversation.in_common(&drafts(&shown)), 5);
         let kept = Conversation::decode(&conversation.encode()).expect("decodes");
         assert_eq!(kept.messages_json(), conversation.messages_json());
         for (from, to, common) in [
@@ -228,12 +228,12 @@ mod tests {
             ("\"a\"", "\"b\"", 1),
             ("\"{}\"", "\"{ }\"", 1),
             ("567890", "567891", 2),
-            ("\\ud83d", "\\ud83e", 2),
-            ("1.0", "1", 4),
-            ("é", "\\u00e9", 4),
+            ("\\ud83d", "\\ud83e", 4),
+            ("1.0", "1", 5),
+            ("é", "\\u00e9", 5),
             ("é", "e", 3),
-            (r#""role":"user","content":"hi""#, r#""content" : "hi", "role" : "user""#, 4),
-            (r#""content":null,"#, "", 4),
+            (r#""role":"user","content":"hi""#, r#""content" : "hi", "role" : "user""#, 5),
+            (r#""content":null,"#, "", 5),
         ] {
             assert!(LIST.contains(from));
             assert_eq!(conversation.in_common(&drafts(&LIST.replace(from, to))), common, "{from} {to}");

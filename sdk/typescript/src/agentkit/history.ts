@@ -3,15 +3,15 @@ import { Threadline } from "../client.js";
 import { isProblem } from "../errors.js";
 import { TITLE_CHARS } from "../limits.js";
 import type { ThreadRef } from "../threads.js";
-import type { Thread } from "../types.js";
-import type { HistoryOptions, ThreadlineHistory } from "./options.js";
+import type { AgUiEvent, Thread } from "../types.js";
+import type { HistoryOptions, PassedUserMessage, ThreadlineHistory } from "./options.js";
 import { contentKey, type KeyedResult } from "./record.js";
 import { giveState, stateEvents, type StoredState, storedIn, takeState } from "./state.js";
 import { once, type Step } from "./step.js";
 import { Streams } from "./streams.js";
 import { type Point, readTurns } from "./turns.js";
 import { textUnit } from "./view.js";
-import { put, resultRuns, runIdOf, type UserTurn, userRun, whole } from "./whole.js";
+import { put, resultRuns, runIdOf, type UserTurn, userRun, whole, type WholeRun } from "./whole.js";
 
 /** The history of AgentKit's networks and agents, in Threadline: `createNetwork({ history: threadlineHistory({ … }) })`. */
 export function threadlineHistory<T extends StateData = StateData>(options: HistoryOptions<T>): ThreadlineHistory<T> {
@@ -51,12 +51,13 @@ class Recorder<T extends StateData> {
 
   async createThread({ state, input, step, network }: Context<T, "createThread">): Promise<{ threadId: string }> {
     // An id of its own, and one that an execution of an Inngest function keeps: a second try makes no second thread.
-    const threadId = state.threadId ?? (await once(step, "thread id", async () => crypto.randomUUID()));
+    const given = state.threadId || undefined;
+    const threadId = given ?? (await once(step, "thread id", async () => crypto.randomUUID()));
     const client = this.#client(state);
     const thread = client.thread(threadId);
     const agentId = this.#agentId(network);
     const point = await once(step, "open thread", async () => {
-      const found = state.threadId === undefined ? undefined : await found404(thread.get());
+      const found = given === undefined ? undefined : await found404(thread.get());
       if (found) return pointOf(found);
       const name = this.#title(state, input);
       const made = { threadId, ...(name && { name }), ...(agentId !== undefined && { agentId }) };
@@ -97,16 +98,15 @@ class Recorder<T extends StateData> {
     if (threadId === undefined) return;
     const thread = this.#client(state).thread(threadId);
     const agentId = this.#agentId(network);
-    const saved = this.#turns.get(state);
-    if (userMessage && userMessage.id !== saved?.id && (userMessage.id ?? userMessage.content !== saved?.content)) {
-      const { id, content, timestamp } = userMessage;
-      await this.#appendTurn(thread, state, step, agentId, { ...(id && { id }), content, at: timestamp.getTime() });
-    }
     const alone = isAlone(network) ? (this.#alone.get(network) ?? []) : [];
     const results = [...newResults, ...alone].filter((result) => !this.#loaded.has(result));
-    if (results.length === 0) return;
     const keyed = await keyResults(results, step);
     const keys = keyed.map(({ key }) => key);
+    if (userMessage && !isSaid(userMessage, this.#turns.get(state))) {
+      const { id = keys[0] && `${keys[0]}:user`, content, timestamp } = userMessage;
+      await this.#appendTurn(thread, state, step, agentId, { ...(id && { id }), content, at: timestamp.getTime() });
+    }
+    if (results.length === 0) return;
     await once(step, "append results", async () => {
       const streamed = await this.streams.streamed(threadId, keys);
       await this.#put(thread, agentId, keyed, streamed);
@@ -122,18 +122,7 @@ class Recorder<T extends StateData> {
   }
 
   async #put(thread: ThreadRef, agentId: string | undefined, keyed: KeyedResult[], streamed: ReadonlySet<string>) {
-    const runs = await resultRuns(thread.threadId, keyed, streamed);
-    const live = await this.streams.live(thread.threadId);
-    if (live) {
-      try {
-        // Without the events around them.
-        for (const { events } of runs) await live.append(events.slice(1, -1));
-        return await live.flush();
-      } catch {
-        // The run was lost; whole runs are not. Readers take each result once.
-      }
-    }
-    for (const run of runs) await put(thread, run, agentId);
+    for (const run of await resultRuns(thread.threadId, keyed, streamed)) await this.#save(thread, agentId, run);
   }
 
   async #putState(thread: ThreadRef, agentId: string | undefined, state: State<T>, keys: readonly string[]) {
@@ -141,9 +130,7 @@ class Recorder<T extends StateData> {
     const { state: current } = await thread.state();
     const events = stateEvents(current, this.#stored.get(state), now);
     if (events.length > 0) {
-      const live = await this.streams.live(thread.threadId);
-      if (live) await live.append(events).then(() => live.flush());
-      else await put(thread, whole(thread.threadId, await runIdOf("s", keys), events), agentId);
+      await this.#save(thread, agentId, whole(thread.threadId, await runIdOf("s", keys), events));
     }
     this.#stored.set(state, now);
   }
@@ -167,11 +154,20 @@ class Recorder<T extends StateData> {
     const turn = { ...(await once(step, "message id", async () => ({ id, at }))), content };
     this.#turns.set(state, turn);
     await once(step, "append message", async () => {
-      const live = await this.streams.live(thread.threadId);
-      if (live) await live.append(textUnit(turn.id, "user", content)).then(() => live.flush());
-      else await put(thread, await userRun(thread.threadId, turn), agentId);
+      await this.#save(thread, agentId, await userRun(thread.threadId, turn), textUnit(turn.id, "user", content));
       return null;
     });
+  }
+
+  /** Into the open run of the thread, if there is one, which would not let a whole run in; there without the run's own events. */
+  async #save(
+    thread: ThreadRef,
+    agentId: string | undefined,
+    run: WholeRun,
+    events: readonly AgUiEvent[] = run.events.slice(1, -1),
+  ) {
+    const live = await this.streams.live(thread.threadId);
+    if (!(await live?.write(events))) await put(thread, run, agentId);
   }
 
   #client(state: State<T>): Threadline {
@@ -205,6 +201,11 @@ class Recorder<T extends StateData> {
 /** AgentKit runs an agent without a network in one that has no agents. */
 function isAlone<T extends StateData>(network: NetworkRun<T> | undefined): boolean {
   return network === undefined || network.agents.size === 0;
+}
+
+/** Whether a turn that was saved is this message: by its id, or by its words if it has none. */
+function isSaid({ id, content }: PassedUserMessage, turn: UserTurn | undefined): boolean {
+  return turn !== undefined && (id === undefined ? content === turn.content : id === turn.id);
 }
 
 /** Gives every result the key that it keeps, however often it is saved. */

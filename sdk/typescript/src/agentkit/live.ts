@@ -18,6 +18,7 @@ export class LiveRun {
   readonly #end: (failure?: Error) => void;
   readonly #networks = new Set<string>();
   #failure: Error | undefined;
+  #ending = false;
   #silence: ReturnType<typeof setTimeout> | undefined;
 
   /** Begins it; rejects if another run is active in the thread. */
@@ -41,23 +42,28 @@ export class LiveRun {
     this.#end = end;
     this.#heard();
     // AgentKit cannot be stopped, but nobody is shown any more of what it does.
-    producer.signal.addEventListener("abort", () => this.#end(), { once: true });
+    producer.signal.addEventListener("abort", () => this.#finish(), { once: true });
   }
 
-  /** Whether it takes nothing any more: it was asked to stop, the server has ended it, or cannot be reached. */
-  get lost(): boolean {
-    return this.#producer.signal.aborted;
+  /** Whether it takes nothing any more: it ends, was asked to stop, or is lost to the server or to us. */
+  get over(): boolean {
+    return this.#ending || this.#producer.signal.aborted;
   }
 
-  join(network: string): void {
+  /** A network takes part from now on; `false` if it is over. */
+  join(network: string): boolean {
+    if (this.over) return false;
     this.#networks.add(network);
+    return true;
   }
 
   has(network: string): boolean {
     return this.#networks.has(network);
   }
 
+  /** Resolves as soon as there is room for more. */
   async append(events: readonly AgUiEvent[]): Promise<void> {
+    if (this.over) throw new ClosedError("the run has ended");
     this.#heard();
     await this.#producer.append(events);
   }
@@ -67,27 +73,47 @@ export class LiveRun {
     return this.#producer.flush();
   }
 
+  /** Appends events that must not be lost; `false` if they have to be saved in another way. */
+  async write(events: readonly AgUiEvent[]): Promise<boolean> {
+    try {
+      // Begun in one turn: an end of the run comes before both or after both.
+      await Promise.all([this.append(events), this.flush()]);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** Said before a network leaves that has failed: the run ends badly. */
   fail(message: string): void {
     this.#failure = new NetworkFailed(message);
   }
 
-  /** Resolves to whether that was the last one: then the run has ended. */
-  async leave(network: string): Promise<boolean> {
+  /** With the last network the run ends; resolves when it has. */
+  async leave(network: string): Promise<void> {
     this.#networks.delete(network);
-    if (this.#networks.size > 0) return false;
-    clearTimeout(this.#silence);
-    this.#end(this.#failure);
+    if (this.#networks.size > 0) return;
+    this.#finish(this.#failure);
+    await this.ended();
+  }
+
+  /** Resolves when the run has ended; rejects if nobody knows how. */
+  async ended(): Promise<void> {
     await this.#done.catch((error: unknown) => {
       if (!(error instanceof NetworkFailed)) throw error;
     });
-    return true;
+  }
+
+  #finish(failure?: Error): void {
+    this.#ending = true;
+    clearTimeout(this.#silence);
+    this.#end(failure);
   }
 
   /** A network that AgentKit gives up without a word must not keep the thread for ever. */
   #heard(): void {
     clearTimeout(this.#silence);
     const why = "nothing came from AgentKit for too long";
-    this.#silence = setTimeout(() => this.#end(new NetworkFailed(why)), STREAM_SILENCE_MS);
+    this.#silence = setTimeout(() => this.#finish(new NetworkFailed(why)), STREAM_SILENCE_MS);
   }
 }

@@ -29,6 +29,8 @@ interface Stream {
 
 interface Reply {
   readonly lane: Lane;
+  /** Where it goes as it comes. */
+  readonly live: LiveRun | undefined;
   /** What is kept for a whole run. */
   readonly kept: AgUiEvent[];
 }
@@ -54,7 +56,7 @@ export class Streams {
   /** The open run of a thread, if there is one that takes events. */
   async live(threadId: string): Promise<LiveRun | undefined> {
     const live = await this.#streams.get(threadId)?.live;
-    return live?.lost ? undefined : live;
+    return live?.over ? undefined : live;
   }
 
   /** Of these results, those whose messages are in the log already. */
@@ -106,11 +108,11 @@ export class Streams {
     if (open) await this.#append(stream, open, open.lane.events(chunk));
   }
 
-  #begin(stream: Stream, messageId: string, name: unknown): Promise<void> {
-    const reply = { lane: new Lane(messageId, String(name)), kept: [] };
+  async #begin(stream: Stream, messageId: string, name: unknown): Promise<void> {
+    const reply = { lane: new Lane(messageId, String(name)), live: await stream.live, kept: [] };
     stream.lanes.set(messageId, reply);
     if (stream.lanes.size > STREAMED_REPLIES) dropFirst(stream.lanes);
-    return this.#append(stream, reply, reply.lane.begin());
+    await this.#append(stream, reply, reply.lane.begin());
   }
 
   async #end(stream: Stream, reply: Reply): Promise<void> {
@@ -121,9 +123,8 @@ export class Streams {
     if (durable) {
       await put(thread, whole(thread.threadId, await runIdOf("l", [messageId]), reply.kept), agentId);
     } else {
-      const live = await stream.live;
-      if (!live) return;
-      await live.flush();
+      if (!reply.live) return;
+      await reply.live.flush();
     }
     stream.streamed.add(messageId);
     if (stream.streamed.size > STREAMED_REPLIES) dropFirst(stream.streamed);
@@ -132,27 +133,42 @@ export class Streams {
   async #append(stream: Stream, reply: Reply, events: AgUiEvent[]): Promise<void> {
     if (events.length === 0) return;
     if (stream.session.durable) reply.kept.push(...events);
-    else await (await stream.live)?.append(events);
+    else await reply.live?.append(events);
   }
 
   async #join(stream: Stream, network: string): Promise<void> {
     const { thread, agentId, durable } = stream.session;
-    if (durable) return;
-    stream.live ??= begin(thread, network, agentId);
-    try {
-      (await stream.live)?.join(network);
-    } catch (error) {
-      stream.live = undefined;
-      throw error;
+    while (!durable) {
+      const begun = (stream.live ??= begin(thread, network, agentId));
+      try {
+        const live = await begun;
+        if (!live || live.join(network)) return;
+        // The one before is about to end.
+        await live.ended();
+        forget(stream, begun);
+      } catch (error) {
+        forget(stream, begun);
+        throw error;
+      }
     }
   }
 
   async #leave(stream: Stream, network: string): Promise<void> {
-    const live = await stream.live;
+    const begun = stream.live;
+    const live = await begun;
     // AgentKit says twice that some networks have completed.
-    if (live && !(live.has(network) && (await live.leave(network)))) return;
-    stream.live = undefined;
+    if (live && !live.has(network)) return;
+    try {
+      await live?.leave(network);
+    } finally {
+      if (!live || live.over) forget(stream, begun);
+    }
   }
+}
+
+/** Another run may have been begun meanwhile. */
+function forget(stream: Stream, begun: Stream["live"]): void {
+  if (stream.live === begun) stream.live = undefined;
 }
 
 async function begin(thread: ThreadRef, network: string, agentId: string | undefined): Promise<LiveRun | undefined> {

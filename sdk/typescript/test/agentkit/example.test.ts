@@ -13,6 +13,8 @@ const CHROMIUM = {
   args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"],
 };
 
+const PATIENCE_MS = 15_000;
+
 const data = mkdtempSync(join(tmpdir(), "threadline-example-"));
 let program: Program;
 let address: string;
@@ -41,6 +43,7 @@ afterAll(async () => {
 /** Another device: nothing is shared with other pages. */
 async function open(hash = ""): Promise<Page> {
   const page = await (await browser.newContext()).newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
   await page.goto(address + hash);
   return page;
 }

@@ -166,3 +166,23 @@ test("two networks of one process work on one thread at once", async () => {
   expect((await client().thread("shared").get()).activeRun).toBeNull();
   expect((await log("shared")).filter(({ event }) => event.type === "RUN_ERROR")).toEqual([]);
 });
+
+test("networks that begin while others end: each message and each reply is there once", async () => {
+  const { history, network } = program();
+  const inputs = Array.from({ length: 12 }, (_, n) => `say ${n}`);
+  model.answer = ({ messages }) => ({ text: `to ${String(messages[1]?.content)}` });
+  const say = (input: string, n: number) =>
+    until(input, () => model.asked.length >= n - 1).then(() =>
+      network.run(input, { state: stateOf("overlapping"), streaming: { publish: history.publish } }),
+    );
+  await Promise.all(inputs.map(say));
+  const expected = inputs.flatMap((input) => [input, `to ${input}`]).sort();
+  const { messages } = await client().thread("overlapping").messages();
+  expect(messages.map(({ content }) => content).sort()).toEqual(expected);
+  expect(
+    texts(await restored("overlapping"))
+      .map((text) => text.replace(/^\w+: /, ""))
+      .sort(),
+  ).toEqual(expected);
+  expect((await client().thread("overlapping").get()).activeRun).toBeNull();
+});

@@ -1,0 +1,53 @@
+//! Says something in a thread, word by word: `cargo run --example produce -- --thread chat "Hello there"`.
+//!
+//! Stop the server in between and start it again: nothing is lost, and nothing is said twice.
+
+use std::time::Duration;
+
+use clap::Parser;
+use serde_json::json;
+use threadline::client::{Client, ClientConfig, ClientError, CreateThread, RunOptions};
+use tokio::time::sleep;
+
+/// Says something in a thread, word by word.
+#[derive(Parser)]
+struct Args {
+    /// What is said.
+    text: String,
+    /// Where.
+    #[arg(long)]
+    thread: String,
+    /// The server.
+    #[arg(long, default_value = "http://127.0.0.1:7420")]
+    url: String,
+    /// Milliseconds for a word.
+    #[arg(long, default_value_t = 50)]
+    pace: u64,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ClientError> {
+    let Args { text, thread, url, pace } = Args::parse();
+    let client = Client::new(ClientConfig::new(url))?;
+    // The same create again is the same thread.
+    client.create_thread(&CreateThread { thread_id: Some(thread.clone()), ..CreateThread::default() }).await?;
+    let mut run = client.run(&thread, RunOptions::default()).await?;
+    let stop = run.stop_token();
+    let message = format!("{}-message", run.run_id());
+    let started = json!({ "type": "RUN_STARTED", "threadId": thread, "runId": run.run_id() });
+    let begins = json!({ "type": "TEXT_MESSAGE_START", "messageId": message, "role": "assistant" });
+    run.append_values(&[started, begins]).await?;
+    for word in text.split_inclusive(' ') {
+        // Somebody has pressed Stop, wherever that was.
+        if stop.is_cancelled() {
+            break;
+        }
+        // Durable when this returns. It is sent again for as long as `retry_for` while the server is away.
+        run.append_values(&[json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": message, "delta": word })]).await?;
+        sleep(Duration::from_millis(pace)).await;
+    }
+    // What is open is closed, and RUN_FINISHED appended.
+    let run = run.finish().await?;
+    println!("{:?}", run.status);
+    Ok(())
+}

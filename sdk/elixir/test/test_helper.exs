@@ -1,0 +1,99 @@
+# SkillKit is on hex alone: its structs, as they are in 0.5.
+defmodule SkillKit.Types do
+  defmodule UserMessage do
+    defstruct [:agent, :content]
+  end
+
+  defmodule SystemMessage do
+    defstruct [:agent, :content]
+  end
+
+  defmodule ToolCall do
+    defstruct [:id, :name, :input]
+  end
+
+  defmodule AssistantMessage do
+    defstruct [:agent, :content, tool_calls: []]
+  end
+
+  defmodule ToolResult do
+    defstruct [:agent, :name, :tool_call_id, :content, is_error: false]
+  end
+end
+
+defmodule Server do
+  @moduledoc "The real server, on a port and a directory of its own. It goes with its owner."
+
+  def start(options \\ []) do
+    port = options[:port] || free_port()
+
+    data =
+      options[:data] ||
+        Path.join(
+          System.tmp_dir!(),
+          "threadline-elixir-#{System.unique_integer([:positive])}-#{System.os_time()}"
+        )
+
+    File.mkdir_p!(data)
+    # Its standard input ends with this VM, and it is told so.
+    script =
+      ~S(exec 3<&0; "$0" "$@" </dev/null 3<&- & server=$!; read -r _ <&3; kill -9 $server; wait $server)
+
+    arguments = ["-c", script, binary(), "serve", "--listen", "127.0.0.1:#{port}", "--data", data]
+
+    program =
+      Port.open({:spawn_executable, "/bin/bash"}, [:binary, :exit_status, :stderr_to_stdout, args: arguments])
+
+    server = %{port: port, data: data, program: program, url: "http://127.0.0.1:#{port}"}
+    ready(server, 600)
+    server
+  end
+
+  @doc "As by kill -9."
+  def stop(server) do
+    Port.command(server.program, "\n")
+    await_exit(server.program)
+  end
+
+  def remove(server) do
+    if Port.info(server.program), do: stop(server)
+    File.rm_rf!(server.data)
+  end
+
+  def free_port do
+    {:ok, socket} = :gen_tcp.listen(0, ip: {127, 0, 0, 1})
+    {:ok, port} = :inet.port(socket)
+    :gen_tcp.close(socket)
+    port
+  end
+
+  defp await_exit(program) do
+    receive do
+      {^program, {:exit_status, _}} -> :ok
+      {^program, {:data, _}} -> await_exit(program)
+    after
+      30_000 -> raise "the server does not end"
+    end
+  end
+
+  defp ready(server, 0), do: raise("no server at #{server.url}")
+
+  defp ready(server, tries) do
+    case :httpc.request(:get, {'#{server.url}/readyz', []}, [timeout: 1_000], []) do
+      {:ok, {{_, 200, _}, _, _}} ->
+        :ok
+
+      _ ->
+        Process.sleep(50)
+        ready(server, tries - 1)
+    end
+  end
+
+  defp binary do
+    path = System.get_env("THREADLINE") || Path.expand("../../../target/debug/threadline", __DIR__)
+    if File.exists?(path), do: path, else: raise("no server to test with: cargo build, or set THREADLINE")
+  end
+end
+
+{:ok, _} = Application.ensure_all_started(:inets)
+ExUnit.start()

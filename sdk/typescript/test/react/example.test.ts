@@ -1,0 +1,150 @@
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type BuildContext, context } from "esbuild";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { Server } from "../harness/server.js";
+
+const EXAMPLE = fileURLToPath(new URL("../../../../examples/react/", import.meta.url));
+const PACKAGE = fileURLToPath(new URL("../../", import.meta.url));
+const CHROMIUM = {
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"],
+};
+
+const files = mkdtempSync(join(tmpdir(), "threadline-react-"));
+let server: Server;
+let browser: Browser;
+let built: BuildContext;
+let address: string;
+const devices: BrowserContext[] = [];
+
+beforeAll(async () => {
+  for (const name of ["index.html", "style.css"]) cpSync(join(EXAMPLE, name), join(files, name));
+  // As `npm start` does, but with the package's sources and dependencies.
+  built = await context({
+    entryPoints: [join(EXAMPLE, "main.tsx")],
+    bundle: true,
+    format: "esm",
+    jsx: "automatic",
+    outdir: files,
+    nodePaths: [join(PACKAGE, "node_modules")],
+    alias: {
+      "threadline/react": join(PACKAGE, "src/react/index.ts"),
+      threadline: join(PACKAGE, "src/index.ts"),
+    },
+    logLevel: "error",
+  });
+  const [{ port }, ...started] = await Promise.all([
+    built.serve({ servedir: files, host: "127.0.0.1" }),
+    Server.start(),
+    chromium.launch(CHROMIUM),
+  ]);
+  [server, browser] = started;
+  address = `http://127.0.0.1:${port}/?server=${encodeURIComponent(server.url)}`;
+});
+
+afterEach(async () => {
+  for (const device of devices.splice(0)) await device.close();
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await built?.dispose();
+  await server?.end();
+  rmSync(files, { recursive: true, force: true });
+});
+
+/** A device of its own; its pages share nothing with those of others. What a page complains of fails the test. */
+async function device(): Promise<() => Promise<Page>> {
+  const made = await browser.newContext();
+  devices.push(made);
+  made.on("weberror", (error) => expect.unreachable(String(error.error())));
+  return async () => {
+    const page = await made.newPage();
+    page.on("console", (message) => expect(message.type(), message.text()).not.toBe("warning"));
+    await page.goto(address);
+    await page.getByRole("button", { name: "New thread" }).waitFor();
+    return page;
+  };
+}
+
+const field = (page: Page) => page.getByRole("textbox", { name: "Message" });
+const message = (page: Page, text: string | RegExp) => page.locator("main li", { hasText: text }).first();
+const rows = (page: Page) => page.locator("nav li");
+const texts = (page: Page) => page.locator("main li").allTextContents();
+const idle = (page: Page) => page.getByRole("button", { name: "Send" }).waitFor();
+
+test("a chat by keyboard, reloaded in the middle of a run, on two devices", { timeout: 60_000 }, async () => {
+  const [open, elsewhere] = [await device(), await device()];
+  const page = await open();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await field(page).waitFor();
+  expect(await field(page).evaluate((input) => input === document.activeElement)).toBe(true);
+  await page.keyboard.type("Hello from the keyboard");
+  await page.keyboard.press("Enter");
+  await message(page, "Hello from the keyboard").waitFor();
+  await page.getByRole("button", { name: "Stop" }).waitFor();
+  expect(await field(page).inputValue()).toBe("");
+
+  const other = await elsewhere();
+  await rows(other).first().waitFor();
+  await other.goto(page.url());
+  await page.reload();
+  for (const one of [page, other]) {
+    await message(one, "Hello from the keyboard").waitFor();
+    await one.getByRole("button", { name: "Stop" }).waitFor();
+  }
+  for (const one of [page, other]) await idle(one);
+  expect(await texts(other)).toEqual(await texts(page));
+  expect((await texts(page)).length).toBeGreaterThan(1);
+  expect(await page.getByRole("alert").count()).toBe(0);
+});
+
+test("the list is live over tabs, and a switch shows the other thread alone", { timeout: 60_000 }, async () => {
+  const open = await device();
+  const [page, tab] = [await open(), await open()];
+  const before = await rows(page).count();
+  for (const text of ["First of two", "Second of two"]) {
+    await page.getByRole("button", { name: "New thread" }).click();
+    await field(page).fill(text);
+    await field(page).press("Enter");
+    await message(page, text).waitFor();
+    expect((await texts(page)).filter((said) => said.includes("of two"))[0]).toContain(text);
+  }
+  await expect.poll(() => rows(tab).count()).toBe(before + 2);
+  // Both runs are under way; the newest is on top.
+  await tab.locator("nav li.running").first().waitFor();
+  await rows(tab).nth(1).locator("a").click();
+  await message(tab, "First of two").waitFor();
+  expect((await texts(tab)).join()).not.toContain("Second of two");
+  // Whose run has ended last is on top.
+  await idle(tab);
+  await idle(page);
+  await expect.poll(() => tab.locator("nav li.running").count()).toBe(0);
+
+  page.once("dialog", (dialog) => void dialog.accept("Renamed"));
+  await rows(page).first().hover();
+  await rows(page)
+    .first()
+    .getByRole("button", { name: /^Rename/ })
+    .click();
+  await tab.locator("nav a", { hasText: "Renamed" }).waitFor();
+  await rows(tab).filter({ hasText: "Renamed" }).hover();
+  await rows(tab)
+    .filter({ hasText: "Renamed" })
+    .getByRole("button", { name: /^Archive/ })
+    .click();
+  await expect.poll(() => page.locator("nav a", { hasText: "Renamed" }).count()).toBe(0);
+  tab.once("dialog", (dialog) => void dialog.accept());
+  await rows(tab).first().hover();
+  await rows(tab)
+    .first()
+    .getByRole("button", { name: /^Delete/ })
+    .click();
+  await expect.poll(() => rows(page).count()).toBe(before);
+  await tab.getByRole("alert").filter({ hasText: "the thread was deleted" }).waitFor();
+});
