@@ -65,7 +65,7 @@ export class Threads {
     return this.#http.call({ path: ["threads"], query, signal });
   }
 
-  /** Makes a thread. One of this id that is the same user's is returned as it is; that of another is `thread-exists`. */
+  /** Makes a thread. The same one again is the same thread; another one with an id that is taken is `thread-exists`. */
   create(options: NewThread = {}): Promise<Thread> {
     const { signal, threadId = crypto.randomUUID(), ...members } = options;
     return this.#http.call({ method: "POST", path: ["threads"], body: { threadId, ...members }, signal });
