@@ -82,8 +82,8 @@ export const LINGER_MS = 1_000;
 export const SUBSCRIPTIONS = 256;
 /** Event streams and long-polls at once in a browser, which over HTTP/1.1 allows six requests to one server in all. */
 export const STREAMS_IN_BROWSER = 4;
-/** The same elsewhere: below the sockets and streams that a server allows one user. */
-export const STREAMS_ELSEWHERE = 24;
+/** The same elsewhere: half of the sockets and streams that a server allows one user. */
+export const STREAMS_ELSEWHERE = 16;
 /** Where more is followed than there may be requests: how long one has its turn while others wait. */
 export const TURN_MS = 2_000;
 /** How long a long-poll waits for something new, in seconds: below what proxies take for a dead connection. */
