@@ -40,7 +40,7 @@ export class TimeoutError extends ThreadlineError {
 
 /** The client, the run or the subscription is over: nothing can be asked of it any more. */
 export class ClosedError extends ThreadlineError {
-  override readonly name = "ClosedError";
+  override readonly name: string = "ClosedError";
   readonly retryable = false;
 }
 

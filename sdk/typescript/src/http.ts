@@ -53,16 +53,21 @@ export class Http {
 
   /** One request, and its answer read: JSON, or `undefined` if there is none. */
   async once<T>(call: Call): Promise<T> {
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(new Error("not in time")), call.timeoutMs ?? REQUEST_TIMEOUT_MS);
-    const signal = call.signal ? AbortSignal.any([call.signal, late.signal]) : late.signal;
+    const { signal } = call;
+    // One signal made of two by hand: what `AbortSignal.any` gives is collected too early by some engines.
+    const over = new AbortController();
+    const stop = () => over.abort(signal?.reason);
+    signal?.addEventListener("abort", stop, { once: true });
+    const timer = setTimeout(() => over.abort(), call.timeoutMs ?? REQUEST_TIMEOUT_MS);
     let text: string;
     try {
-      text = await this.#text(await this.open({ ...call, signal }), signal);
+      signal?.throwIfAborted();
+      text = await this.#text(await this.open({ ...call, signal: over.signal }), over.signal);
     } catch (error) {
-      throw late.signal.aborted && error === late.signal.reason ? this.#lost(error) : error;
+      throw over.signal.aborted && !signal?.aborted ? this.#lost(new Error("not in time")) : error;
     } finally {
       clearTimeout(timer);
+      signal?.removeEventListener("abort", stop);
     }
     if (text === "") return undefined as T;
     try {

@@ -47,7 +47,9 @@ export function isOver(error: unknown): boolean {
 }
 
 /** Why a producer's signal is aborted if somebody has asked its run to stop. */
-export class StopRequested extends ClosedError {}
+export class StopRequested extends ClosedError {
+  override readonly name = "StopRequested";
+}
 
 /** An active run. */
 export class Producer {

@@ -30,6 +30,13 @@ const caught = (promise: Promise<unknown>) =>
     () => expect.unreachable(),
     (error: unknown) => error,
   );
+const thrown = (call: () => unknown): unknown => {
+  try {
+    return void call();
+  } catch (error) {
+    return error;
+  }
+};
 const aborted = (run: Producer) =>
   new Promise<never>((_, reject) => {
     if (run.signal.aborted) reject(run.signal.reason);
@@ -128,7 +135,100 @@ test("answers that are lost, cut connections and a killed server cost nothing an
   proxy.end();
 });
 
+test("what was appended before the body throws is there", async () => {
+  const it = await thread();
+  await caught(
+    it.run(async (run) => {
+      for (let index = 0; index < 20; index += 1) await run.append(custom(index));
+      throw new Error("the model is away");
+    }),
+  );
+  expect(await values(it.threadId)).toEqual(upTo(20));
+});
+
+test("who does not await is told by the end of the run, and nothing is lost in silence", async () => {
+  const it = await thread();
+  const error = await caught(
+    it.run((run) => upTo(3 * PENDING_EVENTS).forEach((index) => void run.append(custom(index)))),
+  );
+  expect(error).toBeInstanceOf(ConfigError);
+  const run = await it.run((run) => upTo(5_000).forEach((index) => void run.append(custom(index))), { runId: "few" });
+  expect(run).toMatchObject({ status: "finished", producerSeq: 5_001 });
+});
+
+test("a body that stays after its own end holds nothing up", async () => {
+  const it = await thread();
+  const run = await it.run(
+    async (run) => {
+      await run.append({ type: "RUN_FINISHED", threadId: it.threadId, runId: run.runId });
+      expect(() => run.append(custom(1))).toThrow("ended");
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+    },
+    { leaseSeconds: 1 },
+  );
+  expect(run.status).toBe("finished");
+});
+
+test("a second producer of the same run does not end the first one's", async () => {
+  const it = await thread();
+  let second: unknown;
+  const run = await it.run(
+    async (run) => {
+      await run.append(upTo(10).map(custom));
+      await run.flush();
+      second = await caught(
+        it.run((other) => other.append({ type: "CUSTOM", name: "another", value: "other bytes" }), {
+          runId: "twice",
+          producerSeq: 1,
+        }),
+      );
+      await run.append(custom(10));
+    },
+    { runId: "twice" },
+  );
+  expect(isProblem(second, "producer-seq-conflict")).toBe(true);
+  expect(run.status).toBe("finished");
+  expect(await values(it.threadId)).toEqual(upTo(11));
+});
+
+test("a run that is given up while it begins holds nothing up", async () => {
+  const proxy = await Proxy.start(server);
+  const it = await thread(new Threadline({ url: proxy.url }));
+  const abort = new AbortController();
+  // The request gets through, its answer takes too long.
+  proxy.bytesPerSecond = 500;
+  const run = caught(it.run(() => expect.unreachable(), { signal: abort.signal, leaseSeconds: 60 }));
+  const direct = client.thread(it.threadId);
+  await until("the run", async () => (await direct.get()).activeRun);
+  abort.abort(new Error("enough"));
+  expect(await run).toMatchObject({ message: "enough" });
+  proxy.bytesPerSecond = Infinity;
+  await until("its end", async () => (await direct.get()).activeRun === null);
+  proxy.end();
+});
+
 describe("stop", () => {
+  test("whatever a body throws then is its way to give up", async () => {
+    const it = await thread();
+    const run = await it.run(async (run) => {
+      await it.stop(run.runId);
+      await aborted(run).catch(() => {});
+      throw new Error("Request was aborted.");
+    });
+    expect(run.status).toBe("stopped");
+  });
+
+  test("a body that takes its time finds the run as the server has ended it", async () => {
+    const it = await thread();
+    const run = await it.run(async (run) => {
+      await it.stop(run.runId);
+      await aborted(run).catch(() => {});
+      await until("the end", async () => (await it.runRecord(run.runId)).endedAt !== null);
+      await run.append(custom(1));
+    });
+    expect(run.status).toBe("stopped");
+  });
+
   test("aborts the signal; a body that gives up then has done what was wanted", async () => {
     const it = await thread();
     const run = it.run(
@@ -196,11 +296,19 @@ test("an event that the server refuses is told by flush, by the next append and 
   const seen: unknown[] = [];
   const error = await caught(
     it.run(async (run) => {
-      expect(await caught(run.append({} as AgUiEvent))).toBeInstanceOf(ConfigError);
+      const circular: Record<string, unknown> = { type: "CUSTOM" };
+      circular["self"] = circular;
+      for (const wrong of [{}, null, circular, { type: "CUSTOM", value: 1n }]) {
+        expect(() => run.append(wrong as AgUiEvent)).toThrow(ConfigError);
+      }
       // Deeper than an event may be nested.
       const deep = JSON.parse(`${"[".repeat(200)}${"]".repeat(200)}`) as unknown;
       void run.append({ type: "CUSTOM", name: "deep", value: deep });
-      seen.push(await caught(run.flush()), await caught(run.append(custom(1))), run.signal.reason);
+      seen.push(
+        await caught(run.flush()),
+        thrown(() => run.append(custom(1))),
+        run.signal.reason,
+      );
       throw seen[0];
     }),
   );
@@ -222,9 +330,9 @@ test("a producer that is faster than the network is held back", async () => {
       await new Promise((resolve) => setTimeout(resolve, 50));
       expect(taken).toBe(PENDING_EVENTS - 1);
       // Whoever does not wait at all is refused before the memory is full.
-      const rest = upTo(2 * PENDING_EVENTS).map((index) => run.append(custom(index)).catch((error: unknown) => error));
+      const refused = upTo(2 * PENDING_EVENTS).map((index) => thrown(() => run.append(custom(index))));
+      expect(refused.some((each) => each instanceof ConfigError)).toBe(true);
       proxy.resume();
-      expect((await Promise.all(rest)).some((each) => each instanceof ConfigError)).toBe(true);
       await filling;
     },
     { leaseSeconds: 60 },

@@ -64,6 +64,8 @@ export class Binding {
   /** Lets go of the agent, which keeps its history. */
   close(): void {
     this.#over.abort(new ClosedError("the agent was let go"));
+    // A chat that is under way goes on without a thread: its run must not hold that for ever.
+    void this.#chat?.end({ how: "aborted" });
     for (const undo of this.#undo.reverse()) undo();
     this.#remote.close();
   }
@@ -107,21 +109,35 @@ export class Binding {
     const agent = this.#agent;
     const { chat, chatStream } = agent;
     const observe = (event: AgentEvent) => this.#chat?.observe(event);
-    const either = (signal?: AbortSignal) => {
-      this.#stop = new AbortController();
-      return signal ? AbortSignal.any([signal, this.#stop.signal]) : this.#stop.signal;
+    const stoppedBy = (stop: AbortController, signal?: AbortSignal): AbortSignal => {
+      this.#stop = stop;
+      if (signal?.aborted) stop.abort(signal.reason);
+      signal?.addEventListener("abort", () => stop.abort(signal.reason), { once: true, signal: stop.signal });
+      return stop.signal;
+    };
+    // Another plugin may end a chat before it has begun, of which no hook tells.
+    const over = async (stop: AbortController) => {
+      const error = new ClosedError("the chat did not begin");
+      if (this.#chat?.stop === stop) await this.#end({ how: "failed", error });
     };
     const observedChat = (message: string, options: ChatOptions = {}) => {
       const onEvent = (event: AgentEvent) => {
         observe(event);
         options.onEvent?.(event);
       };
-      return chat.call(agent, message, { ...options, onEvent, signal: either(options.signal) });
+      const stop = new AbortController();
+      const signal = stoppedBy(stop, options.signal);
+      return chat.call(agent, message, { ...options, onEvent, signal }).finally(() => over(stop));
     };
     const observedStream = async function* (message: string, signal?: AbortSignal) {
-      for await (const event of chatStream.call(agent, message, either(signal))) {
-        observe(event);
-        yield event;
+      const stop = new AbortController();
+      try {
+        for await (const event of chatStream.call(agent, message, stoppedBy(stop, signal))) {
+          observe(event);
+          yield event;
+        }
+      } finally {
+        await over(stop);
       }
     };
     this.#undo.push(override(agent, "chat", observedChat), override(agent, "chatStream", observedStream));

@@ -20,7 +20,8 @@ export type ChatEnd = { readonly how: "done" | "aborted" } | { readonly how: "fa
 
 export class Chat {
   readonly #thread: ThreadRef;
-  readonly #stop: AbortController;
+  /** Aborted if somebody asks the run to stop. */
+  readonly stop: AbortController;
   readonly #runId = crypto.randomUUID();
   readonly #ended: Promise<ChatEnd>;
   #end!: (end: ChatEnd) => void;
@@ -33,10 +34,9 @@ export class Chat {
   #answers = 0;
   #streamed = 0;
 
-  /** `stop` is aborted if somebody asks the run to stop. */
   constructor(thread: ThreadRef, stop: AbortController) {
     this.#thread = thread;
-    this.#stop = stop;
+    this.stop = stop;
     this.#ended = new Promise((resolve) => (this.#end = resolve));
     this.#run.catch(() => {});
   }
@@ -65,7 +65,7 @@ export class Chat {
   async #do(producer: Producer, begun: () => void): Promise<void> {
     this.#producer = producer;
     const stop = () => {
-      if (producer.signal.reason instanceof StopRequested) this.#stop.abort(producer.signal.reason);
+      if (producer.signal.reason instanceof StopRequested) this.stop.abort(producer.signal.reason);
     };
     producer.signal.addEventListener("abort", stop);
     begun();

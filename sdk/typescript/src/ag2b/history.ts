@@ -15,7 +15,9 @@ import { fromMessages, type Read, toMessages } from "./messages.js";
 import type { ChatMessage } from "./types.js";
 
 /** Thrown by `reset` and `restore` while a run is under way: what it says next would stand on messages that are gone. */
-export class RunInFlightError extends ClosedError {}
+export class RunInFlightError extends ClosedError {
+  override readonly name = "RunInFlightError";
+}
 
 const TERMINAL = new Set(["RUN_FINISHED", "RUN_ERROR"]);
 

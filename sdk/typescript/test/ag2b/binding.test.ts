@@ -155,7 +155,7 @@ describe("a chat that does not come to its end", () => {
     const chat = caught(agent.chat("Hello"));
     const { runId } = (await until("the run", async () => (await client.thread(threadId).get()).activeRun))!;
     await client.thread(threadId).stop(runId);
-    expect(await chat).toMatchObject({ name: "ClosedError" });
+    expect(await chat).toMatchObject({ name: "StopRequested" });
     expect((await client.thread(threadId).runRecord(runId)).status).toBe("stopped");
   });
 });
@@ -251,6 +251,30 @@ test("an agent that is let go is as it was", async () => {
   agent.history.reset();
   expect(Object.keys(agent)).not.toContain("chat");
   expect(await reloaded(threadId)).toHaveLength(2);
+});
+
+test("an agent that is let go in the middle of a chat leaves no run behind, nor does a chat that another plugin forbids", async () => {
+  const threadId = newThread();
+  const thread = client.thread(threadId);
+  const { pass, passed } = gate();
+  const agent = new AgentDouble(scripted({ content: ["One", "Two"], gate: (at) => (at === 1 ? passed : undefined) }));
+  const off = await agent.use(threadline({ client, threadId }));
+  const chat = agent.chat("Hello");
+  await until("the run", async () => (await thread.get()).activeRun);
+  off!();
+  await until("its end", async () => (await thread.get()).activeRun === null);
+  pass();
+  expect(await chat).toEqual({ content: "OneTwo" });
+
+  const other = await bound(new AgentDouble(scripted()), threadId);
+  const allow = other.addHook("onChatStart", () => {
+    throw new Error("not now");
+  });
+  expect(await caught(other.chat("Me"))).toMatchObject({ message: "not now" });
+  expect((await thread.get()).activeRun).toBeNull();
+  allow();
+  await other.chat("Now");
+  expect(await reloaded(threadId)).toEqual(json(other.history.getSnapshot()));
 });
 
 describe("the history of a thread, without an agent", () => {
