@@ -1,5 +1,6 @@
 import { Credentials, headerValue, type TokenSource } from "./credentials.js";
 import { ConfigError } from "./errors.js";
+import { toJson } from "./json.js";
 import { RETRY_FOR_MS } from "./limits.js";
 
 export type TransportName = "websocket" | "sse" | "long-poll";
@@ -43,20 +44,7 @@ export interface Config {
 
 /** Checks options; throws a `ConfigError` that says what to mend. */
 export function configure(options: ThreadlineOptions): Config {
-  let base: URL;
-  try {
-    base = new URL(options.url);
-  } catch {
-    throw new ConfigError(
-      `${JSON.stringify(options.url)} is no address of a server: write it like http://localhost:7420`,
-    );
-  }
-  if (!["http:", "https:"].includes(base.protocol)) {
-    throw new ConfigError(`the address of a server begins with http: or https:, not with ${base.protocol}`);
-  }
-  if (base.username || base.password || base.search || base.hash) {
-    throw new ConfigError("the address of a server has a host, a port and a path, and nothing else");
-  }
+  const base = parsed(options.url);
   const { transports = TRANSPORTS } = options;
   if (transports.length === 0 || !transports.every((name) => TRANSPORTS.includes(name))) {
     throw new ConfigError(`transports are some of ${TRANSPORTS.join(", ")}`);
@@ -80,4 +68,15 @@ export function configure(options: ThreadlineOptions): Config {
     fetch: (input, init) => send(input, init),
     WebSocket: options.WebSocket ?? (globalThis.WebSocket as WebSocketClass | undefined),
   };
+}
+
+function parsed(address: string): URL {
+  try {
+    const url = new URL(address);
+    // A password would be shown in logs, and a query sent along with every request.
+    if (/^https?:$/.test(url.protocol) && !(url.username || url.password || url.search || url.hash)) return url;
+  } catch {
+    // No URL at all.
+  }
+  throw new ConfigError(`${toJson(address)} is no address of a server: write it like http://localhost:7420`);
 }

@@ -1,6 +1,7 @@
 import { backoff, sleep, unlessAborted } from "./backoff.js";
 import type { Config } from "./config.js";
 import { ConfigError, ConnectionError, messageOf, ProblemError, ProtocolError, ThreadlineError } from "./errors.js";
+import { toJson } from "./json.js";
 import { REQUEST_TIMEOUT_MS } from "./limits.js";
 
 type QueryValue = string | number | boolean | null | undefined;
@@ -150,22 +151,13 @@ export class Http {
   }
 }
 
-/** JSON text; a `ConfigError` if there is none. */
-export function toJson(value: unknown): string {
-  try {
-    return JSON.stringify(value);
-  } catch (error) {
-    throw new ConfigError(`this cannot be sent as JSON (${messageOf(error)})`);
-  }
-}
-
 /** An id as it stands in a path; a `ConfigError` if it cannot. */
 export function segment(id: string): string {
-  // Every URL parser on the way takes these for steps in the path, however they are written.
-  if (id === "" || id === "." || id === "..") throw new ConfigError(`${JSON.stringify(id)} cannot be used as an id`);
   try {
-    return encodeURIComponent(id);
+    // Every URL parser on the way takes these for steps in the path, however they are written.
+    if (!/^\.{0,2}$/.test(id)) return encodeURIComponent(id);
   } catch {
-    throw new ConfigError(`${JSON.stringify(id)} cannot be used as an id: it is no Unicode text`);
+    // Half of a surrogate pair.
   }
+  throw new ConfigError(`${toJson(id)} cannot be used as an id`);
 }

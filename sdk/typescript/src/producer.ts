@@ -76,11 +76,8 @@ export class Producer {
   #terminal = false;
   #heardAt = performance.now();
   #beat: ReturnType<typeof setTimeout> | undefined;
-  #waiting: {
-    readonly until: () => boolean;
-    readonly resolve: () => void;
-    readonly reject: (error: unknown) => void;
-  }[] = [];
+  /** Called when a batch was answered, or never will be. */
+  #waiting: (() => void)[] = [];
 
   constructor(runs: Runs, threadId: string, started: StartedRun, options: RunOptions) {
     this.#runs = runs;
@@ -169,19 +166,15 @@ export class Producer {
     if (this.#ended) throw new ClosedError("the run has ended");
   }
 
-  #wait(until: () => boolean): Promise<void> {
-    if (until()) return Promise.resolve();
-    return new Promise((resolve, reject) => this.#waiting.push({ until, resolve, reject }));
+  async #wait(until: () => boolean): Promise<void> {
+    while (!until()) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+      if (this.#failure !== undefined) throw this.#failure;
+    }
   }
 
   #wake(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const each of waiting) {
-      if (this.#failure !== undefined) each.reject(this.#failure);
-      else if (each.until()) each.resolve();
-      else this.#waiting.push(each);
-    }
+    for (const wake of this.#waiting.splice(0)) wake();
   }
 
   /** One request after the other, each with what has gathered since. */

@@ -1,5 +1,6 @@
 import { ConfigError, isProblem, type ThreadlineError } from "./errors.js";
-import { type Call, type Http, toJson } from "./http.js";
+import type { Call, Http } from "./http.js";
+import { toJson } from "./json.js";
 import type { AgUiEvent, Appended, Run, RunPage, StartedRun } from "./types.js";
 
 /** A call that its caller may give up: it then rejects with the signal's reason. */
