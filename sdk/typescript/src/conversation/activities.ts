@@ -56,8 +56,7 @@ export class Activities {
     // Metadata does not depend on the patch.
     if (metadata) mergeMetadata(list.edit(place), metadata);
     const holder = { document: place.message.content };
-    const isText = holder.document === undefined || typeof holder.document === "string";
-    const operations = isText ? undefined : event.patch;
+    const operations = holder.document === undefined ? undefined : event.patch;
     const mayCopy = MAX_STATE_BYTES - this.#copied;
     const done = patch(holder, operations, this.#drafts, this.#purse, mayCopy, (bytes) => (this.#copied += bytes));
     if (done) Object.assign(list.edit(place), { content: holder.document, activityType });

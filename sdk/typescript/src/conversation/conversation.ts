@@ -3,7 +3,7 @@ import type { AgUiEvent, Interrupt, Message } from "../types.js";
 import { Activities } from "./activities.js";
 import { Drafts } from "./drafts.js";
 import { equal, patch, Purse } from "./patch.js";
-import { isObject, json, Malformed, type Members, readInterrupts, readMessages, required } from "./read.js";
+import { isObject, json, Malformed, type Members, readInterrupts, required } from "./read.js";
 import { size } from "./size.js";
 import { Transcript } from "./transcript.js";
 
@@ -35,8 +35,8 @@ export class Conversation {
   readonly #state: { document: unknown };
   #interrupts: readonly Interrupt[];
 
-  constructor({ messages, hasMore = false, state = {}, interrupts = [] }: ConversationStart = {}) {
-    this.#transcript = new Transcript(readMessages(messages), hasMore, this.#drafts);
+  constructor({ messages = [], hasMore = false, state = {}, interrupts = [] }: ConversationStart = {}) {
+    this.#transcript = new Transcript(messages, hasMore, this.#drafts);
     this.#activities = new Activities(this.#transcript, this.#drafts, this.#purse);
     this.#state = { document: state };
     this.#interrupts = interrupts;
@@ -87,7 +87,7 @@ export class Conversation {
 
   /** Puts older messages before those that are there; `hasMore`: there are still older ones. */
   prepend(older: readonly Message[], hasMore = false): void {
-    this.#transcript.prepend(readMessages(older), hasMore);
+    this.#transcript.prepend(older, hasMore);
   }
 
   #apply(type: string, event: Members): void {
