@@ -1,8 +1,9 @@
-import { Credentials, type TokenSource } from "./credentials.js";
+import { Credentials, headerValue, type TokenSource } from "./credentials.js";
 import { ConfigError } from "./errors.js";
 import { RETRY_FOR_MS } from "./limits.js";
 
 export type TransportName = "websocket" | "sse" | "long-poll";
+const TRANSPORTS: readonly TransportName[] = ["websocket", "sse", "long-poll"];
 
 /** What is needed of a WebSocket class: the browsers', Node's (from 22 on) or that of the package `ws`. */
 export type WebSocketClass = new (url: string, protocols: string[]) => WebSocket;
@@ -53,6 +54,13 @@ export function configure(options: ThreadlineOptions): Config {
   if (!["http:", "https:"].includes(base.protocol)) {
     throw new ConfigError(`the address of a server begins with http: or https:, not with ${base.protocol}`);
   }
+  if (base.username || base.password || base.search || base.hash) {
+    throw new ConfigError("the address of a server has a host, a port and a path, and nothing else");
+  }
+  const { transports = TRANSPORTS } = options;
+  if (transports.length === 0 || !transports.every((name) => TRANSPORTS.includes(name))) {
+    throw new ConfigError(`transports are some of ${TRANSPORTS.join(", ")}`);
+  }
   if (options.apiKey !== undefined && options.token !== undefined) {
     throw new ConfigError("give either apiKey (a backend's) or token (a user's), not both");
   }
@@ -67,16 +75,9 @@ export function configure(options: ThreadlineOptions): Config {
     headers,
     credentials: new Credentials(source),
     retryFor: options.retryFor ?? RETRY_FOR_MS,
-    transports: options.transports ?? ["websocket", "sse", "long-poll"],
+    transports,
     // Browsers want it to be called on no object of ours.
     fetch: (input, init) => send(input, init),
     WebSocket: options.WebSocket ?? (globalThis.WebSocket as WebSocketClass | undefined),
   };
-}
-
-function headerValue(name: string, value: string): string {
-  if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value)) {
-    throw new ConfigError(`${name} travels in a header: it must be visible ASCII`);
-  }
-  return value;
 }

@@ -1,5 +1,6 @@
-import { ConnectionError } from "./errors.js";
-import { REFRESH_AT_SHARE } from "./limits.js";
+import { unlessAborted } from "./backoff.js";
+import { ConfigError, ConnectionError, messageOf } from "./errors.js";
+import { REFRESH_AT_SHARE, TOKEN_TIMEOUT_MS } from "./limits.js";
 
 /** A credential, or how to get one: called again whenever the last one is not, or soon not, valid any more. */
 export type TokenSource = string | (() => string | Promise<string>);
@@ -47,16 +48,26 @@ export class Credentials {
   }
 
   async #renew(source: () => string | Promise<string>): Promise<string> {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new Error("the callback does not answer")), TOKEN_TIMEOUT_MS);
+    let token: unknown;
     try {
-      const token = await source();
-      this.#current = { token, renewAt: performance.now() + REFRESH_AT_SHARE * lifetimeMs(token) };
-      return token;
+      token = await unlessAborted(Promise.resolve(source()), late.signal);
     } catch (error) {
-      throw new ConnectionError(`no token (${error instanceof Error ? error.message : String(error)})`, {
-        cause: error,
-      });
+      throw new ConnectionError(`no token (${messageOf(error)})`, { cause: error });
+    } finally {
+      clearTimeout(timer);
     }
+    const checked = headerValue("what the token callback gives", token);
+    this.#current = { token: checked, renewAt: performance.now() + REFRESH_AT_SHARE * lifetimeMs(checked) };
+    return checked;
   }
+}
+
+/** A text that can travel in a header. */
+export function headerValue(name: string, value: unknown): string {
+  if (typeof value === "string" && /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value)) return value;
+  throw new ConfigError(`${name} travels in a header: it must be visible ASCII`);
 }
 
 /** How long a JWT is valid from its making on; for ever if it does not say, or is none. */

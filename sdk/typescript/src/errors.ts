@@ -99,3 +99,8 @@ function slugOf({ type }: ProblemDocument): string | undefined {
 export function isProblem(error: unknown, slug: ProblemSlug): error is ProblemError {
   return error instanceof ProblemError && error.slug === slug;
 }
+
+/** What somebody else's error says. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,6 +1,6 @@
-import { backoff, sleep } from "./backoff.js";
+import { backoff, sleep, unlessAborted } from "./backoff.js";
 import type { Config } from "./config.js";
-import { ConfigError, ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "./errors.js";
+import { ConfigError, ConnectionError, messageOf, ProblemError, ProtocolError, ThreadlineError } from "./errors.js";
 import { REQUEST_TIMEOUT_MS } from "./limits.js";
 
 type QueryValue = string | number | boolean | null | undefined;
@@ -41,13 +41,13 @@ export class Http {
   /** The answer of one request, its body unread. It takes as long as it takes; a token that is refused is renewed once. */
   async open(call: Call): Promise<Response> {
     const { credentials } = this.#config;
-    const bearer = await credentials.get();
+    const bearer = await unlessAborted(credentials.get(), call.signal);
     try {
       return await this.#send(call, bearer);
     } catch (error) {
       if (!(error instanceof ProblemError && error.status === 401 && credentials.renewable)) throw error;
       credentials.refused(bearer);
-      return await this.#send(call, await credentials.get());
+      return await this.#send(call, await unlessAborted(credentials.get(), call.signal));
     }
   }
 
@@ -109,7 +109,7 @@ export class Http {
     const init: RequestInit = {
       method: call.method ?? "GET",
       headers,
-      body: body === undefined || typeof body === "string" ? (body ?? null) : JSON.stringify(body),
+      body: body === undefined || typeof body === "string" ? (body ?? null) : toJson(body),
       // A redirect would carry the user, and perhaps the key, to somebody else.
       redirect: "manual",
       signal: signal ?? null,
@@ -145,7 +145,17 @@ export class Http {
   }
 }
 
-function segment(id: string): string {
+/** JSON text; a `ConfigError` if there is none. */
+export function toJson(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    throw new ConfigError(`this cannot be sent as JSON (${messageOf(error)})`);
+  }
+}
+
+/** An id as it stands in a path; a `ConfigError` if it cannot. */
+export function segment(id: string): string {
   // Every URL parser on the way takes these for steps in the path, however they are written.
   if (id === "" || id === "." || id === "..") throw new ConfigError(`${JSON.stringify(id)} cannot be used as an id`);
   try {

@@ -11,6 +11,8 @@ export const REQUEST_TIMEOUT_MS = 30_000;
 
 /** Lease of a run, in seconds, if its producer names none. */
 export const DEFAULT_LEASE_SECONDS = 20;
+/** The longest lease, in seconds. */
+export const MAX_LEASE_SECONDS = 3_600;
 /** A failed heartbeat is repeated after at most this time, not at the next beat. */
 export const FAILED_BEAT_MS = 1_000;
 /** Events that a producer sends in one request. What is larger is sent alone. */
@@ -23,6 +25,8 @@ export const PENDING_EVENTS = 10_000;
 export const PENDING_SIZE = 16_000_000;
 /** A producer that is silent otherwise says at least this often that it is alive: so it hears of a stop. */
 export const BEAT_MAX_MS = 3_000;
+/** How long a token callback may take before it counts as failed. */
+export const TOKEN_TIMEOUT_MS = 30_000;
 /** Share of a token's lifetime after which the next one is asked for. */
 export const REFRESH_AT_SHARE = 0.8;
 /** How long an AG2B chat waits for its run to begin, and to be saved, before it goes on without. */
@@ -78,8 +82,8 @@ export const LINGER_MS = 1_000;
 export const SUBSCRIPTIONS = 256;
 /** Event streams and long-polls at once in a browser, which over HTTP/1.1 allows six requests to one server in all. */
 export const STREAMS_IN_BROWSER = 4;
-/** The same elsewhere: below the sockets and streams that a server allows one user. */
-export const STREAMS_ELSEWHERE = 24;
+/** The same elsewhere: half of the sockets and streams that a server allows one user. */
+export const STREAMS_ELSEWHERE = 16;
 /** Where more is followed than there may be requests: how long one has its turn while others wait. */
 export const TURN_MS = 2_000;
 /** How long a long-poll waits for something new, in seconds: below what proxies take for a dead connection. */

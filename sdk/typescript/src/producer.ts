@@ -10,6 +10,7 @@ import {
   PENDING_EVENTS,
   PENDING_SIZE,
 } from "./limits.js";
+import type { ProblemSlug } from "./problems.js";
 import { encodeEvent, type Runs } from "./runs.js";
 import type { AgUiEvent, Run, StartedRun } from "./types.js";
 
@@ -32,8 +33,18 @@ export interface RunOptions {
 
 /** Ends by its own account. */
 const TERMINAL = new Set(["RUN_FINISHED", "RUN_ERROR"]);
-/** Refusals that mean that the run cannot go on. */
-const OVER = ["run-fenced", "run-not-found", "thread-not-found"] as const;
+/** Refusals that mean that the run is over, or not this producer's (any more): it is not for it to end. */
+const OVER = [
+  "run-fenced",
+  "run-not-found",
+  "thread-not-found",
+  "producer-seq-conflict",
+  "producer-seq-gap",
+] as const satisfies readonly ProblemSlug[];
+
+export function isOver(error: unknown): boolean {
+  return OVER.some((slug) => isProblem(error, slug));
+}
 
 /** Why a producer's signal is aborted if somebody has asked its run to stop. */
 export class StopRequested extends ClosedError {}
@@ -59,6 +70,7 @@ export class Producer {
   #sending = false;
   #failure: unknown;
   #ended = false;
+  #stopRequested = false;
   #terminal = false;
   #heardAt = performance.now();
   #beat: ReturnType<typeof setTimeout> | undefined;
@@ -77,7 +89,7 @@ export class Producer {
     this.#next = options.producerSeq ?? started.run.producerSeq + 1;
     this.#leaseSeconds = options.leaseSeconds ?? DEFAULT_LEASE_SECONDS;
     this.#beatMs = Math.min((this.#leaseSeconds * 1_000) / 3, BEAT_MAX_MS);
-    if (started.run.stopRequested) this.#stop.abort(new StopRequested("the run was asked to stop"));
+    if (started.run.stopRequested) this.#stopped();
     this.#schedule(this.#beatMs);
   }
 
@@ -86,20 +98,21 @@ export class Producer {
     return this.#stop.signal;
   }
 
+  /** Whether somebody has asked the run to stop. */
+  get stopRequested(): boolean {
+    return this.#stopRequested;
+  }
+
   /**
    * Takes events in; they go out in the order of the calls, many in one request. Resolves when there is room for more,
    * which holds back a producer that is faster than the network, and does not mean that they are durable: that is `flush`.
-   * Rejects with what went wrong before, and takes nothing then.
+   *
+   * What is not taken is said at once: it throws a `ConfigError` for what is no event, or if far too many events wait
+   * because nobody awaits, and what went wrong if the run cannot go on.
    */
   append(events: AgUiEvent | readonly AgUiEvent[]): Promise<void> {
-    const taken = this.#take(events);
-    // Who does not await it hears of a failure from `flush`, the next append and the end of the run.
-    taken.catch(() => {});
-    return taken;
-  }
-
-  async #take(events: AgUiEvent | readonly AgUiEvent[]): Promise<void> {
     this.#check();
+    if (this.#terminal) throw new ClosedError("the run has ended by its own event");
     const list: readonly AgUiEvent[] = Array.isArray(events) ? events : [events as AgUiEvent];
     const texts = list.map(encodeEvent);
     if (this.#pending.length > 2 * PENDING_EVENTS || this.#pendingSize > 2 * PENDING_SIZE) {
@@ -109,9 +122,12 @@ export class Producer {
       this.#pending.push(text);
       this.#pendingSize += text.length;
     }
-    this.#terminal ||= list.some(({ type }) => TERMINAL.has(type));
+    this.#terminal = list.some(({ type }) => TERMINAL.has(type));
     void this.#send();
-    await this.#wait(() => this.#pending.length < PENDING_EVENTS && this.#pendingSize < PENDING_SIZE);
+    const room = this.#wait(() => this.#pending.length < PENDING_EVENTS && this.#pendingSize < PENDING_SIZE);
+    // Who does not await it hears of a failure from `flush`, the next append and the end of the run.
+    room.catch(() => {});
+    return room;
   }
 
   /** Resolves when all that was appended is durable. */
@@ -122,13 +138,20 @@ export class Producer {
 
   /** Ends the run well, unless its own events did so. What was appended goes before. */
   async finish(): Promise<Run> {
-    await this.flush();
-    this.close();
-    return this.#terminal ? this.#runs.get(this.runId) : this.#runs.finish(this.runId);
+    try {
+      await this.flush();
+      this.close();
+      return await (this.#terminal ? this.#runs.get(this.runId) : this.#runs.finish(this.runId));
+    } catch (error) {
+      // The server has not waited any longer for the end that was asked for.
+      if (this.#stopRequested && isProblem(error, "run-fenced")) return this.#runs.get(this.runId);
+      throw error;
+    }
   }
 
-  /** Ends the run badly. What has had no answer yet is given up. */
-  fail(code: string, message: string): Promise<Run> {
+  /** Ends the run badly. What was appended goes before, if it can. */
+  async fail(code: string, message: string): Promise<Run> {
+    await this.flush().catch(() => {});
     this.close();
     return this.#runs.fail(this.runId, code, message);
   }
@@ -174,7 +197,7 @@ export class Producer {
         this.#pending.splice(0, batch.length);
         for (const text of batch) this.#pendingSize -= text.length;
         this.#next += batch.length;
-        if (appended.stopRequested) this.#stop.abort(new StopRequested("the run was asked to stop"));
+        if (appended.stopRequested) this.#stopped();
         this.#wake();
       }
     } catch (error) {
@@ -182,6 +205,11 @@ export class Producer {
     } finally {
       this.#sending = false;
     }
+  }
+
+  #stopped(): void {
+    this.#stopRequested = true;
+    this.#stop.abort(new StopRequested("the run was asked to stop"));
   }
 
   #failed(error: unknown): void {
@@ -197,6 +225,8 @@ export class Producer {
   }
 
   async #sayAlive(): Promise<void> {
+    // The end was appended: whatever keeps its producer busy, the run wants no lease.
+    if (this.#terminal) return;
     const silent = performance.now() - this.#heardAt;
     // An append has extended the lease meanwhile.
     if (silent < this.#beatMs) return this.#schedule(this.#beatMs - silent);
@@ -206,66 +236,15 @@ export class Producer {
       // A beat that hangs must not outlast the lease.
       const run = await this.#runs.heartbeat(this.runId, this.#leaseSeconds, (this.#leaseSeconds * 1_000) / 3);
       this.#heardAt = Math.max(this.#heardAt, sentAt);
-      if (run.stopRequested) this.#stop.abort(new StopRequested("the run was asked to stop"));
-      if (run.endedAt !== null && !this.#ended)
-        return this.#failed(new ClosedError(`the run has ended: ${run.status}`));
+      if (run.stopRequested) this.#stopped();
+      if (run.endedAt !== null) throw new ClosedError(`the run has ended: ${run.status}`);
     } catch (error) {
-      if (isOver(error) || !(error instanceof ThreadlineError && error.retryable)) {
-        if (!this.#ended) this.#failed(error);
-        return;
-      }
+      if (this.#ended || this.#terminal) return;
+      if (!(error instanceof ThreadlineError && error.retryable)) return this.#failed(error);
       next = Math.min(this.#beatMs, Math.max(FAILED_BEAT_MS, error.retryAfterMs ?? 0));
     }
     if (!this.#ended) this.#schedule(next);
   }
-}
-
-/**
- * Begins a run, has `body` do it, and ends it: well if `body` returns, badly if it throws, which is then thrown again.
- * A body that gives up because the run was asked to stop has done what was wanted. Of a run that has ended already, under
- * the id given, the record is returned, and `body` is not called.
- */
-export async function produce(
-  runs: Runs,
-  threadId: string,
-  body: (run: Producer) => unknown,
-  options: RunOptions = {},
-): Promise<Run> {
-  const { runId = crypto.randomUUID(), agentId, leaseSeconds, signal } = options;
-  const started = await runs.begin({ runId, agentId, leaseSeconds }, signal);
-  if (started.run.endedAt !== null) return started.run;
-  const producer = new Producer(runs, threadId, started, options);
-  // The answer to an append or a heartbeat brings the news.
-  const stop = () => void runs.stop(runId).catch(() => {});
-  if (signal?.aborted) stop();
-  signal?.addEventListener("abort", stop, { once: true });
-  try {
-    await body(producer);
-    return await producer.finish();
-  } catch (error) {
-    if (isStop(producer, error)) return await producer.finish();
-    // Whatever comes of it: what went wrong first is what the caller has to know, and the lease ends the run.
-    if (!isOver(error)) await producer.fail("producer-failed", messageOf(error)).catch(() => {});
-    throw error;
-  } finally {
-    signal?.removeEventListener("abort", stop);
-    producer.close();
-  }
-}
-
-function isStop(producer: Producer, error: unknown): boolean {
-  const { aborted, reason } = producer.signal;
-  return (
-    aborted && reason instanceof StopRequested && (error === reason || (error as Error | null)?.name === "AbortError")
-  );
-}
-
-function isOver(error: unknown): boolean {
-  return OVER.some((slug) => isProblem(error, slug));
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** The first events, as many as go into one request. */

@@ -1,5 +1,5 @@
 import { ConfigError, isProblem, type ThreadlineError } from "./errors.js";
-import type { Call, Http } from "./http.js";
+import { type Call, type Http, toJson } from "./http.js";
 import type { AgUiEvent, Appended, Run, RunPage, StartedRun } from "./types.js";
 
 /** A call that its caller may give up: it then rejects with the signal's reason. */
@@ -37,17 +37,15 @@ export class Runs {
    */
   start(options: StartOptions): Promise<StartedRun> {
     const { signal, runId = crypto.randomUUID(), agentId, input } = options;
-    return this.begin({ runId, agentId, input }, signal);
+    return this.#http.call(this.#begin({ runId, agentId, input }, signal), isWorthAnotherTry);
   }
 
-  /** Starts a run. With an id of its own the request can be repeated. */
+  /** Begins a run that its caller will do. A request that is on its way when the signal is aborted gets its answer all the same. */
   begin(
     body: { readonly runId: string; readonly [member: string]: unknown },
     signal?: AbortSignal,
   ): Promise<StartedRun> {
-    // Waiting for the end of another run is not for us to decide.
-    const again = (error: ThreadlineError) => error.retryable && !isProblem(error, "run-active");
-    return this.#http.call({ method: "POST", path: this.#path, body, signal }, again);
+    return this.#http.retrying(() => this.#http.once<StartedRun>(this.#begin(body)), signal, isWorthAnotherTry);
   }
 
   /** The runs, newest first. */
@@ -99,13 +97,23 @@ export class Runs {
     return this.#post(runId, "fail", { body: { code, message } });
   }
 
+  /** With an id of its own the request can be repeated. */
+  #begin(body: { readonly runId: string; readonly [member: string]: unknown }, signal?: AbortSignal): Call {
+    return { method: "POST", path: this.#path, body, signal };
+  }
+
   #post<T>(runId: string, what: string, call: Omit<Call, "path"> = {}): Promise<T> {
     return this.#http.call({ ...call, method: "POST", path: [...this.#path, runId, what] });
   }
 }
 
+/** Waiting for the end of another run is not for us to decide. */
+function isWorthAnotherTry(error: ThreadlineError): boolean {
+  return error.retryable && !isProblem(error, "run-active");
+}
+
 /** The JSON text of an event; throws if the server would refuse it for what it is. */
 export function encodeEvent(event: AgUiEvent): string {
   if (typeof event?.type !== "string") throw new ConfigError("an event is an object with a type");
-  return JSON.stringify(event);
+  return toJson(event);
 }

@@ -1,9 +1,10 @@
 import type { Connection } from "./connection/connection.js";
 import type { FollowOptions, ThreadItem } from "./connection/follow.js";
 import { Items, THREAD_ITEMS } from "./connection/items.js";
-import type { Followed, Told } from "./connection/subscription.js";
-import type { Http } from "./http.js";
-import { type Producer, produce, type RunOptions } from "./producer.js";
+import type { Followed, Subscription, Told } from "./connection/subscription.js";
+import { type Http, segment } from "./http.js";
+import { produce } from "./produce.js";
+import type { Producer, RunOptions } from "./producer.js";
 import { type Cancellable, Runs, type StartOptions } from "./runs.js";
 import type {
   AgUiEvent,
@@ -65,7 +66,7 @@ export class Threads {
     return this.#http.call({ path: ["threads"], query, signal });
   }
 
-  /** Makes a thread. One of this id that is the same user's is returned as it is; that of another is `thread-exists`. */
+  /** Makes a thread. The same one again is the same thread; another one with an id that is taken is `thread-exists`. */
   create(options: NewThread = {}): Promise<Thread> {
     const { signal, threadId = crypto.randomUUID(), ...members } = options;
     return this.#http.call({ method: "POST", path: ["threads"], body: { threadId, ...members }, signal });
@@ -142,13 +143,17 @@ export class ThreadRef {
    * `log-replaced`, `cursor-ahead`, `unauthorized`).
    */
   subscribe(options: FollowOptions & Cancellable = {}): AsyncIterableIterator<ThreadItem, undefined> {
-    return new Items(THREAD_ITEMS, options.signal, (told) =>
-      this.#connection.follow(this.threadId, { ...options, ...told }),
-    );
+    return new Items(THREAD_ITEMS, options.signal, (told) => this.#follow({ ...options, ...told }));
   }
 
   /** The same with a listener, from now on. */
   follow(options: FollowOptions & Told<ThreadItem>): Followed {
+    return this.#follow(options);
+  }
+
+  #follow(options: FollowOptions & Told<ThreadItem>): Subscription<ThreadItem> {
+    // An id that cannot stand in a path would end what else is followed, where each has a request of its own.
+    segment(this.threadId);
     return this.#connection.follow(this.threadId, options);
   }
 

@@ -118,6 +118,12 @@ export class Chat {
   }
 
   #append(events: readonly AgUiEvent[]): void {
-    if (events.length > 0) this.#producer?.append(events).catch(() => (this.#lost = true));
+    if (events.length === 0) return;
+    try {
+      // What is not taken or does not arrive is saved when the chat is over.
+      this.#producer?.append(events).catch(() => (this.#lost = true));
+    } catch {
+      this.#lost = true;
+    }
   }
 }

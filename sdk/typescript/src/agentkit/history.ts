@@ -47,6 +47,8 @@ class Recorder<T extends StateData> {
 
   constructor(options: HistoryOptions<T>) {
     this.#options = options;
+    // Options that cannot work are refused at once, and not when somebody says something.
+    this.#clientOf(undefined);
   }
 
   async createThread({ state, input, step, network }: Context<T, "createThread">): Promise<{ threadId: string }> {
@@ -171,11 +173,15 @@ class Recorder<T extends StateData> {
   }
 
   #client(state: State<T>): Threadline {
+    const { user } = this.#options;
+    const { userId } = state.data as { userId?: unknown };
+    return this.#clientOf(user ? user(state) : typeof userId === "string" ? userId : undefined);
+  }
+
+  #clientOf(user: string | undefined): Threadline {
     const options = this.#options;
     if (options.client) return options.client;
     const { url, apiKey, project, retryFor, fetch } = options;
-    const { userId } = state.data as { userId?: unknown };
-    const user = options.user ? options.user(state) : typeof userId === "string" ? userId : undefined;
     return new Threadline({
       url,
       ...(apiKey !== undefined && { apiKey }),

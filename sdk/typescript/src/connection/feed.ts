@@ -40,7 +40,7 @@ export class FeedFollow implements Cursor<FeedItem> {
   request(id: string): SubscribeRequest {
     this.#request = id;
     this.#open = false;
-    return { id, threadId: undefined, after: this.at, userId: this.#userId };
+    return { id, after: this.at, userId: this.#userId };
   }
 
   take(frame: ServerFrame): Taken<FeedItem> {

@@ -68,22 +68,19 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a subscription asks for. `after` and `epoch` are those of this moment. */
-export type SubscribeRequest =
-  | {
-      readonly id: string;
-      readonly threadId: string;
-      readonly after: number;
-      readonly epoch: string | undefined;
-      readonly runId: string | undefined;
-    }
-  | { readonly id: string; readonly threadId: undefined; readonly after: number; readonly userId: string | undefined };
+/** What a subscription asks for, `after` and `epoch` being those of this moment: a thread, or the feed if there is none. */
+export interface SubscribeRequest {
+  readonly id: string;
+  readonly after: number;
+  readonly threadId?: string | undefined;
+  readonly epoch?: string | undefined;
+  readonly runId?: string | undefined;
+  readonly userId?: string | undefined;
+}
 
 /** The frame that begins a subscription. */
-export function subscribeFrame({ id, threadId, ...rest }: SubscribeRequest): string {
-  return JSON.stringify(
-    threadId === undefined ? { id, subscribeFeed: rest } : { id, subscribe: { threadId, ...rest } },
-  );
+export function subscribeFrame({ id, ...wanted }: SubscribeRequest): string {
+  return JSON.stringify({ id, [wanted.threadId === undefined ? "subscribeFeed" : "subscribe"]: wanted });
 }
 
 /** The frame that ends it. */

@@ -3,7 +3,7 @@
 
 import { ProblemError } from "../errors.js";
 import type { EventBatch, FeedEntry, LoggedEvent } from "../types.js";
-import type { FrameOf, SubscribeRequest } from "./frames.js";
+import type { ServerFrame, SubscribeRequest } from "./frames.js";
 import type { Failing } from "./machine.js";
 import { type Context, failing, type Listener, type Transport, type Wanted } from "./transport.js";
 import type { Place } from "./turns.js";
@@ -43,7 +43,7 @@ export function openRequests(
       if (signal.aborted) return;
       // What is refused to one subscription need not be to the others; a credential is.
       if (error instanceof ProblemError && !error.retryable && error.status !== 401) {
-        return listener.frame({ name: "error", id: request.id, body: { status: error.status, ...error.problem } });
+        return tell(listener, request, "error", { status: error.status, ...error.problem });
       }
       why = failing(error);
     }
@@ -70,18 +70,46 @@ export function pathOf({ threadId }: SubscribeRequest): string[] {
   return threadId === undefined ? ["feed"] : ["threads", threadId, "events"];
 }
 
-/** Single events as a frame of the socket has them. */
-export function eventsFrame(threadId: string, epoch: string, events: readonly LoggedEvent[]): FrameOf<"events"> {
+/** What frames are called in the feed. */
+const IN_FEED: { readonly [name: string]: string } = { hello: "feedHello", caughtUp: "feedCaughtUp" };
+
+/** Tells in a frame of the socket what was read for a request; `body` has what belongs into one of a thread or the feed. */
+export function tell(
+  listener: Listener,
+  { id, threadId }: SubscribeRequest,
+  name: "hello" | "caughtUp" | "fellBehind" | "ended" | "error",
+  body: object,
+): void {
+  const frame =
+    threadId === undefined ? { id, name: IN_FEED[name] ?? name, body } : { id, name, body: { ...body, threadId } };
+  listener.frame(frame as ServerFrame);
+}
+
+/** Tells of new events or entries, and gives the cursor after them. */
+export function deliver(
+  listener: Listener,
+  { id, threadId }: SubscribeRequest,
+  epoch: string | undefined,
+  list: readonly (LoggedEvent | FeedEntry)[],
+): number {
+  if (threadId === undefined) {
+    const entries = list as readonly FeedEntry[];
+    const cursor = entries.at(-1)?.cursor ?? 0;
+    listener.frame({ name: "feed", id, body: { entries, cursor } });
+    return cursor;
+  }
+  const events = list as readonly LoggedEvent[];
+  listener.frame({ name: "events", id, body: { threadId, epoch: epoch ?? "", batches: batchesOf(events) } });
+  return events.at(-1)?.seq ?? 0;
+}
+
+/** Single events together, where they were committed together. */
+export function batchesOf(events: readonly LoggedEvent[]): EventBatch[] {
   const batches: (EventBatch & { events: LoggedEvent["event"][] })[] = [];
   for (const { seq, runId, at, event } of events) {
     const last = batches.at(-1);
     if (last?.runId === runId && last.at === at && last.seq + last.events.length === seq) last.events.push(event);
     else batches.push({ seq, runId, at, events: [event] });
   }
-  return { name: "events", body: { threadId, epoch, batches } };
-}
-
-/** Entries of the feed in a frame. */
-export function entriesFrame(entries: readonly FeedEntry[]): FrameOf<"feed"> {
-  return { name: "feed", body: { entries, cursor: entries.at(-1)?.cursor ?? 0 } };
+  return batches;
 }

@@ -5,27 +5,27 @@ import { HEARTBEAT_MS, MISSED_HEARTBEATS, OPEN_TIMEOUT_MS, TURN_MS } from "../li
 import type { ProblemDocument } from "../problems.js";
 import type { FeedEntry, LoggedEvent } from "../types.js";
 import { type StreamEvent, streamParser } from "./eventstream.js";
-import { type EndReason, parseObject, type SubscribeRequest } from "./frames.js";
+import { parseObject, type SubscribeRequest } from "./frames.js";
 import type { Failing } from "./machine.js";
-import { entriesFrame, eventsFrame, openRequests, pathOf, type Turn } from "./requests.js";
+import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
 import { closing, type Context, diagnose, type Listener, type OpenTransport, watchdog } from "./transport.js";
+
+/** What events other than those of the log have in them. */
+type Body = ProblemDocument & { readonly epoch?: string; readonly code?: number; readonly reason?: string };
 
 /** Follows by event streams. */
 export const openEventStreams: OpenTransport = (context, listener) => openRequests(context, listener, follow);
 
 /** From its second turn on a subscription goes on where it was, without new ado. */
 function follow(context: Context, request: SubscribeRequest, listener: Listener): Turn {
-  const { id, threadId } = request;
-  let { after } = request;
-  let epoch = threadId === undefined ? undefined : request.epoch;
+  let { after, epoch } = request;
   let greeted = false;
   let live = false;
 
-  /** What is read in one turn. */
-  const reading = () => {
+  /** What is read in one turn; `begun` is called when hello has come. */
+  const reading = (begun: () => void) => {
     const turn = {
       first: !greeted,
-      /** Hello has come. */
       open: false,
       /** Something has been achieved. */
       moved: false,
@@ -34,65 +34,47 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
       read,
     };
     /** Events that came together. */
-    let fresh: unknown[] = [];
+    let fresh: (LoggedEvent | FeedEntry)[] = [];
     let retryAfterMs: number | undefined;
 
     const flush = () => {
       if (fresh.length === 0) return;
       turn.moved = true;
-      const frame =
-        threadId === undefined
-          ? entriesFrame(fresh as FeedEntry[])
-          : eventsFrame(threadId, epoch ?? "", fresh as LoggedEvent[]);
-      after = frame.name === "feed" ? frame.body.cursor : (fresh.at(-1) as LoggedEvent).seq;
+      after = deliver(listener, request, epoch, fresh);
       fresh = [];
-      listener.frame(frame);
-    };
-
-    const hello = (body: { epoch: string; tail: number; after: number; cursor: number }) => {
-      turn.open = true;
-      listener.opened();
-      const again = greeted && epoch === body.epoch;
-      greeted = true;
-      if (again) return;
-      if (threadId === undefined) return listener.frame({ name: "feedHello", id, body });
-      epoch = body.epoch;
-      listener.frame({ name: "hello", id, body: { ...body, threadId } });
     };
 
     const take = ({ name, data }: StreamEvent) => {
       if (turn.over) return;
-      const body = parseObject(data);
-      if (name === "message") return void fresh.push(body);
+      const body: Body = parseObject(data);
+      if (name === "message") return void fresh.push(body as unknown as LoggedEvent | FeedEntry);
       flush();
       switch (name) {
-        case "hello":
-          return hello(body as Parameters<typeof hello>[0]);
+        case "hello": {
+          turn.open = true;
+          begun();
+          const again = greeted && epoch === body.epoch;
+          greeted = true;
+          ({ epoch } = body);
+          return again ? undefined : tell(listener, request, "hello", body);
+        }
         case "caught_up":
           turn.moved = true;
-          if (live) return;
+          if (!live) tell(listener, request, "caughtUp", { ...body, epoch });
           live = true;
-          return threadId === undefined
-            ? listener.frame({ name: "feedCaughtUp", body: body as { cursor: number } })
-            : listener.frame({ name: "caughtUp", body: { threadId, epoch: epoch ?? "", seq: body["seq"] as number } });
+          return;
         case "fell_behind":
           live = false;
-          return listener.frame({
-            name: "fellBehind",
-            body: { threadId: threadId ?? "", epoch: epoch ?? "", seq: body["seq"] as number },
-          });
-        case "ended": {
-          const ended = body as { reason: EndReason; seq: number };
-          return listener.frame({ name: "ended", body: { threadId: threadId ?? "", ...ended } });
-        }
+          return tell(listener, request, "fellBehind", { ...body, epoch });
+        case "ended":
+          return tell(listener, request, "ended", body);
         case "closing":
-          turn.over = closing(body["code"] as number, String(body["reason"]), retryAfterMs);
+          turn.over = closing(body.code ?? 0, body.reason ?? "", retryAfterMs);
           return;
         case "error": {
-          const problem = body as ProblemDocument;
-          const error = new ProblemError(problem, problem.status ?? 0);
+          const error = new ProblemError(body, body.status ?? 0);
           if (error.retryable) turn.over = { name: "lost", error };
-          else listener.frame({ name: "error", id, body: problem });
+          else tell(listener, request, "error", body);
         }
       }
     };
@@ -111,14 +93,20 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
   };
 
   return async (place, signal) => {
+    // Not `AbortSignal.any`: a browser may forget such a signal before its time, and then a stream holds its connection.
     const end = new AbortController();
-    const dog = watchdog(OPEN_TIMEOUT_MS, () => end.abort());
-    const turn = reading();
+    const stop = () => end.abort();
+    signal.addEventListener("abort", stop);
+    const watch = watchdog(OPEN_TIMEOUT_MS, stop);
+    const turn = reading(() => {
+      watch.expect(MISSED_HEARTBEATS * HEARTBEAT_MS);
+      listener.opened();
+    });
     let timer: ReturnType<typeof setTimeout> | undefined;
     let late = false;
     // Its turn is over. Nobody waits longer than need be for what is there already: the first turn ends with that.
     const over = () => timer !== undefined && ((late && turn.moved) || (turn.first && live));
-    const look = () => over() && end.abort();
+    const look = () => over() && stop();
     place.onCrowded = () => {
       timer ??= setTimeout(() => {
         late = true;
@@ -128,11 +116,12 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     };
     if (context.turns.crowded) place.onCrowded();
     try {
+      const { runId, userId } = request;
       const response = await context.http.open({
         path: pathOf(request),
-        query: threadId === undefined ? { after, userId: request.userId } : { after, epoch, runId: request.runId },
+        query: { after, epoch, runId, userId },
         headers: { Accept: "text/event-stream" },
-        signal: AbortSignal.any([signal, end.signal]),
+        signal: end.signal,
       });
       if (!response.body || !response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
         const error = new ProtocolError("what answers is no event stream. Is this a Threadline server?");
@@ -142,9 +131,8 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
       for (;;) {
         const { done, value } = await reader.read();
         if (done) return { name: "lost", error: new ConnectionError("the event stream ended") };
-        dog.heard();
+        watch.heard();
         turn.read(value);
-        if (turn.open) dog.expect(MISSED_HEARTBEATS * HEARTBEAT_MS);
         if (turn.over) return turn.over;
         if (signal.aborted || over()) return undefined;
       }
@@ -155,8 +143,9 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
       return diagnose(context, { name: "unsupported", error: new ConnectionError("no event stream began in time") });
     } finally {
       clearTimeout(timer);
-      dog.stop();
-      end.abort();
+      watch.stop();
+      stop();
+      signal.removeEventListener("abort", stop);
     }
   };
 }

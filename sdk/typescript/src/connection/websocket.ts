@@ -26,7 +26,7 @@ export const openSocket: OpenTransport = (context, listener) => {
   let over = false;
   let farewell: FrameOf<"closing">["body"] | undefined;
 
-  const dog = watchdog(OPEN_TIMEOUT_MS, () => {
+  const watch = watchdog(OPEN_TIMEOUT_MS, () => {
     if (welcome) return end({ name: "silent", error: new ConnectionError("the server is silent") });
     // Something between swallows it: to try once more would only take as long.
     void explain({ name: "unsupported", error: new ConnectionError("no WebSocket opened in time") });
@@ -34,7 +34,7 @@ export const openSocket: OpenTransport = (context, listener) => {
 
   const close = () => {
     over = true;
-    dog.stop();
+    watch.stop();
     socket?.close(1000);
   };
 
@@ -63,7 +63,7 @@ export const openSocket: OpenTransport = (context, listener) => {
     switch (frame.name) {
       case "welcome":
         welcome = true;
-        dog.expect(MISSED_HEARTBEATS * 1_000 * Math.max(1, frame.body.heartbeatSeconds));
+        watch.expect(MISSED_HEARTBEATS * 1_000 * Math.max(1, frame.body.heartbeatSeconds));
         listener.opened();
         return [...followed.keys()].forEach(subscribe);
       case "heartbeat":
@@ -104,10 +104,10 @@ export const openSocket: OpenTransport = (context, listener) => {
     } catch (error) {
       return end(failing(error));
     }
-    dog.expect(OPEN_TIMEOUT_MS);
+    watch.expect(OPEN_TIMEOUT_MS);
     socket.onmessage = ({ data }) => {
       if (over) return;
-      dog.heard();
+      watch.heard();
       try {
         if (typeof data !== "string") throw new ProtocolError("a frame is no text. Is this a Threadline server?");
         const frame = parseFrame(data);
@@ -140,7 +140,7 @@ export const openSocket: OpenTransport = (context, listener) => {
     },
     check: () => {
       send(PING);
-      dog.hurry(CHECK_MS);
+      watch.hurry(CHECK_MS);
     },
     close,
   };

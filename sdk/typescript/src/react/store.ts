@@ -6,7 +6,7 @@ import { FRAME_MS } from "../limits.js";
  * first listener, and closes a moment after the last one has left: React's StrictMode, which leaves and comes back at once,
  * opens it once.
  */
-export abstract class Store<Snapshot> {
+export abstract class Store<Snapshot extends object> {
   readonly #initial: Snapshot;
   #snapshot: Snapshot;
   readonly #listeners = new Set<() => void>();
@@ -70,8 +70,10 @@ export abstract class Store<Snapshot> {
     clearTimeout(this.#frame);
     this.#frame = undefined;
     if (!this.#isOpen) return;
+    const next = this.look();
+    if (isSame(next, this.#snapshot)) return;
     this.#publishedAt = performance.now();
-    this.#snapshot = this.look();
+    this.#snapshot = next;
     for (const listener of [...this.#listeners]) listener();
   }
 
@@ -100,4 +102,10 @@ export abstract class Store<Snapshot> {
     this.close();
     this.#onClose?.();
   }
+}
+
+/** Whether two have the same members. */
+function isSame(one: object, other: object): boolean {
+  const members = new Map<string, unknown>(Object.entries(other));
+  return Object.entries(one).every(([name, value]) => Object.is(members.get(name), value));
 }

@@ -66,7 +66,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   readonly #tools = new ToolResults((messages, agentId) => this.send({ messages }, { agentId }));
   #replay: Replay | undefined;
   #thread: Thread | null = null;
+  #pending = EMPTY_THREAD.pendingToolCalls;
   #isLoading = true;
+  /** The feed has spoken of the thread while it was asked for. */
+  #isAnnounced = false;
   #error: ThreadlineError | null = null;
   #more: Promise<void> | undefined;
   /** Of what is under way for the replay that is shown, or about to be. */
@@ -164,12 +167,13 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   protected override look(): ThreadSnapshot {
     const { conversation, hasMore = false, run = null } = this.#replay ?? {};
     const messages = conversation?.messages ?? EMPTY_THREAD.messages;
+    this.#pending = pendingCalls(messages, conversation?.pendingToolCallIds ?? [], this.#pending);
     return {
       thread: this.#thread,
       messages,
       state: conversation ? conversation.state : EMPTY_THREAD.state,
       interrupts: conversation?.interrupts ?? EMPTY_THREAD.interrupts,
-      pendingToolCalls: pendingCalls(messages, conversation?.pendingToolCallIds ?? []),
+      pendingToolCalls: this.#pending,
       run,
       isRunning: isUnderWay(run),
       isLoading: this.#isLoading,
@@ -214,6 +218,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   async #begin(quietly = false): Promise<void> {
     this.#current.abort();
     const { signal } = (this.#current = new AbortController());
+    this.#isAnnounced = false;
     if (!quietly) {
       this.#clear();
       this.#isLoading = true;
@@ -227,8 +232,14 @@ export class ThreadStore extends Store<ThreadSnapshot> {
         return;
       } catch (error) {
         if (signal.aborted) return;
+        const isMissing = isProblem(error, "thread-not-found");
+        // Made since it was asked for.
+        if (isMissing && this.#isAnnounced) {
+          this.#isAnnounced = false;
+          continue;
+        }
         this.#isLoading = false;
-        if (isProblem(error, "thread-not-found")) return this.changed();
+        if (isMissing) return this.changed();
         this.setError(error as ThreadlineError);
         this.publish();
         const isReplaced = isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead");
@@ -296,7 +307,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     if (!thread) return;
     const replay = this.#replay;
     if (!replay) {
-      if (!this.#isLoading) void this.#begin();
+      if (this.#isLoading) this.#isAnnounced = true;
+      else void this.#begin();
       return;
     }
     if (thread.epoch !== replay.thread.epoch) return;

@@ -8,14 +8,16 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** The tool calls without a result, in the order of the messages. */
-export function pendingCalls(messages: readonly Message[], ids: readonly string[]): readonly ToolCall[] {
-  if (ids.length === 0) return NONE;
+/** The tool calls without a result, in the order of the messages; `before` itself if they are the same. */
+export function pendingCalls(
+  messages: readonly Message[],
+  ids: readonly string[],
+  before: readonly ToolCall[],
+): readonly ToolCall[] {
   const pending = new Set(ids);
-  return messages.flatMap(callsOf).filter(({ id }) => pending.has(id));
+  const calls = ids.length === 0 ? [] : messages.flatMap(callsOf).filter(({ id }) => pending.has(id));
+  return calls.length === before.length && calls.every((call, at) => call === before[at]) ? before : calls;
 }
-
-const NONE: readonly ToolCall[] = [];
 
 /**
  * Results of tools that run in the page, until they can be sent: a model wants the results of all calls of one message at once, and

@@ -88,8 +88,14 @@ describe("two at once", () => {
     let end = () => {};
     const other = thread.run(() => new Promise<void>((resolve) => (end = resolve)), { runId: "other" });
     await until("the other run", async () => (await thread.get()).activeRun);
-    const run = program().network.run("one", { state: stateOf("busy") });
-    await until("a waiting append", () => model.asked.length === 0);
+    let puts = 0;
+    const counting: typeof fetch = (url, init) => {
+      if (init?.method === "PUT") puts += 1;
+      return fetch(url, init);
+    };
+    const run = program({ fetch: counting }).network.run("one", { state: stateOf("busy") });
+    await until("an append that waits", () => puts > 0);
+    expect(model.asked).toHaveLength(0);
     end();
     await Promise.all([other, run]);
     expect(texts(await restored("busy"))).toEqual(["user: one", "helper: reply 1"]);

@@ -124,10 +124,10 @@ test("however long the thread is, little goes through the steps", async () => {
   const { network } = program();
   const long = "x".repeat(100_000);
   model.answer = () => ({ text: long });
-  for (let turn = 0; turn < 12; turn += 1) await network.run("go on", { state: stateOf(threadId) });
+  for (let turn = 0; turn < 6; turn += 1) await network.run("go on", { state: stateOf(threadId) });
   model.answer = () => ({ text: "short" });
   const { steps, result } = await execute(chat({ input: "hello", threadId }), model);
-  expect((result as { context: string[] }).context).toHaveLength(12 * 2 + 3);
+  expect((result as { context: string[] }).context).toHaveLength(6 * 2 + 3);
   const ours = steps.filter(({ name }) => name.startsWith("threadline: "));
   expect(ours.map(({ name }) => name)).toEqual([
     "threadline: open thread",

@@ -53,6 +53,8 @@ const rude = createTool({
   },
 });
 
+const echo = createTool({ name: "echo", parameters: z.object({ large: z.string() }), handler: ({ large }) => large });
+
 /** Sets what it is told in both stores of the network's state. */
 const remember = createTool({
   name: "remember",
@@ -72,7 +74,7 @@ export function program(options: Partial<HistoryOptions<Data>> = {}) {
     name: "helper",
     system: "You help.",
     model: model.adapter,
-    tools: [weather, broken, rude, remember],
+    tools: [weather, broken, rude, remember, echo],
   });
   const network = createNetwork<Data>({
     name: "support",

@@ -151,7 +151,7 @@ test("two networks of one process work on one thread at once", async () => {
   model.answer = async ({ messages }) => {
     asked += 1;
     await until("both networks", () => asked >= 2);
-    return { text: `to ${String(messages.at(-1)?.content)}` };
+    return { text: `to ${String(messages[1]?.content)}` };
   };
   const streaming = { publish: history.publish };
   const states = [stateOf("shared"), stateOf("shared")];
@@ -185,4 +185,48 @@ test("networks that begin while others end: each message and each reply is there
       .sort(),
   ).toEqual(expected);
   expect((await client().thread("overlapping").get()).activeRun).toBeNull();
+});
+
+test("a network that joins while the run of the one before ends has a run of its own", async () => {
+  const thread = client().thread("handed over");
+  let join = () => {};
+  const joining = new Promise<void>((resolve) => (join = resolve));
+  let complete = () => {};
+  const completing = new Promise<void>((resolve) => (complete = resolve));
+  const slow: typeof fetch = async (url, init) => {
+    // The first run ends only when the second network is about to join it.
+    if (String(url).endsWith("/finish")) await joining;
+    return fetch(url, init);
+  };
+  const { history, network } = program({ fetch: slow });
+  const { get } = history;
+  history.get = async (context) => {
+    const turns = await get(context);
+    if (context.input === "two") await completing.then(() => setTimeout(join, 20));
+    return turns;
+  };
+  const publish: typeof history.publish = async (chunk) => {
+    const published = history.publish(chunk);
+    if (chunk.event === "run.completed" && chunk.data["scope"] === "network") complete();
+    await published;
+  };
+  const say = (input: string) => network.run(input, { state: stateOf("handed over"), streaming: { publish } });
+  let second: Promise<unknown> | undefined;
+  const active = new Set<string | undefined>();
+  model.answer = async () => {
+    active.add((await thread.get()).activeRun?.runId);
+    second ??= say("two");
+    const isSaid = ({ content }: { content?: unknown }) => content === "two";
+    await until("the second message", async () => (await thread.messages()).messages.some(isSaid));
+    return { text: "said" };
+  };
+  await say("one");
+  await second;
+  expect([...active]).toEqual([expect.any(String), expect.any(String)]);
+  expect(texts(await restored("handed over")).sort()).toEqual([
+    "helper: said",
+    "helper: said",
+    "user: one",
+    "user: two",
+  ]);
 });

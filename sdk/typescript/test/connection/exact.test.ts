@@ -60,42 +60,53 @@ function seeded(): [number, () => number] {
   return [seed, () => (state = (state * 48_271) % 0x7fffffff) / 0x7fffffff];
 }
 
-describe.each(TRANSPORTS)("over %s", (transport) => {
-  test("cuts, stalls, kills and drains in the middle of runs", async () => {
-    const [seed, random] = seeded();
-    const threads = await Promise.all([1, 2, 3].map(() => makeThread(server)));
-    // Some with a client of their own, some on one connection.
-    const shared = open({ transports: [transport] });
-    const readers = threads.flatMap((threadId) => [
-      { threadId, reader: new Reader(shared, threadId) },
+test("cuts, stalls, kills and drains in the middle of runs", async () => {
+  const [seed, random] = seeded();
+  const threads = await Promise.all([1, 2, 3].map(() => makeThread(server)));
+  // Over each transport some with a client of their own, some on one connection.
+  const connections = TRANSPORTS.map((transport) => open({ transports: [transport] }));
+  const readers = TRANSPORTS.flatMap((transport, index) =>
+    threads.flatMap((threadId) => [
+      { threadId, reader: new Reader(connections[index]!, threadId) },
       { threadId, reader: new Reader(open({ transports: [transport] }), threadId) },
-    ]);
-    const feeds = new Map<string, unknown>();
-    shared.followFeed({
+    ]),
+  );
+  const feeds = connections.map((client) => {
+    const feed = new Map<string, unknown>();
+    client.followFeed({
       onItem: (item) => {
-        if (item.type === "entries") for (const entry of item.entries) feeds.set(entry.threadId, entry.thread);
+        if (item.type === "entries") for (const entry of item.entries) feed.set(entry.threadId, entry.thread);
       },
     });
-    let written = false;
-    const writing = Promise.all(
-      threads.map((threadId) => write(server, threadId, { deltas: 150, batch: 4, paceMs: 30 })),
-    ).finally(() => (written = true));
-    await trouble(random, () => written);
-    await writing;
-    for (const { threadId, reader } of readers) {
-      const events = await log(server, threadId);
-      const stand = () => [seed, reader.events.length, events.length, reader.error, shared.status];
-      await until("the last event", () => reader.events.length >= events.length, stand);
-      expect(reader.error).toBeUndefined();
-      expectExactly(reader.events, events);
-    }
-    for (const threadId of threads) {
-      const thread = await server.request("GET", `/v1/threads/${threadId}`);
-      const same = () => JSON.stringify(feeds.get(threadId)) === JSON.stringify(thread);
-      await until("the feed", same, () => [seed, thread, feeds.get(threadId)]);
-    }
+    return feed;
   });
+  let written = false;
+  const writing = Promise.all(
+    threads.map((threadId) => write(server, threadId, { deltas: 300, batch: 4, paceMs: 30 })),
+  ).finally(() => (written = true));
+  await trouble(random, () => written);
+  await writing;
+  for (const { threadId, reader } of readers) {
+    const events = await log(server, threadId);
+    const stand = () => [
+      seed,
+      reader.events.length,
+      events.length,
+      reader.error,
+      connections.map(({ status }) => status),
+    ];
+    await until("the last event", () => reader.events.length >= events.length, stand);
+    expect(reader.error).toBeUndefined();
+    expectExactly(reader.events, events);
+  }
+  for (const threadId of threads) {
+    const thread = await server.request("GET", `/v1/threads/${threadId}`);
+    const same = () => feeds.every((feed) => JSON.stringify(feed.get(threadId)) === JSON.stringify(thread));
+    await until("the feed", same, () => [seed, thread, feeds.map((feed) => feed.get(threadId))]);
+  }
+});
 
+describe.each(TRANSPORTS)("over %s", (transport) => {
   test("a run is followed to its end, and no further", async () => {
     const threadId = await makeThread(server);
     await write(server, threadId, { deltas: 20 });

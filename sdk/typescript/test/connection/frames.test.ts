@@ -3,7 +3,7 @@ import { streamParser } from "../../src/connection/eventstream.js";
 import { FeedFollow } from "../../src/connection/feed.js";
 import { Follow } from "../../src/connection/follow.js";
 import { parseFrame, subscribeFrame, unsubscribeFrame } from "../../src/connection/frames.js";
-import { eventsFrame } from "../../src/connection/requests.js";
+import { batchesOf } from "../../src/connection/requests.js";
 import { Turns } from "../../src/connection/turns.js";
 import { ProtocolError } from "../../src/errors.js";
 
@@ -31,7 +31,7 @@ test("requests as proto/socket.md has them", () => {
   const ofThread = { id: "1", threadId: "t", after: 3, epoch: undefined, runId: "r" };
   expect(subscribeFrame(ofThread)).toBe('{"id":"1","subscribe":{"threadId":"t","after":3,"runId":"r"}}');
   expect(unsubscribeFrame(ofThread)).toBe('{"unsubscribe":{"threadId":"t"}}');
-  const ofFeed = { id: "2", threadId: undefined, after: 0, userId: undefined };
+  const ofFeed = { id: "2", after: 0, userId: undefined };
   expect(subscribeFrame(ofFeed)).toBe('{"id":"2","subscribeFeed":{"after":0}}');
   expect(unsubscribeFrame(ofFeed)).toBe('{"unsubscribeFeed":{}}');
 });
@@ -39,9 +39,7 @@ test("requests as proto/socket.md has them", () => {
 test("single events come together where they were committed together", () => {
   const one = (seq: number, runId: string, at: string) => ({ seq, runId, at, event: { type: String(seq) } });
   const events = [one(1, "a", "x"), one(2, "a", "x"), one(3, "a", "y"), one(4, "b", "y"), one(6, "b", "y")];
-  expect(
-    eventsFrame("t", "e", events).body.batches.map(({ seq, runId, at, events }) => [seq, runId, at, events.length]),
-  ).toEqual([
+  expect(batchesOf(events).map(({ seq, runId, at, events }) => [seq, runId, at, events.length])).toEqual([
     [1, "a", "x", 2],
     [3, "a", "y", 1],
     [4, "b", "y", 1],

@@ -69,6 +69,22 @@ test("a store begins with its first listener, and forgets everything after its l
   await until("nothing to be followed", () => client.status.state === "idle");
 });
 
+test("a key without a user has no feed, and shows threads all the same", async () => {
+  const guarded = await Server.start({ apiKey: "operator" });
+  try {
+    client = connect({ url: guarded.url, apiKey: "operator" });
+    const threadId = await makeThread(guarded, undefined, "anna");
+    const store = storesOf(client).thread(threadId);
+    const leave = store.subscribe(() => {});
+    await write(guarded, threadId, { user: "anna" });
+    await until("the run", () => store.getSnapshot().run?.status === "finished", store.getSnapshot);
+    expect(store.getSnapshot()).toMatchObject({ error: null, isLoading: false });
+    leave();
+  } finally {
+    await guarded.end();
+  }
+});
+
 test("a list's window is what the server would list, whatever comes in whatever order", () => {
   client = connect({ url: server.url });
   const random = new Random();

@@ -197,6 +197,17 @@ describe("a switch to another thread", () => {
     expect(await addToolResult("c", "late")).toBeUndefined();
     expect(await page.now.addToolResult("c", "late")).toBeUndefined();
     expect((await log(server, one)).length).toBe(4);
+
+    // One that waits for the end of the run that made the call.
+    const third = await makeThread(server);
+    await server.request("POST", `/v1/threads/${third}/runs`, { body: { runId: "r", leaseSeconds: 60 } });
+    const events = [{ type: "RUN_STARTED", threadId: third, runId: "r" }, call];
+    await server.request("POST", `/v1/threads/${third}/runs/r/events?producerSeq=1`, { body: events });
+    page.show({ threadId: third, agentId: "demo" });
+    await page.until("the call", ({ pendingToolCalls }) => pendingToolCalls.length === 1);
+    const waiting = page.now.addToolResult("c", "early");
+    page.show({ threadId: other, agentId: "demo" });
+    expect(await waiting).toBeUndefined();
     expect((await log(server, other)).length).toBe(0);
   });
 });

@@ -131,6 +131,59 @@ test("pages are complete while threads move, come and go", async () => {
   expect(page.now.threads).toHaveLength(25);
 });
 
+test("what changes while a page is on its way is newer than the page", async () => {
+  for (let made = 0; made < 4; made += 1) await makeThread(server, `${user}-${made}`, user);
+  // Answers about lists come when the test lets them.
+  let held: (() => void)[] | undefined;
+  const slow: typeof fetch = async (input, init) => {
+    const answer = await fetch(input, init);
+    if (held && new URL(String(input)).pathname === "/v1/threads") {
+      await new Promise<void>((resolve) => held!.push(resolve));
+    }
+    return answer;
+  };
+  const made = connect({ url: server.url, apiKey: "operator", user, fetch: slow });
+  clients.push(made);
+  const page = listPage(made, { limit: 2 });
+  await page.until("loaded", ({ isLoading }) => !isLoading);
+
+  const whileOnItsWay = async (load: () => Promise<unknown>, changes: () => Promise<unknown>, seen: () => unknown) => {
+    held = [];
+    const loading = load();
+    await until("the answer", () => held!.length === 1);
+    await changes();
+    await page.until("the changes", seen);
+    held.forEach((release) => release());
+    held = undefined;
+    await loading;
+  };
+  const patch = (at: number, name: string) =>
+    server.request("PATCH", `/v1/threads/${user}-${at}`, { user, body: { name } });
+
+  await whileOnItsWay(
+    () => page.do(({ fetchMoreThreads }) => fetchMoreThreads()),
+    () => Promise.all([patch(0, "moved up"), server.request("DELETE", `/v1/threads/${user}-1`, { user })]),
+    () => names(page.now).includes("moved up"),
+  );
+  const listed = async () =>
+    (await server.request<{ threads: unknown[] }>("GET", "/v1/threads", { user })).threads.slice(0, 3);
+  let now = await listed();
+  expect(now).toHaveLength(3);
+  await page.until("the server's list", ({ threads }) => JSON.stringify(threads) === JSON.stringify(now));
+
+  const other: ReturnType<typeof listPage>[] = [];
+  await whileOnItsWay(
+    async () => {
+      other.push(listPage(made, { includeArchived: true }));
+      await other[0]!.until("loaded", ({ isLoading }) => !isLoading);
+    },
+    () => patch(3, "newer"),
+    () => names(page.now).includes("newer"),
+  );
+  now = await listed();
+  expect(other[0]!.now.threads).toEqual(now);
+});
+
 test("a refused change rejects, and shows as the error until something succeeds", async () => {
   const page = listPage(client());
   await page.until("loaded", ({ isLoading }) => !isLoading);
