@@ -18,7 +18,7 @@ use crate::{
     moving,
     projection::{
         closing::{Ending, OpenParts},
-        conversation::Conversation,
+        conversation::{Conversation, Draft},
     },
 };
 
@@ -45,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "client", run: client_side },
     Target { name: "closing", run: closing },
     Target { name: "conversation", run: conversation },
+    Target { name: "documents", run: documents },
     Target { name: "events", run: events },
     Target { name: "export", run: moving::fuzzing::export },
     Target { name: "frames", run: api::frames },
@@ -154,6 +155,30 @@ fn conversation(data: &[u8]) {
     }
     assert_eq!(cut.as_ref().map(shown), Some(shown_whole));
     assert!(whole.pending_tool_calls().iter().all(|call| call.len() <= data.len()));
+}
+
+/// A list of messages, as a document has it: what is taken comes back as the same list.
+fn documents(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if json::depth(data, MAX_JSON_DEPTH) > MAX_JSON_DEPTH || serde_json::from_str::<&RawValue>(text).is_err() {
+        return;
+    }
+    let Ok(drafts) = Draft::list(text) else { return };
+    let texts: Vec<_> = drafts.iter().map(Draft::text).collect();
+    let mut stored = Conversation::default();
+    if stored.repeated_id(&drafts, 0).is_err() {
+        return;
+    }
+    let event = format!(r#"[{{"type":"RUN_STARTED","input":{{"messages":[{}]}}}}]"#, texts.join(","));
+    let event = NewEvents::from_array(event.as_bytes()).map(|events| events.body().clone());
+    assert!(event.is_ok(), "what is taken can be stored");
+    stored.observe(&event.unwrap_or_default());
+    assert_eq!((stored.messages().len(), stored.in_common(&drafts)), (drafts.len(), drafts.len()));
+    let shown = String::from_utf8(stored.messages_json()).unwrap_or_default();
+    let again = Draft::list(&shown).unwrap_or_default();
+    assert_eq!((again.len(), stored.in_common(&again)), (drafts.len(), drafts.len()), "{shown}");
+    let kept = Conversation::decode(&stored.encode());
+    assert_eq!(kept.map(|kept| kept.messages_json()), Some(shown.into_bytes()));
 }
 
 /// Any events: what closes them is a batch, and after it nothing is open.

@@ -34,10 +34,23 @@ impl Why {
                 (RunStatus::Error, Ending::Error { code: code.clone(), message: message.clone() })
             }
             Self::Due if run.status == RunStatus::Finishing => {
-                error("lock-released", "The run's lock was released and its last events did not come.")
+                error(LOCK_RELEASED, "The run's lock was released and its last events did not come.")
             }
-            Self::Due => error("lease-expired", "The producer fell silent and the run's lease ran out."),
+            Self::Due => error(LEASE_EXPIRED, "The producer fell silent and the run's lease ran out."),
         }
+    }
+}
+
+/// Codes of runs that the server has ended because their producers were taken for gone.
+const LEASE_EXPIRED: &str = "lease-expired";
+const LOCK_RELEASED: &str = "lock-released";
+
+/// Whether the server has ended a run because its producer was taken for gone.
+pub fn evicted(status: RunStatus, code: Option<&str>) -> bool {
+    match status {
+        RunStatus::Abandoned => true,
+        RunStatus::Error => matches!(code, Some(LEASE_EXPIRED | LOCK_RELEASED)),
+        RunStatus::Running | RunStatus::Finishing | RunStatus::Finished | RunStatus::Stopped => false,
     }
 }
 

@@ -45,6 +45,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use agents::AgentDefinitions;
 pub use annotations::Annotations;
+pub use closing::evicted;
 pub use committer::Receipt;
 pub use conversations::{Condition, Conversations, Outcome, Save, Saved, Version};
 pub use error::{ActiveRun, ServiceError};

@@ -4,6 +4,7 @@
 //! browser packages take for the Node runtime (`runtimeUrl`). `phoenix` is the transport of both for what is live.
 
 pub mod intelligence;
+mod listing;
 pub mod phoenix;
 pub mod runtime;
 pub mod view;

@@ -17,7 +17,7 @@ use crate::{
         AgentId, Run, RunId, RunStatus, UserId,
         limits::{LATE_RENEWAL, MAX_LEASE, MIN_LEASE},
     },
-    service::{ActiveRun, NewRun, ServiceError, StartedRun},
+    service::{ActiveRun, NewRun, ServiceError, StartedRun, evicted},
 };
 
 /// Begins the name under which a lock is shown, if its client says nothing else.
@@ -172,9 +172,8 @@ pub async fn renew(
 }
 
 fn ended_just_now(state: &ApiState, run: &Run) -> bool {
-    let ours = matches!(run.error_code.as_deref(), Some("lease-expired" | "lock-released"));
     let now = state.service.clock().now();
-    !ours && run.status != RunStatus::Abandoned && run.ended_at.is_some_and(|at| at.plus(LATE_RENEWAL) > now)
+    !evicted(run.status, run.error_code.as_deref()) && run.ended_at.is_some_and(|at| at.plus(LATE_RENEWAL) > now)
 }
 
 /// Gives a run's lock back. Its last events may still come; a run without any is soon over. Of a run that holds none,

@@ -9,17 +9,19 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{acting, joining};
+use super::acting;
 use crate::{
     api::{
         ApiState,
-        copilotkit::view::ThreadRecord,
+        copilotkit::{
+            listing::{Asked, ThreadList, page},
+            view::ThreadRecord,
+        },
         extract::{Caller, InThread, Json, Params},
-        native::threads::{read_position, write_position},
         problem::{Problem, ProblemDocument},
     },
-    domain::{AgentId, ThreadId, UserId, limits::DEFAULT_PAGE},
-    service::{CreateThread, EditThread, ListRequest, ServiceError},
+    domain::{AgentId, ThreadId, UserId},
+    service::{CreateThread, EditThread, ServiceError},
 };
 
 /// Which threads.
@@ -39,18 +41,6 @@ pub struct ListParams {
     limit: Option<usize>,
     /// `nextCursor` of the page before.
     cursor: Option<String>,
-}
-
-/// A page of threads.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadList {
-    threads: Vec<ThreadRecord>,
-    /// The topic of the user's list is `user_meta:` and this.
-    join_code: String,
-    /// Where the next page begins; null at the end.
-    #[schema(required)]
-    next_cursor: Option<String>,
 }
 
 /// A thread.
@@ -75,23 +65,8 @@ pub async fn list(
     Params(params): Params<ListParams>,
 ) -> Result<Answer<ThreadList>, Problem> {
     let principal = acting::user(principal, params.user_id)?;
-    let request = ListRequest {
-        include_archived: params.include_archived,
-        agent: params.agent_id,
-        after: params.cursor.as_deref().map(read_position).transpose()?,
-        limit: params.limit.unwrap_or(DEFAULT_PAGE),
-        ..ListRequest::default()
-    };
-    let is_first = request.after.is_none();
-    let page = state.service.threads.list(&principal, request).await?;
-    if is_first {
-        state.copilotkit.lists.read(&principal, page.feed_cursor);
-    }
-    Ok(Answer(ThreadList {
-        threads: page.threads.iter().map(ThreadRecord::from).collect(),
-        join_code: joining::join_code(&state, &principal).await?,
-        next_cursor: page.next.as_ref().map(write_position),
-    }))
+    let ListParams { agent_id: agent, include_archived, limit, cursor, .. } = params;
+    Ok(Answer(page(&state, &principal, Asked { agent, include_archived, limit, cursor }).await?))
 }
 
 /// A thread to be made.

@@ -7,7 +7,7 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use utoipa::{IntoParams, ToSchema};
 
@@ -15,15 +15,15 @@ use crate::{
     api::{
         ApiState,
         copilotkit::{
-            intelligence::{feed_token, join_code, reading},
+            intelligence::{feed_token, reading},
+            listing::{self, Asked, ThreadList},
             view::ThreadRecord,
         },
         extract::{Caller, InThread, Json, Params},
-        native::threads::{read_position, write_position},
         problem::{Problem, ProblemDocument},
     },
-    domain::{AgentId, Principal, ThreadId, limits::DEFAULT_PAGE},
-    service::{EditThread, ListRequest},
+    domain::{AgentId, Principal, ThreadId},
+    service::EditThread,
 };
 
 /// Which threads.
@@ -43,21 +43,9 @@ pub struct ListParams {
     cursor: Option<String>,
 }
 
-/// A page of a user's threads.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PageOfThreads {
-    threads: Vec<ThreadRecord>,
-    /// The topic of the user's list is `user_meta:` and this; the same in each list.
-    join_code: String,
-    /// Where the next page begins; null at the end.
-    #[schema(required)]
-    next_cursor: Option<String>,
-}
-
 /// Lists the user's threads, the newest first.
 #[utoipa::path(get, path = "/copilotkit/threads", tag = "copilotkit", params(ListParams), responses(
-    (status = 200, description = "A page", body = PageOfThreads),
+    (status = 200, description = "A page", body = ThreadList),
     (status = 400, description = "Not understood", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
@@ -69,23 +57,8 @@ pub async fn list(
 
 /// The same, whichever way it was asked for.
 pub async fn page(state: &ApiState, principal: &Principal, params: ListParams) -> Result<Response, Problem> {
-    let request = ListRequest {
-        include_archived: params.include_archived,
-        agent: params.agent_id,
-        after: params.cursor.as_deref().map(read_position).transpose()?,
-        limit: params.limit.unwrap_or(DEFAULT_PAGE),
-        ..ListRequest::default()
-    };
-    let is_first = request.after.is_none();
-    let page = state.service.threads.list(principal, request).await?;
-    if is_first {
-        state.copilotkit.lists.read(principal, page.feed_cursor);
-    }
-    let list = PageOfThreads {
-        threads: page.threads.iter().map(ThreadRecord::from).collect(),
-        join_code: join_code(state, principal).await?,
-        next_cursor: page.next.as_ref().map(write_position),
-    };
+    let ListParams { agent_id: agent, include_archived, limit, cursor } = params;
+    let list = listing::page(state, principal, Asked { agent, include_archived, limit, cursor }).await?;
     Ok(Answer(list).into_response())
 }
 

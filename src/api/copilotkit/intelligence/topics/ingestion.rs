@@ -23,10 +23,10 @@ use crate::{
         },
     },
     domain::{
-        EventErrorKind, Fence, NewEvents, Principal, RunId, RunStatus, Seq, ThreadId, json as text,
+        EventErrorKind, Fence, NewEvents, Principal, RunId, Seq, ThreadId, json as text,
         limits::{INGEST_PATIENCE, MAX_EVENT_PAGE},
     },
-    service::{PageRequest, ServiceError},
+    service::{PageRequest, ServiceError, evicted},
     store::ReadFrom,
     subscription::{TopicRef, TopicState},
 };
@@ -97,12 +97,6 @@ impl Plane for RunnerPlane {
     }
 
     async fn closed(self, _: bool) {}
-}
-
-/// Whether the server has ended the run because its producer was taken for gone.
-fn evicted(status: RunStatus, code: Option<&str>) -> bool {
-    status == RunStatus::Abandoned
-        || status == RunStatus::Error && code.is_some_and(|code| code == "lease-expired" || code == "lock-released")
 }
 
 struct Stop {
