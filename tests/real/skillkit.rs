@@ -22,6 +22,6 @@ fn skillkits_conversations_are_kept() {
     assert!(status.success(), "{status}");
     // A runner that found no test is content, too.
     let passed = said.lines().find_map(|line| line.strip_suffix(" tests, 0 failures")?.parse::<u32>().ok());
-    assert!(passed.is_some_and(|passed| passed >= 12), "{passed:?} passed within {PATIENCE:?}");
+    assert!(passed.is_some_and(|passed| passed >= 21), "{passed:?} passed within {PATIENCE:?}");
     println!("{}", said.lines().find(|line| line.starts_with("2,000 messages")).unwrap_or_default());
 }

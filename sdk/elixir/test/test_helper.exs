@@ -95,5 +95,57 @@ defmodule Server do
   end
 end
 
+defmodule Door do
+  @moduledoc "A way to the server, on which answers can get lost after a request was carried out."
+
+  def start(server) do
+    {:ok, listener} = :gen_tcp.listen(0, [:binary, ip: {127, 0, 0, 1}])
+    {:ok, port} = :inet.port(listener)
+    {:ok, loses} = Agent.start_link(fn -> nil end)
+    spawn_link(fn -> accept(listener, server.port, loses) end)
+    %{url: "http://127.0.0.1:#{port}", loses: loses}
+  end
+
+  @doc "No answer to a request of this method arrives meanwhile."
+  def losing(door, method, work) do
+    Agent.update(door.loses, fn _ -> method end)
+    result = work.()
+    Agent.update(door.loses, fn _ -> nil end)
+    result
+  end
+
+  defp accept(listener, port, loses) do
+    {:ok, client} = :gen_tcp.accept(listener)
+
+    relay =
+      spawn(fn ->
+        {:ok, server} = :gen_tcp.connect({127, 0, 0, 1}, port, [:binary])
+        relay(client, server, loses, nil)
+      end)
+
+    # What has come before is handed over with it.
+    :gen_tcp.controlling_process(client, relay)
+    accept(listener, port, loses)
+  end
+
+  defp relay(client, server, loses, method) do
+    receive do
+      {:tcp, ^client, data} ->
+        :gen_tcp.send(server, data)
+        started = Regex.run(~r"^[A-Z]+(?= /)", data)
+        relay(client, server, loses, if(started, do: hd(started), else: method))
+
+      {:tcp, ^server, data} ->
+        unless method == Agent.get(loses, & &1) do
+          :gen_tcp.send(client, data)
+          relay(client, server, loses, method)
+        end
+
+      {:tcp_closed, _} ->
+        :ok
+    end
+  end
+end
+
 {:ok, _} = Application.ensure_all_started(:inets)
 ExUnit.start()

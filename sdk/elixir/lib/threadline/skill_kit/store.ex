@@ -20,11 +20,12 @@ defmodule Threadline.SkillKit.Store do
 
     * No callback raises, and none takes much longer than 15 seconds. A failure is `{:error, reason}`, and logged once.
     * What `load/2` gives is `===` what was given to `save/3`, in whichever VM.
-    * A save may be repeated. It adds nothing twice.
+    * A save may be repeated, also one whose answer was lost. It adds nothing twice.
     * Nothing stored is lost by a save that did not know it. SkillKit starts with an empty list when a load fails; what it
       saves then is put behind what is stored. The same if somebody else has written meanwhile.
     * A list that its owner has changed (SkillKit puts `initial_messages` in front at each start) takes the place of the one
-      that this process has loaded or saved last. Earlier versions stay in the thread's log.
+      that this process has loaded or saved last; what others have said since stays. Where others have changed that one too,
+      nothing is taken away. Earlier versions stay in the thread's log.
 
   What a process has loaded and saved is remembered in its dictionary: SkillKit calls all of it from the agent's process.
   """
@@ -37,21 +38,23 @@ defmodule Threadline.SkillKit.Store do
   @patience 15_000
   @tries 5
 
-  # What this process knows of a conversation. `count` messages of its list, with this `digest`, are stored. `etag` is the
-  # version that was loaded or saved last. `apart`: more is stored than its list has, so the list is not saved as it is.
-  # `pending`: a save without an answer; if that many messages with that digest are stored, it was carried out.
-  defstruct etag: nil, count: 0, digest: nil, apart: false, pending: nil
+  # What this process knows of a conversation. `own`: hashes of the list that it has loaded or saved last. `apart`: that is not
+  # all that is stored, so its list is not saved as it is. `pending`: of a save without an answer what would be stored then,
+  # `own` then, and with how many of the first it counts as carried out.
+  defstruct own: [], apart: false, pending: nil
 
   @doc "Saves the whole list of messages."
   @spec save(String.t(), [struct()], keyword()) :: :ok | {:error, term()}
   def save(id, messages, config) do
     safely(id, config, fn request ->
       drafts = Enum.map(messages, &Messages.encode/1)
+      own = Enum.map(drafts, &hash/1)
+      known = known(request)
 
-      case known(request) do
-        %{apart: true} = known -> add(request, drafts, known, @tries)
-        known -> put_list(request, drafts, known)
-      end
+      # A list that was changed is one that Threadline refuses, or takes for a save that came late.
+      if not known.apart and List.starts_with?(own, known.own),
+        do: put_list(request, drafts, own, known),
+        else: merge(request, drafts, own, known, @tries)
     end)
   end
 
@@ -60,17 +63,15 @@ defmodule Threadline.SkillKit.Store do
   def load(id, config) do
     result =
       safely(id, config, fn request ->
-        with {:ok, stored, etag} <- stored(request),
+        with {:ok, stored, _} <- stored(request),
              {:ok, messages} <- Messages.decode(stored) do
-          drafts = Enum.map(messages, &Messages.encode/1)
-          remember(request, %__MODULE__{etag: etag, count: length(drafts), digest: digest(drafts)})
+          remember(request, %__MODULE__{own: Enum.map(messages, &hash(Messages.encode(&1)))})
           {:ok, messages}
         end
       end)
 
     # Whoever goes on with an empty list now does not know what is stored.
-    with {:error, _} <- result,
-         do: remember(request(id, config), %__MODULE__{digest: digest([]), apart: true})
+    with {:error, _} <- result, do: remember(request(id, config), %__MODULE__{apart: true})
 
     result
   end
@@ -91,65 +92,45 @@ defmodule Threadline.SkillKit.Store do
   end
 
   # As it is: Threadline appends what is new, and refuses what would lose something.
-  defp put_list(request, drafts, known) do
+  defp put_list(request, drafts, own, known) do
+    remember(request, %{known | pending: {own, own, length(known.own)}})
+
     case put(request, drafts) do
-      {:ok, etag} ->
-        remember(request, saved(drafts, etag, false))
+      {:ok, _} ->
+        remember(request, %__MODULE__{own: own})
         :ok
-
-      {:diverged, etag} ->
-        cond do
-          extends?(drafts, known) -> add(request, drafts, known, @tries)
-          known.etag == etag -> replace(request, drafts, known, etag)
-          true -> add(request, drafts, %{known | count: 0}, @tries)
-        end
-
-      error ->
-        error
-    end
-  end
-
-  # The list that it takes the place of is the one that this process knows.
-  defp replace(request, drafts, known, etag) do
-    case put(request, drafts, {"if-match", etag}) do
-      {:ok, etag} ->
-        remember(request, saved(drafts, etag, false))
-        :ok
-
-      {:changed, _} ->
-        add(request, drafts, %{known | count: 0}, @tries)
 
       {:diverged, _} ->
-        {:error, :conflict}
+        remember(request, known)
+        merge(request, drafts, own, known, @tries)
 
       error ->
         error
     end
   end
 
-  # Behind what is stored, which is read first.
-  defp add(_request, _drafts, _known, 0), do: {:error, :conflict}
+  # Into what is stored, which is read first: without what this list has no more, and with what it has new behind it.
+  defp merge(_request, _drafts, _own, _known, 0), do: {:error, :conflict}
 
-  defp add(request, drafts, known, tries) do
+  defp merge(request, drafts, own, known, tries) do
     with {:ok, stored, etag} <- stored(request) do
-      raw = Enum.map(stored, fn {raw, _} -> raw end)
-      known = carried_out(known, raw)
-
-      # What is not the list that it was with more behind it is all new; so is all of it if nothing is stored any more.
-      new = if etag != nil and extends?(drafts, known), do: Enum.drop(drafts, known.count), else: drafts
-      whole = raw ++ new
-      pending = {length(whole), digest(whole), length(drafts), digest(drafts)}
-      remember(request, %{known | apart: true, pending: pending})
+      known = carried_out(known, Enum.map(stored, fn {raw, _} -> hash(raw) end))
+      # Nothing is stored any more: all of it is new.
+      known = if etag, do: known, else: %{known | own: []}
+      kept = in_common(known.own, own)
+      whole = without(stored, Enum.drop(known.own, kept)) ++ Enum.drop(drafts, kept)
+      hashes = Enum.map(whole, &hash/1)
+      remember(request, %{known | pending: {hashes, own, length(hashes)}})
       condition = if etag, do: {"if-match", etag}, else: {"if-none-match", "*"}
 
       case put(request, whole, condition) do
-        {:ok, etag} ->
-          remember(request, saved(drafts, etag, stored != []))
+        {:ok, _} ->
+          remember(request, %__MODULE__{own: own, apart: hashes != own})
           :ok
 
         {result, _} when result in [:changed, :diverged] ->
-          remember(request, %{known | apart: true})
-          add(request, drafts, known, tries - 1)
+          remember(request, known)
+          merge(request, drafts, own, known, tries - 1)
 
         error ->
           error
@@ -157,30 +138,41 @@ defmodule Threadline.SkillKit.Store do
     end
   end
 
-  # The answer to the last save was lost: was it carried out?
-  defp carried_out(%{pending: {length, digest, count, own}} = known, raw) do
-    if length(raw) >= length and same?(Enum.take(raw, length), digest) do
-      %{known | count: count, digest: own, pending: nil}
-    else
-      %{known | pending: nil}
-    end
+  # The answer to the last save was lost: was it carried out? A list that was saved as it is may be there in part, from a
+  # shorter save before, or with the words of others behind that.
+  defp carried_out(%{pending: {whole, own, least}} = known, stored) do
+    common = in_common(whole, stored)
+    if common >= least, do: %{known | own: Enum.drop(own, common - length(whole)), pending: nil}, else: known
   end
 
-  defp carried_out(known, _raw), do: known
+  defp carried_out(known, _stored), do: known
 
-  defp same?(raw, digest), do: digest(raw) == digest
+  # What this process has loaded or said, and its owner has taken out. Where it is not there as it was, somebody else has
+  # changed the list: nothing is taken away then.
+  defp without(stored, gone) do
+    {left, missing} =
+      List.foldr(stored, {[], Enum.reverse(gone)}, fn
+        {raw, _}, {left, []} ->
+          {[raw | left], []}
 
-  defp saved(drafts, etag, apart) do
-    %__MODULE__{etag: etag, count: length(drafts), digest: digest(drafts), apart: apart}
+        {raw, _} = message, {left, [last | gone]} ->
+          if loaded(message) == last, do: {left, gone}, else: {[raw | left], [last | gone]}
+      end)
+
+    if missing == [], do: left, else: Enum.map(stored, fn {raw, _} -> raw end)
   end
 
-  defp extends?(drafts, known) do
-    length(drafts) >= known.count and digest(Enum.take(drafts, known.count)) == (known.digest || digest([]))
+  # The hash that a stored message has in a list that was loaded.
+  defp loaded(message) do
+    with {:ok, [message]} <- Messages.decode([message]), do: hash(Messages.encode(message))
   end
 
-  # Of the values, not of the texts: what comes back has an id, and another order of members.
-  defp digest(drafts),
-    do: drafts |> Enum.map(&Messages.canonical/1) |> :erlang.term_to_binary() |> :erlang.md5()
+  defp in_common(one, other) do
+    one |> Enum.zip(other) |> Enum.take_while(fn {one, other} -> one == other end) |> length()
+  end
+
+  # Of the value, not of the text: what comes back has an id, and another order of members.
+  defp hash(draft), do: draft |> Messages.canonical() |> :erlang.term_to_binary() |> :erlang.md5()
 
   defp stored(request) do
     case Http.call(request, :get) do
