@@ -53,7 +53,10 @@ export class Threadline {
     return this.#connection.onStatus(listener);
   }
 
-  /** Ends the connection and everything that is followed, for ever; iterators end with a `ClosedError`. */
+  /**
+   * Ends the connection and everything that is followed, for ever; iterators end with a `ClosedError`. Requests that are under way
+   * go on: those end with their `signal`.
+   */
   close(): void {
     this.#connection.close();
   }

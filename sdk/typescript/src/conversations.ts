@@ -61,4 +61,9 @@ export class Conversations {
       signal,
     });
   }
+
+  /** Deletes a conversation, and the thread that it is. */
+  async delete(name: string, { signal }: Cancellable = {}): Promise<void> {
+    await this.#http.call({ method: "DELETE", path: ["conversations", name], signal });
+  }
 }

@@ -1,6 +1,6 @@
 import { backoff, sleep, unlessAborted } from "./backoff.js";
 import type { Config } from "./config.js";
-import { ConfigError, ConnectionError, messageOf, ProblemError, ProtocolError, ThreadlineError } from "./errors.js";
+import { ConfigError, ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "./errors.js";
 import { toJson } from "./json.js";
 import { REQUEST_TIMEOUT_MS } from "./limits.js";
 

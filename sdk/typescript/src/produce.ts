@@ -6,6 +6,7 @@ import { MAX_LEASE_SECONDS } from "./limits.js";
 import { isOver, Producer, type RunOptions } from "./producer.js";
 import type { Runs } from "./runs.js";
 import type { Run, StartedRun } from "./types.js";
+import { newId } from "./ids.js";
 
 /**
  * Begins a run, has `body` do it, and ends it: well if `body` returns, badly if it throws, which is then thrown again.
@@ -18,7 +19,7 @@ export async function produce(
   body: (run: Producer) => unknown,
   options: RunOptions = {},
 ): Promise<Run> {
-  const { runId = crypto.randomUUID(), agentId, leaseSeconds, signal } = options;
+  const { runId = newId(), agentId, leaseSeconds, signal } = options;
   if (leaseSeconds !== undefined && !(leaseSeconds >= 1 && leaseSeconds <= MAX_LEASE_SECONDS)) {
     throw new ConfigError(`leaseSeconds is a number from 1 to ${MAX_LEASE_SECONDS}`);
   }

@@ -71,6 +71,8 @@ export class Producer {
   #next: number;
   #sending = false;
   #failure: unknown;
+  /** Why an event was not taken. */
+  #refused: unknown;
   #ended = false;
   #stopRequested = false;
   #terminal = false;
@@ -106,14 +108,32 @@ export class Producer {
    * Takes events in; they go out in the order of the calls, many in one request. Resolves when there is room for more,
    * which holds back a producer that is faster than the network, and does not mean that they are durable: that is `flush`.
    *
-   * What is not taken is said at once: it throws a `ConfigError` for what is no event, or if far too many events wait
-   * because nobody awaits, and what went wrong if the run cannot go on.
+   * Rejects with a `ConfigError` for what is no event, or if far too many events wait because nobody awaits: such a run does
+   * not end well any more, so that nothing is lost in silence. Rejects with what went wrong if the run cannot go on.
    */
   append(events: AgUiEvent | readonly AgUiEvent[]): Promise<void> {
+    const taken = this.#take(events);
+    // Who does not await it hears of it from `flush` and from the end of the run.
+    taken.catch(() => {});
+    return taken;
+  }
+
+  async #take(events: AgUiEvent | readonly AgUiEvent[]): Promise<void> {
     this.#check();
     if (this.#terminal) throw new ClosedError("the run has ended by its own event");
     const list: readonly AgUiEvent[] = Array.isArray(events) ? events : [events as AgUiEvent];
-    const texts = list.map(encodeEvent);
+    try {
+      this.#queue(list.map(encodeEvent));
+    } catch (error) {
+      this.#refused ??= error;
+      throw error;
+    }
+    this.#terminal = list.some(({ type }) => TERMINAL.has(type));
+    void this.#send();
+    await this.#wait(() => this.#pending.length < PENDING_EVENTS && this.#pendingSize < PENDING_SIZE);
+  }
+
+  #queue(texts: readonly string[]): void {
     if (this.#pending.length > 2 * PENDING_EVENTS || this.#pendingSize > 2 * PENDING_SIZE) {
       throw new ConfigError("events are appended faster than they can be sent: await each append");
     }
@@ -121,18 +141,13 @@ export class Producer {
       this.#pending.push(text);
       this.#pendingSize += text.length;
     }
-    this.#terminal = list.some(({ type }) => TERMINAL.has(type));
-    void this.#send();
-    const room = this.#wait(() => this.#pending.length < PENDING_EVENTS && this.#pendingSize < PENDING_SIZE);
-    // Who does not await it hears of a failure from `flush`, the next append and the end of the run.
-    room.catch(() => {});
-    return room;
   }
 
   /** Resolves when all that was appended is durable. */
   async flush(): Promise<void> {
     this.#check();
     await this.#wait(() => this.#pending.length === 0);
+    if (this.#refused !== undefined) throw this.#refused;
   }
 
   /** Ends the run well, unless its own events did so. What was appended goes before. */

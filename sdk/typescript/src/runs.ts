@@ -2,6 +2,7 @@ import { ConfigError, isProblem, type ThreadlineError } from "./errors.js";
 import type { Call, Http } from "./http.js";
 import { toJson } from "./json.js";
 import type { AgUiEvent, Appended, Run, RunPage, StartedRun } from "./types.js";
+import { newId } from "./ids.js";
 
 /** A call that its caller may give up: it then rejects with the signal's reason. */
 export interface Cancellable {
@@ -37,7 +38,7 @@ export class Runs {
    * facts of that one in `problem.run`; `interrupts-open` if the thread waits for answers.
    */
   start(options: StartOptions): Promise<StartedRun> {
-    const { signal, runId = crypto.randomUUID(), agentId, input } = options;
+    const { signal, runId = newId(), agentId, input } = options;
     return this.#http.call(this.#begin({ runId, agentId, input }, signal), isWorthAnotherTry);
   }
 

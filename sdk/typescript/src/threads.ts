@@ -17,6 +17,7 @@ import type {
   ThreadPage,
   ThreadState,
 } from "./types.js";
+import { newId } from "./ids.js";
 
 export interface ListOptions extends Cancellable {
   /** Only threads of this agent. */
@@ -68,7 +69,7 @@ export class Threads {
 
   /** Makes a thread. The same one again is the same thread; another one with an id that is taken is `thread-exists`. */
   create(options: NewThread = {}): Promise<Thread> {
-    const { signal, threadId = crypto.randomUUID(), ...members } = options;
+    const { signal, threadId = newId(), ...members } = options;
     return this.#http.call({ method: "POST", path: ["threads"], body: { threadId, ...members }, signal });
   }
 }

@@ -1,5 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type AgUiEvent, ConfigError, isProblem, type Producer, StopRequested, Threadline } from "../src/index.js";
+import {
+  type AgUiEvent,
+  ClosedError,
+  ConfigError,
+  isProblem,
+  type Producer,
+  StopRequested,
+  Threadline,
+} from "../src/index.js";
 import { PENDING_EVENTS } from "../src/limits.js";
 import { Proxy } from "./harness/proxy.js";
 import { Server } from "./harness/server.js";
@@ -30,13 +38,6 @@ const caught = (promise: Promise<unknown>) =>
     () => expect.unreachable(),
     (error: unknown) => error,
   );
-const thrown = (call: () => unknown): unknown => {
-  try {
-    return void call();
-  } catch (error) {
-    return error;
-  }
-};
 const aborted = (run: Producer) =>
   new Promise<never>((_, reject) => {
     if (run.signal.aborted) reject(run.signal.reason);
@@ -156,12 +157,41 @@ test("who does not await is told by the end of the run, and nothing is lost in s
   expect(run).toMatchObject({ status: "finished", producerSeq: 5_001 });
 });
 
+test("what is no event fails the run, whoever hears of it", async () => {
+  const circular: Record<string, unknown> = { type: "CUSTOM" };
+  circular["self"] = circular;
+  for (const wrong of [{}, null, circular, { type: "CUSTOM", value: 1n }]) {
+    const it = await thread();
+    const error = await caught(
+      it.run(async (run) => {
+        await run.append(custom(0));
+        void run.append(wrong as AgUiEvent);
+        await run.append(custom(1));
+      }),
+    );
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(await values(it.threadId)).toEqual([0, 1]);
+    expect((await it.runs()).runs[0]!.status).toBe("error");
+  }
+});
+
+test("an append after the end is a rejection, and brings nobody down who does not look at it", async () => {
+  const it = await thread();
+  const late: Promise<void>[] = [];
+  const run = await it.run((run) => void setTimeout(() => late.push(run.append(custom(0))), 50));
+  await until("the append", () => late.length > 0);
+  expect(run.status).toBe("finished");
+  expect(await caught(late[0]!)).toBeInstanceOf(ClosedError);
+});
+
 test("a body that stays after its own end holds nothing up", async () => {
   const it = await thread();
   const run = await it.run(
     async (run) => {
       await run.append({ type: "RUN_FINISHED", threadId: it.threadId, runId: run.runId });
-      expect(() => run.append(custom(1))).toThrow("ended");
+      expect(await caught(run.append(custom(1)))).toMatchObject({
+        message: expect.stringContaining("ended") as string,
+      });
       await new Promise((resolve) => setTimeout(resolve, 1_500));
     },
     { leaseSeconds: 1 },
@@ -296,19 +326,10 @@ test("an event that the server refuses is told by flush, by the next append and 
   const seen: unknown[] = [];
   const error = await caught(
     it.run(async (run) => {
-      const circular: Record<string, unknown> = { type: "CUSTOM" };
-      circular["self"] = circular;
-      for (const wrong of [{}, null, circular, { type: "CUSTOM", value: 1n }]) {
-        expect(() => run.append(wrong as AgUiEvent)).toThrow(ConfigError);
-      }
       // Deeper than an event may be nested.
       const deep = JSON.parse(`${"[".repeat(200)}${"]".repeat(200)}`) as unknown;
       void run.append({ type: "CUSTOM", name: "deep", value: deep });
-      seen.push(
-        await caught(run.flush()),
-        thrown(() => run.append(custom(1))),
-        run.signal.reason,
-      );
+      seen.push(await caught(run.flush()), await caught(run.append(custom(1))), run.signal.reason);
       throw seen[0];
     }),
   );
@@ -319,7 +340,7 @@ test("an event that the server refuses is told by flush, by the next append and 
 test("a producer that is faster than the network is held back", async () => {
   const proxy = await Proxy.start(server);
   const it = await thread(new Threadline({ url: proxy.url }));
-  await it.run(
+  const ended = it.run(
     async (run) => {
       proxy.stall();
       let taken = 0;
@@ -330,12 +351,13 @@ test("a producer that is faster than the network is held back", async () => {
       await new Promise((resolve) => setTimeout(resolve, 50));
       expect(taken).toBe(PENDING_EVENTS - 1);
       // Whoever does not wait at all is refused before the memory is full.
-      const refused = upTo(2 * PENDING_EVENTS).map((index) => thrown(() => run.append(custom(index))));
-      expect(refused.some((each) => each instanceof ConfigError)).toBe(true);
+      const rest = upTo(2 * PENDING_EVENTS).map((index) => run.append(custom(index)).catch((error: unknown) => error));
       proxy.resume();
+      expect((await Promise.all(rest)).some((each) => each instanceof ConfigError)).toBe(true);
       await filling;
     },
     { leaseSeconds: 60 },
   );
+  expect(await caught(ended)).toBeInstanceOf(ConfigError);
   proxy.end();
 });

@@ -14,6 +14,7 @@ import { AG2B_PATIENCE_MS } from "../limits.js";
 import { toMessages } from "./messages.js";
 import type { AgentEvent, AssistantMessage, ToolMessage, UserMessage } from "./types.js";
 import { AnswerWriter } from "./writer.js";
+import { newId } from "../ids.js";
 
 /** How a chat ended. */
 export type ChatEnd = { readonly how: "done" | "aborted" } | { readonly how: "failed"; readonly error: unknown };
@@ -22,14 +23,14 @@ export class Chat {
   readonly #thread: ThreadRef;
   /** Aborted if somebody asks the run to stop. */
   readonly stop: AbortController;
-  readonly #runId = crypto.randomUUID();
+  readonly #runId = newId();
   readonly #ended: Promise<ChatEnd>;
   #end!: (end: ChatEnd) => void;
   /** Undefined before the run has begun, and if it could not be begun: then somebody else has to save the chat. */
   #producer: Producer | undefined;
   #run: Promise<Run> = Promise.reject(new TimeoutError("the run was never begun"));
   #lost = false;
-  #answer = new AnswerWriter(crypto.randomUUID());
+  #answer = new AnswerWriter(newId());
   /** Answers that the history has, and those whose end the stream of events has reached, which may lag behind. */
   #answers = 0;
   #streamed = 0;
@@ -93,7 +94,7 @@ export class Chat {
     const { id } = this.#answer;
     this.#append(this.#answer.complete(message));
     this.#answers += 1;
-    this.#answer = new AnswerWriter(crypto.randomUUID());
+    this.#answer = new AnswerWriter(newId());
     return id;
   }
 
@@ -118,12 +119,7 @@ export class Chat {
   }
 
   #append(events: readonly AgUiEvent[]): void {
-    if (events.length === 0) return;
-    try {
-      // What is not taken or does not arrive is saved when the chat is over.
-      this.#producer?.append(events).catch(() => (this.#lost = true));
-    } catch {
-      this.#lost = true;
-    }
+    // What is not taken or does not arrive is saved when the chat is over.
+    if (events.length > 0) this.#producer?.append(events).catch(() => (this.#lost = true));
   }
 }

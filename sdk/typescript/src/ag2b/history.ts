@@ -13,6 +13,7 @@ import {
 } from "../index.js";
 import { fromMessages, type Read, toMessages } from "./messages.js";
 import type { ChatMessage } from "./types.js";
+import { newId } from "../ids.js";
 
 /** Thrown by `reset` and `restore` while a run is under way: what it says next would stand on messages that are gone. */
 export class RunInFlightError extends ClosedError {
@@ -100,7 +101,7 @@ export class ThreadHistory {
   idOf(message: ChatMessage): string {
     const known = this.#ids.get(message);
     if (known !== undefined) return known;
-    const id = crypto.randomUUID();
+    const id = newId();
     this.#ids.set(message, id);
     return id;
   }

@@ -85,29 +85,17 @@ export class AnswerWriter {
   #call(event: { index: number; id?: string; name?: string; argumentsDelta: string }): AgUiEvent[] {
     const { index, argumentsDelta } = event;
     const events: AgUiEvent[] = [];
-    let call = this.#calls.get(index);
-    if (!call) {
-      call = {
-        id: event.id ?? `${this.id}:${index}`,
-        type: "function",
-        function: { name: event.name ?? "", arguments: "" },
-      };
+    const begun = this.#calls.get(index);
+    const call: ToolCall = begun ?? {
+      id: event.id ?? `${this.id}:${index}`,
+      type: "function",
+      function: { name: event.name ?? "", arguments: "" },
+    };
+    // Deltas of parallel calls come mixed: a call that was closed is begun once more, which adds to it.
+    if (!begun || (this.#open !== begun && argumentsDelta)) {
+      const { id: toolCallId, function: called } = call;
       events.push(...this.#close());
-      events.push({
-        type: "TOOL_CALL_START",
-        toolCallId: call.id,
-        toolCallName: call.function.name,
-        parentMessageId: this.id,
-      });
-    } else if (this.#open !== call && argumentsDelta) {
-      // Deltas of parallel calls come mixed; a call that was closed is opened again, which adds to it.
-      events.push(...this.#close());
-      events.push({
-        type: "TOOL_CALL_START",
-        toolCallId: call.id,
-        toolCallName: call.function.name,
-        parentMessageId: this.id,
-      });
+      events.push({ type: "TOOL_CALL_START", toolCallId, toolCallName: called.name, parentMessageId: this.id });
     }
     if (events.length > 0) this.#open = call;
     const grown = { ...call, function: { ...call.function, arguments: call.function.arguments + argumentsDelta } };

@@ -12,6 +12,7 @@ import { Streams } from "./streams.js";
 import { type Point, readTurns } from "./turns.js";
 import { textUnit } from "./view.js";
 import { put, resultRuns, runIdOf, type UserTurn, userRun, whole, type WholeRun } from "./whole.js";
+import { newId } from "../ids.js";
 
 /** The history of AgentKit's networks and agents, in Threadline: `createNetwork({ history: threadlineHistory({ … }) })`. */
 export function threadlineHistory<T extends StateData = StateData>(options: HistoryOptions<T>): ThreadlineHistory<T> {
@@ -42,6 +43,7 @@ class Recorder<T extends StateData> {
   readonly #alone = new WeakMap<NetworkRun<T>, AgentResult[]>();
   /** The turn that was saved last for a state. */
   readonly #turns = new WeakMap<State<T>, UserTurn>();
+  readonly #clients = new WeakMap<State<T>, Threadline>();
   /** What is known to be stored of a state. */
   readonly #stored = new WeakMap<State<T>, StoredState>();
 
@@ -54,7 +56,7 @@ class Recorder<T extends StateData> {
   async createThread({ state, input, step, network }: Context<T, "createThread">): Promise<{ threadId: string }> {
     // An id of its own, and one that an execution of an Inngest function keeps: a second try makes no second thread.
     const given = state.threadId || undefined;
-    const threadId = given ?? (await once(step, "thread id", async () => crypto.randomUUID()));
+    const threadId = given ?? (await once(step, "thread id", async () => newId()));
     const client = this.#client(state);
     const thread = client.thread(threadId);
     const agentId = this.#agentId(network);
@@ -140,7 +142,9 @@ class Recorder<T extends StateData> {
   async #hydrate(thread: ThreadRef, state: State<T>, { epoch, tail }: Point): Promise<void> {
     const stored = storedIn((await thread.state({ at: tail, epoch })).state);
     if (!stored) return;
-    giveState(state, stored);
+    const { persistState } = this.#options;
+    const kept = typeof persistState === "object" ? persistState.keep : [];
+    giveState(state, stored, ["userId", ...kept]);
     this.#stored.set(state, stored);
   }
 
@@ -151,7 +155,7 @@ class Recorder<T extends StateData> {
     agentId: string | undefined,
     said: { readonly id?: string; readonly content: string; readonly at?: number },
   ): Promise<void> {
-    const { id = crypto.randomUUID(), content, at = Date.now() } = said;
+    const { id = newId(), content, at = Date.now() } = said;
     // AgentKit makes up another id and time in each execution.
     const turn = { ...(await once(step, "message id", async () => ({ id, at }))), content };
     this.#turns.set(state, turn);
@@ -172,10 +176,16 @@ class Recorder<T extends StateData> {
     if (!(await live?.write(events))) await put(thread, run, agentId);
   }
 
+  /** On behalf of the user that the state named when the run began, whatever becomes of it. */
   #client(state: State<T>): Threadline {
-    const { user } = this.#options;
-    const { userId } = state.data as { userId?: unknown };
-    return this.#clientOf(user ? user(state) : typeof userId === "string" ? userId : undefined);
+    let client = this.#clients.get(state);
+    if (!client) {
+      const { user } = this.#options;
+      const { userId } = state.data as { userId?: unknown };
+      client = this.#clientOf(user ? user(state) : typeof userId === "string" ? userId : undefined);
+      this.#clients.set(state, client);
+    }
+    return client;
   }
 
   #clientOf(user: string | undefined): Threadline {

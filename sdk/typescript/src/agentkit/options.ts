@@ -28,8 +28,12 @@ interface Behaviour<T extends StateData> {
   readonly agentId?: string;
   /** The name of a new thread; the beginning of the input if not given. */
   readonly title?: (context: TitleContext<T>) => string | undefined;
-  /** Keeps `state.data` and `state.kv` in the thread too, and gives them to the networks that go on with it. */
-  readonly persistState?: boolean;
+  /**
+   * Keeps `state.data` and `state.kv` in the thread too, and gives them to the networks that go on with it. Whoever may write
+   * into the thread may change them, as its user's token may: keys that tools trust are `keep`t as `createState` was given them.
+   * `userId` always is.
+   */
+  readonly persistState?: boolean | { readonly keep: readonly string[] };
 }
 
 /** Where the server is, or a client of it, which then acts as whoever it is. And how threads are kept. */

@@ -19,13 +19,23 @@ export function takeState<T extends StateData>(state: State<T>): StoredState {
   return JSON.parse(jsonText({ data: { ...state.data }, kv: state.kv.all() })) as StoredState;
 }
 
-/** Puts what was stored into a state that a run begins with: it wins over what the run was given. */
-export function giveState<T extends StateData>(state: State<T>, stored: StoredState): void {
-  Object.assign(state.data, stored.data);
-  for (const [key, value] of Object.entries(stored.kv)) state.kv.set(key, value);
+/**
+ * Puts what was stored into a state that a run begins with: it wins over what the run was given, but for the keys that are `kept`.
+ * Whoever may write into the thread, as its user may, has written it.
+ */
+export function giveState<T extends StateData>(state: State<T>, stored: StoredState, kept: readonly string[]): void {
+  for (const [key, value] of Object.entries(stored.data)) {
+    // Defined, not assigned: a key may be called as the prototype is.
+    if (!kept.includes(key)) Object.defineProperty(state.data, key, { value, ...ORDINARY });
+  }
+  for (const [key, value] of Object.entries(stored.kv)) if (!kept.includes(key)) state.kv.set(key, value);
   // AgentKit begins with a copy of `data` in `kv`: what is in the one and not in the other was deleted.
-  for (const key of Object.keys(stored.data)) if (!(key in stored.kv)) state.kv.delete(key);
+  for (const key of Object.keys(stored.data)) {
+    if (!(key in stored.kv) && !kept.includes(key)) state.kv.delete(key);
+  }
 }
+
+const ORDINARY = { enumerable: true, writable: true, configurable: true };
 
 /** What is stored in a thread's state; `undefined` if that is nothing of ours. */
 export function storedIn(state: unknown): StoredState | undefined {

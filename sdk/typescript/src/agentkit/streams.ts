@@ -123,7 +123,7 @@ export class Streams {
     if (durable) {
       await put(thread, whole(thread.threadId, await runIdOf("l", [messageId]), reply.kept), agentId);
     } else {
-      if (!reply.live) return;
+      if (!reply.live || reply.live.over) return;
       await reply.live.flush();
     }
     stream.streamed.add(messageId);
@@ -133,7 +133,8 @@ export class Streams {
   async #append(stream: Stream, reply: Reply, events: AgUiEvent[]): Promise<void> {
     if (events.length === 0) return;
     if (stream.session.durable) reply.kept.push(...events);
-    else await reply.live?.append(events);
+    // Of a run that is over nothing more is shown; what it came to is saved with the results.
+    else if (!reply.live?.over) await reply.live?.append(events);
   }
 
   async #join(stream: Stream, network: string): Promise<void> {

@@ -57,7 +57,7 @@ export class FeedFollow implements Cursor<FeedItem> {
         for (const entry of frame.body.entries) {
           if (entry.cursor <= this.at) continue;
           this.at = entry.cursor;
-          entries.push(entry);
+          entries.push({ ...entry, thread: entry.thread ?? null });
         }
         this.at = Math.max(this.at, frame.body.cursor);
         if (entries.length === 0) return NOTHING;

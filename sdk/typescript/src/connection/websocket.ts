@@ -23,7 +23,7 @@ export const openSocket: OpenTransport = (context, listener) => {
   const followed = new Map<Wanted, SubscribeRequest | undefined>();
   let socket: WebSocket | undefined;
   let welcome = false;
-  let over = false;
+  const over = new AbortController();
   let farewell: FrameOf<"closing">["body"] | undefined;
 
   const watch = watchdog(OPEN_TIMEOUT_MS, () => {
@@ -33,13 +33,13 @@ export const openSocket: OpenTransport = (context, listener) => {
   });
 
   const close = () => {
-    over = true;
+    over.abort();
     watch.stop();
     socket?.close(1000);
   };
 
   const end = (why: Failing) => {
-    if (over) return;
+    if (over.signal.aborted) return;
     close();
     listener.ended(why);
   };
@@ -94,19 +94,25 @@ export const openSocket: OpenTransport = (context, listener) => {
       // ticket.
       if (Object.keys(config.headers).length > 0 || (bearer !== undefined && !/^[\w!#$%&'*+.^`|~-]+$/.test(bearer))) {
         const path = ["socket-tickets"];
-        const { ticket } = await http.once<{ ticket: string }>({ method: "POST", path, timeoutMs: OPEN_TIMEOUT_MS });
+        const { signal } = over;
+        const { ticket } = await http.once<{ ticket: string }>({
+          method: "POST",
+          path,
+          timeoutMs: OPEN_TIMEOUT_MS,
+          signal,
+        });
         url.searchParams.set("ticket", ticket);
       } else if (bearer !== undefined) {
         protocols.push(`bearer.${bearer}`);
       }
-      if (over) return;
+      if (over.signal.aborted) return;
       socket = new WebSocket(url.href, protocols);
     } catch (error) {
       return end(failing(error));
     }
     watch.expect(OPEN_TIMEOUT_MS);
     socket.onmessage = ({ data }) => {
-      if (over) return;
+      if (over.signal.aborted) return;
       watch.heard();
       try {
         if (typeof data !== "string") throw new ProtocolError("a frame is no text. Is this a Threadline server?");
@@ -120,7 +126,7 @@ export const openSocket: OpenTransport = (context, listener) => {
     // What it has to say is in the close event that follows.
     socket.onerror = () => {};
     socket.onclose = (event) => {
-      if (over) return;
+      if (over.signal.aborted) return;
       const { code, reason, retryAfterMs } = { retryAfterMs: undefined, ...(farewell ?? event) };
       if (welcome || code >= 4000) return end(closing(code, reason, retryAfterMs));
       void explain({ name: "blocked", error: new ConnectionError(`no WebSocket could be opened (${code})`) });

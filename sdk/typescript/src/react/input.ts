@@ -1,6 +1,7 @@
 import { ConfigError } from "../errors.js";
 import type { RunInput } from "../runs.js";
 import type { Message } from "../types.js";
+import { newId } from "../ids.js";
 
 /** A message to be sent; an id is made up if it has none. */
 export type NewMessage = Omit<Message, "id"> & { readonly role: string; readonly id?: string };
@@ -22,11 +23,11 @@ export function runInput(input: SendInput): RunInput {
     throw new ConfigError("send a text, a message or an input with messages");
   if (typeof input.role === "string") return runInput({ messages: [input as NewMessage] });
   const { messages = [], ...rest } = input as RunInput;
-  return { ...rest, messages: messages.map((message) => ({ id: crypto.randomUUID(), ...message })) };
+  return { ...rest, messages: messages.map((message) => ({ id: newId(), ...message })) };
 }
 
 /** The result of a tool call of the page's own. */
 export function toolMessage(toolCallId: string, result: unknown): NewMessage & { readonly id: string } {
   const content = typeof result === "string" ? result : (JSON.stringify(result) ?? "");
-  return { id: crypto.randomUUID(), role: "tool", toolCallId, content };
+  return { id: newId(), role: "tool", toolCallId, content };
 }

@@ -7,6 +7,7 @@ import type { FeedEntry, Thread } from "../types.js";
 import type { Feed } from "./feed.js";
 import { Store } from "./store.js";
 import { isBeyond, isShownBy, type ThreadFilter, type Window, withEntry, withPage } from "./window.js";
+import { newId } from "../ids.js";
 
 /** Which threads, and how many at once. */
 export interface ThreadListOptions extends ThreadFilter {
@@ -90,7 +91,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   /** Makes a thread, of the list's agent if no other is given. */
   readonly createThread = (options: Omit<NewThread, "signal"> = {}): Promise<Thread> => {
     const { agentId } = this.#options;
-    const thread = { threadId: crypto.randomUUID() as string, ...(agentId !== undefined && { agentId }), ...options };
+    const thread = { threadId: newId() as string, ...(agentId !== undefined && { agentId }), ...options };
     return this.#confirmed(thread.threadId, (signal) => this.#client.threads.create({ ...thread, signal }));
   };
 

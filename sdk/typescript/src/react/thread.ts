@@ -11,6 +11,7 @@ import { type InterruptAnswer, runInput, type SendInput } from "./input.js";
 import { isUnderWay, Replay, type ThreadRun } from "./replay.js";
 import { Store } from "./store.js";
 import { pendingCalls, ToolResults } from "./tools.js";
+import { newId } from "../ids.js";
 
 /** What a page shows of a thread. */
 export interface ThreadSnapshot {
@@ -192,7 +193,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   async #start(input: RunInput, agentId = this.#thread?.agentId ?? undefined): Promise<StartedRun> {
     agentId ??= (await this.#existing())?.agentId ?? undefined;
     if (agentId === undefined) throw new ConfigError("which agent? The thread has none of its own: give an agentId");
-    const run = { runId: crypto.randomUUID(), agentId, input };
+    const run = { runId: newId(), agentId, input };
     try {
       return await this.#ref.start(run);
     } catch (error) {

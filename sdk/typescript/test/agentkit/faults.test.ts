@@ -216,6 +216,24 @@ describe("state that is kept", () => {
     ]);
   });
 
+  test("what somebody else writes into the thread makes nobody another user", async () => {
+    remember(["plan", "gold"]);
+    await run("poisoned", "begin");
+    const poison = JSON.parse(
+      '{"data":{"userId":"bob","role":"admin","__proto__":{"isAdmin":true}},"kv":{"userId":"bob","role":"admin"}}',
+    ) as object;
+    await client()
+      .thread("poisoned")
+      .putRun("poison", [{ type: "STATE_SNAPSHOT", snapshot: poison }]);
+    remember();
+    const { network } = program({ persistState: { keep: ["role"] } });
+    const state = stateOf("poisoned", { ...initial(), role: "guest" });
+    const { data, kv } = (await network.run("who am I?", { state })).state;
+    expect({ ...data }).toMatchObject({ userId: "ann", role: "guest" });
+    expect((data as { isAdmin?: boolean }).isAdmin).toBeUndefined();
+    expect([kv.get("userId"), kv.get("role")]).toEqual(["ann", "guest"]);
+  });
+
   test("without the option nothing of it is stored", async () => {
     const { state } = await program().network.run("hi", { state: stateOf(undefined, { userId: "ann", secret: 1 }) });
     expect((await client().thread(state.threadId!).state()).state).toEqual({});

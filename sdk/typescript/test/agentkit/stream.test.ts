@@ -1,5 +1,5 @@
 import { createAgent } from "@inngest/agent-kit";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { threadlineHistory } from "../../src/agentkit/index.js";
 import { until } from "../harness/until.js";
 import {
@@ -127,7 +127,8 @@ describe("when streaming is not possible", () => {
     expect((await thread.messages()).messages.map(({ content }) => content)).toEqual(["hi", "said"]);
   });
 
-  test("a run that is stopped from elsewhere: the results are saved all the same", async () => {
+  test("a run that is stopped from elsewhere: the results are saved all the same, without a complaint", async () => {
+    const complaints = (["warn", "error"] as const).map((name) => vi.spyOn(console, name));
     const { history, network } = program();
     const thread = client().thread("stopped");
     model.answer = async () => {
@@ -140,6 +141,10 @@ describe("when streaming is not possible", () => {
     expect(replies(await restored("stopped")).map(kept)).toEqual(replies(state.results).map(kept));
     expect((await thread.messages()).messages.map(({ content }) => content)).toEqual(["hi", "said all the same"]);
     expect((await thread.runs()).runs.map(({ status }) => status)).toEqual(["finished", "stopped", "finished"]);
+    for (const complaint of complaints) {
+      expect(complaint).not.toHaveBeenCalled();
+      complaint.mockRestore();
+    }
   });
 });
 

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { type Threadline, TimeoutError } from "../../src/index.js";
+import { MESSAGES_PAGE } from "../../src/limits.js";
 import { Feed } from "../../src/react/feed.js";
 import { ThreadListStore } from "../../src/react/list.js";
 import { storesOf } from "../../src/react/stores.js";
@@ -43,6 +44,36 @@ test("a change that is not confirmed in time rejects, and may still be seen to h
   proxy.resume();
   await store.renameThread(threadId, "later");
   expect(store.getSnapshot()).toMatchObject({ error: null, threads: [{ name: "later" }] });
+  leave();
+});
+
+test("a snapshot that takes the place of a long thread leaves nothing older to ask for", async () => {
+  client = connect({ url: server.url });
+  const threadId = await makeThread(server);
+  const said = Array.from({ length: MESSAGES_PAGE + 10 }, (_, index) => ({
+    id: `m${index}`,
+    role: "user",
+    content: "x",
+  }));
+  const put = (runId: string, event: object) =>
+    client.thread(threadId).putRun(runId, [{ type: "RUN_STARTED", threadId, runId }, event as { type: string }]);
+  await client
+    .thread(threadId)
+    .putRun("long", [{ type: "RUN_STARTED", threadId, runId: "long", input: { messages: said } }]);
+  const store = storesOf(client).thread(threadId);
+  const leave = store.subscribe(() => {});
+  await until("the newest messages", () => !store.getSnapshot().isLoading);
+  expect(store.getSnapshot().hasMoreMessages).toBe(true);
+  const snapshots: boolean[] = [];
+  store.subscribe(() => {
+    const { messages, hasMoreMessages } = store.getSnapshot();
+    if (messages.length === 1) snapshots.push(hasMoreMessages);
+  });
+  await put("short", { type: "MESSAGES_SNAPSHOT", messages: [{ id: "z", role: "user", content: "only" }] });
+  await until("the snapshot", () => snapshots.length > 0);
+  await store.fetchMoreMessages();
+  expect(snapshots).not.toContain(true);
+  expect(store.getSnapshot()).toMatchObject({ error: null, messages: [{ id: "z" }] });
   leave();
 });
 
