@@ -49,6 +49,8 @@ export function configure(options: ThreadlineOptions): Config {
   if (transports.length === 0 || !transports.every((name) => TRANSPORTS.includes(name))) {
     throw new ConfigError(`transports are some of ${TRANSPORTS.join(", ")}`);
   }
+  const { retryFor = RETRY_FOR_MS } = options;
+  if (!(retryFor >= 0)) throw new ConfigError("retryFor is a number of milliseconds");
   if (options.apiKey !== undefined && options.token !== undefined) {
     throw new ConfigError("give either apiKey (a backend's) or token (a user's), not both");
   }
@@ -62,7 +64,7 @@ export function configure(options: ThreadlineOptions): Config {
     base,
     headers,
     credentials: new Credentials(source),
-    retryFor: options.retryFor ?? RETRY_FOR_MS,
+    retryFor,
     transports,
     // Browsers want it to be called on no object of ours.
     fetch: (input, init) => send(input, init),

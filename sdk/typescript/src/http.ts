@@ -23,10 +23,17 @@ export interface Call {
 
 /** Requests to one server. Every error is a `ThreadlineError`, or the reason of the caller's signal. */
 export class Http {
+  /** The server has answered as Threadline does: what is none of its answers from now on comes from something on the way. */
+  spoken = false;
   readonly #config: Config;
 
   constructor(config: Config) {
     this.#config = config;
+  }
+
+  /** What answers, but not as Threadline does: final if it never has, else it may go away as it came (a hotel's page, say). */
+  strange(error: ConfigError | ProtocolError): ThreadlineError {
+    return this.spoken ? new ConnectionError(error.message, { cause: error }) : error;
   }
 
   /** `<base>/v1/<path>?<query>` */
@@ -71,11 +78,15 @@ export class Http {
       signal?.removeEventListener("abort", stop);
     }
     if (text === "") return undefined as T;
+    let answer: T;
     try {
-      return JSON.parse(text) as T;
+      answer = JSON.parse(text) as T;
     } catch {
-      throw new ProtocolError(`what answers at ${this.#config.base.origin} is not JSON. Is this a Threadline server?`);
+      const { origin } = this.#config.base;
+      throw this.strange(new ProtocolError(`what answers at ${origin} is not JSON. Is this a Threadline server?`));
     }
+    this.spoken = true;
+    return answer;
   }
 
   /**
@@ -129,7 +140,8 @@ export class Http {
     if (response.ok) return response;
     if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) {
       await response.body?.cancel();
-      throw new ConfigError(`${this.#config.base.origin} sends its callers elsewhere: use that address`);
+      const { origin } = this.#config.base;
+      throw this.strange(new ConfigError(`${origin} sends its callers elsewhere: use that address`));
     }
     const retryAfter = Number(response.headers.get("Retry-After") ?? Number.NaN);
     const said = await this.#text(response, signal);

@@ -4,6 +4,8 @@
 export const BACKOFF_BASE_MS = 250;
 /** Upper bound of every wait. */
 export const BACKOFF_MAX_MS = 10_000;
+/** The longest wait that is kept if a server, or something before it, asks for one. */
+export const RETRY_AFTER_MAX_MS = 300_000;
 /** How long a call goes on trying after lost answers and while the server is not ready. */
 export const RETRY_FOR_MS = 60_000;
 /** How long one request may take before it counts as lost. Longer than the server holds a whole-run append back. */
@@ -101,3 +103,5 @@ export const MUTATION_TIMEOUT_MS = 15_000;
 export const FRAME_MS = 16;
 /** Messages that are loaded at first, and each time when more are fetched. */
 export const MESSAGES_PAGE = 500;
+/** Pause of a long-poll that was answered with nothing, before it should have been. */
+export const POLL_PAUSE_MS = 1_000;

@@ -12,7 +12,7 @@ import {
 } from "./limits.js";
 import type { ProblemSlug } from "./problems.js";
 import { encodeEvent, type Runs } from "./runs.js";
-import type { AgUiEvent, Run, StartedRun } from "./types.js";
+import type { NewEvent, Run, StartedRun } from "./types.js";
 
 /** How to begin a run. */
 export interface RunOptions {
@@ -111,17 +111,17 @@ export class Producer {
    * Rejects with a `ConfigError` for what is no event, or if far too many events wait because nobody awaits: such a run does
    * not end well any more, so that nothing is lost in silence. Rejects with what went wrong if the run cannot go on.
    */
-  append(events: AgUiEvent | readonly AgUiEvent[]): Promise<void> {
+  append(events: NewEvent | readonly NewEvent[]): Promise<void> {
     const taken = this.#take(events);
     // Who does not await it hears of it from `flush` and from the end of the run.
     taken.catch(() => {});
     return taken;
   }
 
-  async #take(events: AgUiEvent | readonly AgUiEvent[]): Promise<void> {
+  async #take(events: NewEvent | readonly NewEvent[]): Promise<void> {
     this.#check();
     if (this.#terminal) throw new ClosedError("the run has ended by its own event");
-    const list: readonly AgUiEvent[] = Array.isArray(events) ? events : [events as AgUiEvent];
+    const list: readonly NewEvent[] = Array.isArray(events) ? events : [events as NewEvent];
     try {
       this.#queue(list.map(encodeEvent));
     } catch (error) {

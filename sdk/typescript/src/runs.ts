@@ -1,7 +1,7 @@
 import { ConfigError, isProblem, type ThreadlineError } from "./errors.js";
 import type { Call, Http } from "./http.js";
 import { toJson } from "./json.js";
-import type { AgUiEvent, Appended, Run, RunPage, StartedRun } from "./types.js";
+import type { Appended, NewEvent, Run, RunPage, StartedRun } from "./types.js";
 import { newId } from "./ids.js";
 
 /** A call that its caller may give up: it then rejects with the signal's reason. */
@@ -71,7 +71,7 @@ export class Runs {
    */
   put(
     runId: string,
-    events: readonly AgUiEvent[],
+    events: readonly NewEvent[],
     options: Cancellable & { agentId?: string } = {},
   ): Promise<StartedRun> {
     const { signal, agentId } = options;
@@ -115,7 +115,7 @@ function isWorthAnotherTry(error: ThreadlineError): boolean {
 }
 
 /** The JSON text of an event; throws if the server would refuse it for what it is. */
-export function encodeEvent(event: AgUiEvent): string {
+export function encodeEvent(event: NewEvent): string {
   if (typeof event?.type !== "string") throw new ConfigError("an event is an object with a type");
   return toJson(event);
 }

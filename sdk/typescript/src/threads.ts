@@ -7,7 +7,7 @@ import { produce } from "./produce.js";
 import type { Producer, RunOptions } from "./producer.js";
 import { type Cancellable, Runs, type StartOptions } from "./runs.js";
 import type {
-  AgUiEvent,
+  NewEvent,
   EventPage,
   MessagesPage,
   Run,
@@ -184,7 +184,7 @@ export class ThreadRef {
    */
   putRun(
     runId: string,
-    events: readonly AgUiEvent[],
+    events: readonly NewEvent[],
     options: Cancellable & { agentId?: string } = {},
   ): Promise<StartedRun> {
     return this.#runs.put(runId, events, options);

@@ -6,6 +6,9 @@ export interface AgUiEvent {
   readonly [member: string]: unknown;
 }
 
+/** An event to be appended: the same, or of a type of your own. */
+export type NewEvent = AgUiEvent | { readonly type: string };
+
 /** A message as AG-UI has it. */
 export interface Message {
   readonly id: string;

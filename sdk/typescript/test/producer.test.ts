@@ -157,6 +157,19 @@ test("who does not await is told by the end of the run, and nothing is lost in s
   expect(run).toMatchObject({ status: "finished", producerSeq: 5_001 });
 });
 
+test("events may be of types of one's own", async () => {
+  interface Note {
+    type: "note";
+    text: string;
+  }
+  const note: Note = { type: "note", text: "é" };
+  const it = await thread();
+  await it.run((run) => run.append([note, { type: "CUSTOM", name: "n", value: 0 }]));
+  await it.putRun("whole", [note]);
+  const notes = (await log(server, it.threadId)).filter(({ event }) => event.type === "note");
+  expect(notes.map(({ event }) => event)).toEqual([note, note]);
+});
+
 test("what is no event fails the run, whoever hears of it", async () => {
   const circular: Record<string, unknown> = { type: "CUSTOM" };
   circular["self"] = circular;

@@ -165,7 +165,11 @@ export class Lane implements Carrier {
       if (!transport || transport === this.#transport) tell();
     };
     const listener: Listener = {
-      opened: () => heard(() => this.input({ name: "opened" })),
+      opened: () =>
+        heard(() => {
+          http.spoken = true;
+          this.input({ name: "opened" });
+        }),
       alive: () => heard(() => this.input({ name: "progress" })),
       frame: (frame) => heard(() => this.#frame(frame)),
       ended: (why) => heard(() => this.input(why)),

@@ -1,7 +1,8 @@
 // Page after page of JSON, each waiting at the server until there is something new: gets through wherever requests do.
 
-import { isProblem } from "../errors.js";
-import { OPEN_TIMEOUT_MS, POLL_SECONDS, TURN_MS } from "../limits.js";
+import { sleep } from "../backoff.js";
+import { isProblem, ProtocolError } from "../errors.js";
+import { OPEN_TIMEOUT_MS, POLL_PAUSE_MS, POLL_SECONDS, TURN_MS } from "../limits.js";
 import type { EventPage, FeedPage, Run } from "../types.js";
 import type { SubscribeRequest } from "./frames.js";
 import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
@@ -28,7 +29,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     if (!greeted && runId !== undefined) after = Math.max(after, (await record(signal)).firstSeq - 1);
     let page: Page | undefined;
     try {
-      page = await poll<Page>(context, { ...request, after, epoch }, live, place, signal);
+      page = await poll(context, { ...request, after, epoch }, live, place, signal);
     } catch (error) {
       if (!greeted || !isProblem(error, "thread-not-found")) throw error;
       tell(listener, request, "ended", { reason: "thread-deleted" });
@@ -54,7 +55,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
 }
 
 /** A page; `undefined` if it gave its place to somebody who waits. What is not live yet has something to read at once. */
-async function poll<Page>(
+async function poll(
   context: Context,
   request: SubscribeRequest,
   live: boolean,
@@ -64,18 +65,27 @@ async function poll<Page>(
   const { id: _, threadId: __, ...query } = request;
   const { crowded } = context.turns;
   const wait = !live ? 0 : crowded ? TURN_MS / 1_000 : POLL_SECONDS;
+  const begun = performance.now();
   const end = new AbortController();
   const stop = () => end.abort();
   signal.addEventListener("abort", stop);
   // Who waits for a short time only is not disturbed: everybody gets an answer that way.
   if (wait === POLL_SECONDS) place.onCrowded = stop;
   try {
-    return await context.http.once<Page>({
+    const page = await context.http.once<Page>({
       path: pathOf(request),
       query: { ...query, wait },
       signal: end.signal,
       timeoutMs: wait * 1_000 + OPEN_TIMEOUT_MS,
     });
+    const list = page?.events ?? page?.entries;
+    if (!Array.isArray(list)) {
+      throw context.http.strange(new ProtocolError("what answers is no page. Is this a Threadline server?"));
+    }
+    // Something on the way answers in the server's place, or lets it not wait.
+    const isEarly = list.length === 0 && wait > 0 && performance.now() - begun < (wait * 1_000) / 2;
+    if (isEarly) await sleep(POLL_PAUSE_MS, end.signal);
+    return page;
   } catch (error) {
     if (end.signal.aborted && !signal.aborted) return undefined;
     throw error;

@@ -124,8 +124,8 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
         signal: end.signal,
       });
       if (!response.body || !response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
-        const error = new ProtocolError("what answers is no event stream. Is this a Threadline server?");
-        return { name: "unsupported", error };
+        const strange = new ProtocolError("what answers is no event stream. Is this a Threadline server?");
+        return { name: "unsupported", error: context.http.strange(strange) };
       }
       const reader = response.body.getReader();
       for (;;) {

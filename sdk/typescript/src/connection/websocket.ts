@@ -127,7 +127,8 @@ export const openSocket: OpenTransport = (context, listener) => {
     socket.onerror = () => {};
     socket.onclose = (event) => {
       if (over.signal.aborted) return;
-      const { code, reason, retryAfterMs } = { retryAfterMs: undefined, ...(farewell ?? event) };
+      const { code, reason } = farewell ?? event;
+      const retryAfterMs = farewell?.retryAfterMs;
       if (welcome || code >= 4000) return end(closing(code, reason, retryAfterMs));
       void explain({ name: "blocked", error: new ConnectionError(`no WebSocket could be opened (${code})`) });
     };

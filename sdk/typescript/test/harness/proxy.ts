@@ -21,6 +21,8 @@ export class Proxy {
   refuse = false;
   /** What happens to a request for a WebSocket: passed on, answered 403, or never answered. */
   upgrade: "pass" | "refuse" | "swallow" = "pass";
+  /** What answers every request in the server's place, if anything does: a whole response. */
+  instead: string | undefined;
   /** Event streams are kept back until they end, as some proxies do. */
   bufferStreams = false;
   /** The socket's welcome promises a heartbeat every second, which the server does not keep: it seems to fall silent. */
@@ -118,6 +120,10 @@ export class Proxy {
     if (method && path) {
       pair.path = path;
       this.requests.push(`${method} ${path}`);
+      if (this.instead !== undefined) {
+        pair.far.destroy();
+        return void pair.near.end(this.instead);
+      }
       if (this.upgrade !== "pass" && /^upgrade: websocket\r$/im.test(head)) {
         // What is swallowed the server does not hear, and so it says nothing.
         if (this.upgrade === "refuse") {

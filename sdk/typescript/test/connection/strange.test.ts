@@ -1,0 +1,111 @@
+// Answers that no Threadline server gives, where one has been.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { WebSocketServer } from "ws";
+import { backoff } from "../../src/backoff.js";
+import { isProblem, type ThreadlineError } from "../../src/index.js";
+import { RETRY_AFTER_MAX_MS } from "../../src/limits.js";
+import { Server } from "../harness/server.js";
+import { until } from "../harness/until.js";
+import { log, makeThread, write } from "../harness/writer.js";
+import { behind } from "./network.js";
+import { connect, expectExactly, Reader, TRANSPORTS } from "./reader.js";
+
+let server: Server;
+beforeAll(async () => {
+  server = await Server.start();
+});
+afterAll(() => server?.end());
+
+const response = (status: string, type: string, body: string, more = "") =>
+  `HTTP/1.1 ${status}\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\n${more}connection: close\r\n\r\n${body}`;
+const PORTAL = response("302 Found", "text/html", "", "location: http://hotel.example/\r\n");
+const PAGE = response("200 OK", "text/html", "<h1>We will be right back</h1>");
+const EMPTY = response("200 OK", "application/json", "{}");
+
+describe.concurrent("something on the way answers for a while", () => {
+  const cases = TRANSPORTS.flatMap((transport) =>
+    Object.entries({ PORTAL, PAGE, EMPTY }).map(([name, answer]) => [transport, name, answer] as const),
+  );
+
+  test.each(cases)("%s: %s, and the subscription goes on", async (transport, _, answer) => {
+    const threadId = await makeThread(server);
+    let end = () => {};
+    const [client, proxy] = await behind(server, { transports: [transport] }, undefined, (ended) => (end = ended));
+    const reader = new Reader(client, threadId);
+    await until("live", () => reader.count("caughtUp") === 1);
+    proxy.instead = answer;
+    proxy.cut();
+    const before = proxy.requests.length;
+    await until("tries", () => proxy.requests.length >= before + 2);
+    await write(server, threadId);
+    proxy.instead = undefined;
+    const all = await log(server, threadId);
+    await until(
+      "all of it",
+      () => reader.events.length >= all.length,
+      () => [reader.error, client.status],
+    );
+    expectExactly(reader.events, all);
+    expect(reader.error).toBeUndefined();
+    end();
+  });
+
+  test("a call is tried again, too", async () => {
+    let end = () => {};
+    const [client, proxy] = await behind(server, {}, undefined, (ended) => (end = ended));
+    await client.threads.list();
+    for (const answer of [PORTAL, PAGE]) {
+      proxy.instead = answer;
+      proxy.cut();
+      const before = proxy.requests.length;
+      const list = client.threads.list();
+      await until("tries", () => proxy.requests.length >= before + 2);
+      proxy.instead = undefined;
+      expect((await list).threads).toBeInstanceOf(Array);
+    }
+    end();
+  });
+});
+
+test("empty pages that come at once are not asked for without a pause", async () => {
+  const threadId = await makeThread(server);
+  const [client, proxy] = await behind(server, { transports: ["long-poll"] });
+  const { epoch } = await client.thread(threadId).get();
+  const empty = { threadId, epoch, tail: 0, cursor: 0, hasMore: false, events: [] };
+  proxy.instead = response("200 OK", "application/json", JSON.stringify(empty));
+  proxy.cut();
+  const reader = new Reader(client, threadId);
+  await until("live", () => reader.count("caughtUp") === 1);
+  await sleep(500);
+  expect(proxy.requests.length).toBeLessThan(6);
+});
+
+test("a wait that is asked for is kept within reason", () => {
+  expect(backoff(1, 0, 2_000)).toBe(2_000);
+  expect(backoff(1, 0, 9_999_999_000)).toBe(RETRY_AFTER_MAX_MS);
+  expect(backoff(1, 0, -5)).toBe(0);
+});
+
+test("a close code without a word before it counts", async () => {
+  const listener = new WebSocketServer({ port: 0, host: "127.0.0.1" });
+  let opened = 0;
+  listener.on("connection", (socket) => {
+    opened += 1;
+    socket.send(JSON.stringify({ welcome: { protocol: "threadline.v1", heartbeatSeconds: 15 } }));
+    socket.close(4501, "credential-over");
+  });
+  await new Promise((resolve) => listener.once("listening", resolve));
+  const { port } = listener.address() as { port: number };
+  let asked = 0;
+  const token = () => `token${(asked += 1)}`;
+  const client = connect({ url: `http://127.0.0.1:${port}`, token, transports: ["websocket"] });
+  const error = await new Promise<ThreadlineError>((resolve) => {
+    client.thread("t").follow({ onItem: () => {}, onError: resolve });
+  });
+  expect(isProblem(error, "unauthorized")).toBe(true);
+  expect([asked, opened]).toEqual([2, 2]);
+  client.close();
+  listener.close();
+});
