@@ -97,6 +97,7 @@ node_packages "$root/tests/copilotkit/packages/newest"
 node_packages "$root/tests/copilotkit/packages/browser"
 node_packages "$root/examples/copilotkit"
 node_packages "$root/examples/agentkit"
+node_packages "$root/examples/react"
 # The package for TypeScript, built: its own tests pack it, and others use it as its users do.
 node_packages "$root/sdk/typescript"
 if [ -n "$(find "$root/sdk/typescript/src" "$root/sdk/typescript/tsconfig.build.json" -newer "$root/sdk/typescript/dist/index.js" -print -quit 2>&1)" ]; then

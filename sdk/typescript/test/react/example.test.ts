@@ -1,49 +1,42 @@
-import { cpSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type BuildContext, context } from "esbuild";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { Server } from "../harness/server.js";
+import { until } from "../harness/until.js";
 
 const EXAMPLE = fileURLToPath(new URL("../../../../examples/react/", import.meta.url));
-const PACKAGE = fileURLToPath(new URL("../../", import.meta.url));
 const CHROMIUM = {
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"],
 };
 
-const files = mkdtempSync(join(tmpdir(), "threadline-react-"));
 let server: Server;
 let browser: Browser;
-let built: BuildContext;
+let page: ChildProcess;
 let address: string;
 const devices: BrowserContext[] = [];
 
+/** What `npm start` runs, at a port of its own. It goes on as long as its input is open. */
+async function start(): Promise<string> {
+  if (!existsSync(join(EXAMPLE, "node_modules/react"))) {
+    throw new Error("scripts/setup.sh test installs the example's packages");
+  }
+  const { scripts } = JSON.parse(readFileSync(join(EXAMPLE, "package.json"), "utf8")) as { scripts: { start: string } };
+  const [command = "", ...args] = scripts.start.replace(/--serve=\S+/, "--serve=127.0.0.1:0").split(" ");
+  page = spawn(join(EXAMPLE, "node_modules/.bin", command), args, { cwd: EXAMPLE, stdio: ["pipe", "pipe", "pipe"] });
+  let said = "";
+  for (const stream of [page.stdout, page.stderr]) stream?.on("data", (text: Buffer) => (said += text.toString()));
+  const local = () => /Local:\s+(http:\S+)/.exec(said)?.[1] ?? "";
+  return until("the page", local, () => said);
+}
+
 beforeAll(async () => {
-  for (const name of ["index.html", "style.css"]) cpSync(join(EXAMPLE, name), join(files, name));
-  // As `npm start` does, but with the package's sources and dependencies.
-  built = await context({
-    entryPoints: [join(EXAMPLE, "main.tsx")],
-    bundle: true,
-    format: "esm",
-    jsx: "automatic",
-    outdir: files,
-    nodePaths: [join(PACKAGE, "node_modules")],
-    alias: {
-      "threadline/react": join(PACKAGE, "src/react/index.ts"),
-      threadline: join(PACKAGE, "src/index.ts"),
-    },
-    logLevel: "error",
-  });
-  const [{ port }, ...started] = await Promise.all([
-    built.serve({ servedir: files, host: "127.0.0.1" }),
-    Server.start(),
-    chromium.launch(CHROMIUM),
-  ]);
+  const [local, ...started] = await Promise.all([start(), Server.start(), chromium.launch(CHROMIUM)]);
   [server, browser] = started;
-  address = `http://127.0.0.1:${port}/?server=${encodeURIComponent(server.url)}`;
+  address = `${local}?server=${encodeURIComponent(server.url)}`;
 });
 
 afterEach(async () => {
@@ -52,9 +45,8 @@ afterEach(async () => {
 
 afterAll(async () => {
   await browser?.close();
-  await built?.dispose();
+  page?.kill();
   await server?.end();
-  rmSync(files, { recursive: true, force: true });
 });
 
 /** A device of its own; its pages share nothing with those of others. What a page complains of fails the test. */
