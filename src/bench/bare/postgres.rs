@@ -104,11 +104,13 @@ impl Commits {
             .bind(no_number)
             .bind(no_text)
             .bind(no_text)
-            // … and brings no events.
+            // … brings no events …
             .bind(Vec::<i64>::new())
             .bind(Vec::<i64>::new())
             .bind(Vec::<&[u8]>::new())
-            .bind(Vec::<i64>::new());
+            .bind(Vec::<i64>::new())
+            // … and begins wherever the log ends.
+            .bind(no_number);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }
