@@ -90,25 +90,22 @@ node_packages() {
   touch "$1/node_modules/.package-lock.json"
 }
 root=$(cd "$(dirname "$0")/.." && pwd)
-node_packages "$root/tests/agui"
-node_packages "$root/tests/real/node"
-# CopilotKit as its users have it.
-node_packages "$root/tests/copilotkit/packages/newest"
-node_packages "$root/tests/copilotkit/packages/browser"
-node_packages "$root/examples/copilotkit"
-node_packages "$root/examples/agentkit"
-node_packages "$root/examples/react"
-# The package for TypeScript, built: its own tests pack it, and others use it as its users do.
-node_packages "$root/sdk/typescript"
-if [ -n "$(find "$root/sdk/typescript/src" "$root/sdk/typescript/tsconfig.build.json" -newer "$root/sdk/typescript/dist/index.js" -print -quit 2>&1)" ]; then
-  echo "Building sdk/typescript" >&2
-  npm run --prefix "$root/sdk/typescript" --silent build
-fi
+folders=(
+  tests/agui tests/real/node
+  # CopilotKit as its users have it.
+  tests/copilotkit/packages/newest tests/copilotkit/packages/browser
+  examples/copilotkit examples/agentkit examples/react
+  sdk/typescript
+)
 if [ -n "$older" ]; then
-  node_packages "$root/tests/copilotkit/packages/1.69"
-  node_packages "$root/tests/copilotkit/packages/1.57"
-  node_packages "$root/examples/copilotkit/runtime"
+  folders+=(tests/copilotkit/packages/1.69 tests/copilotkit/packages/1.57 examples/copilotkit/runtime)
 fi
+# At the same time: most of it is waiting for the network.
+installing=()
+for each in "${folders[@]}"; do
+  node_packages "$root/$each" &
+  installing+=($!)
+done
 # What the examples need of Python, and what the tests check with.
 "$root/scripts/example-venv.sh" >/dev/null
 # AG-UI's SDK for Python, the newest: the examples have the one that their agent is built on.
@@ -116,3 +113,9 @@ fi
 # What examines the server from outside.
 "$root/scripts/venv.sh" "$root/tests/e2e/wire/requirements.txt" "$root/target/wire-venv" >/dev/null
 "$root/scripts/checker-venv.sh" >/dev/null
+for each in "${installing[@]}"; do wait "$each"; done
+# The package for TypeScript, built: its own tests pack it, and others use it as its users do.
+if [ -n "$(find "$root/sdk/typescript/src" "$root/sdk/typescript/tsconfig.build.json" -newer "$root/sdk/typescript/dist/index.js" -print -quit 2>&1)" ]; then
+  echo "Building sdk/typescript" >&2
+  npm run --prefix "$root/sdk/typescript" --silent build
+fi
