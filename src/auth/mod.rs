@@ -233,7 +233,9 @@ impl Auth {
             let key = DecodingKey::from_secret(secret.as_bytes());
             match tokens::verify(token, &key, Algorithm::HS256, audience, now) {
                 Ok(verified) => return Ok((project.id, verified, Some(digest(secret)))),
-                Err(error) => refused = error,
+                Err(error @ AuthError::WrongToken(tokens::NOT_SIGNED)) => refused = error,
+                // It is signed with this one: what is wrong with it stays wrong with the others.
+                Err(error) => return Err(error),
             }
         }
         Err(refused)

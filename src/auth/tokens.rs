@@ -122,6 +122,9 @@ pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
     Ok(found)
 }
 
+/// Another secret may have signed it.
+pub(super) const NOT_SIGNED: &str = "its signature, algorithm or audience is wrong";
+
 /// Verifies signature, algorithm, audience and times.
 pub(super) fn verify(
     token: &str,
@@ -136,7 +139,7 @@ pub(super) fn verify(
     rules.set_required_spec_claims(&["aud"]);
     rules.set_audience(&[audience]);
     let claims = jsonwebtoken::decode::<Claims>(token, key, &rules)
-        .map_err(|_| AuthError::WrongToken("its signature, algorithm or audience is wrong"))?
+        .map_err(|_| AuthError::WrongToken(NOT_SIGNED))?
         .claims;
     let leeway = TOKEN_LEEWAY.as_millis() as i64;
     let moment = |seconds: f64| Timestamp((seconds * 1_000.0) as i64);
