@@ -120,8 +120,6 @@ export class Replay {
     this.conversation.apply(events);
     for (const { type, code, message } of events) {
       const agentId = this.run?.runId === runId ? this.run.agentId : null;
-      // It says what all messages are: there are no older ones.
-      if (type === "MESSAGES_SNAPSHOT") this.hasMore = false;
       if (type === "RUN_STARTED") {
         if (this.run?.runId !== runId) this.run = { runId, agentId, status: "running", error: null };
       } else if (type === "RUN_FINISHED") {

@@ -132,7 +132,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   /** Loads older messages. Resolves when they are there; at once if there are none. */
   readonly fetchMoreMessages = (): Promise<void> => {
     const replay = this.#replay;
-    if (!replay?.hasMore) return Promise.resolve();
+    // What lacks older messages that events speak of is about to be loaded whole.
+    if (!replay?.hasMore || replay.conversation.isIncomplete) return Promise.resolve();
     const { signal } = this.#current;
     const load = async () => {
       // Another replay has taken its place meanwhile: the answer is for nobody.
