@@ -138,9 +138,8 @@ pub(super) fn verify(
     (rules.validate_exp, rules.validate_nbf) = (false, false);
     rules.set_required_spec_claims(&["aud"]);
     rules.set_audience(&[audience]);
-    let claims = jsonwebtoken::decode::<Claims>(token, key, &rules)
-        .map_err(|_| AuthError::WrongToken(NOT_SIGNED))?
-        .claims;
+    let claims =
+        jsonwebtoken::decode::<Claims>(token, key, &rules).map_err(|_| AuthError::WrongToken(NOT_SIGNED))?.claims;
     let leeway = TOKEN_LEEWAY.as_millis() as i64;
     let moment = |seconds: f64| Timestamp((seconds * 1_000.0) as i64);
     let expires_at = moment(claims.exp.ok_or(AuthError::WrongToken("it has no exp"))?);
