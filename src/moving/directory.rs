@@ -31,8 +31,14 @@ const THREADS: &str = "threads";
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Its lock goes with it.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Directory {
+    /// Closing the file would not do: a program that is being started at this moment still holds it as well.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Directory {
@@ -44,7 +50,7 @@ impl Directory {
             Err(error) => return Err(MovingError::Io(path.to_owned(), error)),
         };
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { path: path.to_owned(), lock }),
             Err(TryLockError::WouldBlock) => Err(MovingError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(MovingError::Io(path.to_owned(), error)),
         }
@@ -199,4 +205,22 @@ pub fn json_line(line: &impl serde::Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(line).unwrap_or_default();
     bytes.push(b'\n');
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_free_as_soon_as_nobody_uses_it() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("files");
+        let directory = Directory::make(&path).expect("is made");
+        assert!(matches!(Directory::open(&path), Err(MovingError::InUse(_))));
+        // What a child has between its birth and the program that it becomes.
+        let inherited = directory.lock.try_clone().expect("another of the same file");
+        drop(directory);
+        Directory::open(&path).expect("opens");
+        drop(inherited);
+    }
 }
