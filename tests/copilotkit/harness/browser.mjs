@@ -63,8 +63,9 @@ export class Tab {
 
   /** Waits until no run is shown to be under way. */
   idle() {
-    const cursor = this.page.getByTestId("copilot-loading-cursor");
-    return until("the end of the run", async () => (await cursor.count()) === 0);
+    // Not its cursor: there is none while the agent is thinking.
+    const running = this.page.locator('[data-copilot-running="true"]');
+    return until("the end of the run", async () => (await running.count()) === 0);
   }
 
   /** Writes something and sends it. */
