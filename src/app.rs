@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 
 use crate::{
@@ -16,12 +17,13 @@ use crate::{
     bus,
     config::without_secrets,
     domain::{
-        AllowedOrigins, Clock, Limits,
+        AllowedOrigins, Clock, Limits, ProjectId,
         agent::Agent,
         limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
     },
     egress::{Network, Outbound, Reach},
     lock::redis::RedisLock,
+    naming::{Names, Naming},
     redis_link::{self, AddressError, Link},
     server::{self, Listener, Patience},
     service::{LockTiming, Ports, Service},
@@ -55,6 +57,8 @@ pub struct ServeConfig {
     pub limits: Limits,
     /// Pages that may call from a browser.
     pub origins: AllowedOrigins,
+    /// How threads without a name are named, if they are.
+    pub naming: Option<Naming>,
 }
 
 /// Where everything is kept.
@@ -80,6 +84,7 @@ impl ServeConfig {
             agent_networks: Vec::new(),
             limits: Limits::default(),
             origins: AllowedOrigins::default(),
+            naming: Some(Naming::default()),
         }
     }
 }
@@ -137,6 +142,7 @@ pub struct App<L = TcpListener> {
     store: Option<Opened>,
     state: ApiState,
     patience: Patience,
+    naming: Option<Naming>,
 }
 
 impl App {
@@ -180,7 +186,7 @@ impl App {
         }
         let app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?.with_origins(config.origins);
         let mut app = app.with_agent_networks(config.agent_networks);
-        app.store = Some(opened);
+        (app.store, app.naming) = (Some(opened), config.naming);
         Ok(app)
     }
 }
@@ -196,7 +202,7 @@ impl<L: Listener> App<L> {
         let projects = auth.projects().clone();
         service.quota.set_projects(Arc::new(move |id| projects.limits(id)));
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
-        Ok(Self { listener, store: None, state, patience }.with_agent_networks(Vec::new()))
+        Ok(Self { listener, store: None, state, patience, naming: None }.with_agent_networks(Vec::new()))
     }
 
     /// Agents that are made over the API may be in these networks, and on this machine if everybody on it is let in.
@@ -237,6 +243,11 @@ impl<L: Listener> App<L> {
         self
     }
 
+    /// Names threads that have no name.
+    pub fn with_names(self, naming: Naming) -> Self {
+        Self { naming: Some(naming), ..self }
+    }
+
     /// The address bound.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
@@ -255,9 +266,17 @@ impl<L: Listener> App<L> {
     /// Serves until `shutdown` completes: then stops accepting, tells readers to go, lets requests under way end,
     /// and finishes what was handed in. False if it ended because a part of it failed.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
-        let Self { listener, store, state, patience } = self;
+        let Self { listener, store, state, patience, naming } = self;
         let service = state.service.clone();
         let agents = state.agents.clone();
+        let names = naming.map(|naming| {
+            let projects = state.auth.projects().clone();
+            let wanted = Arc::new(move |id: ProjectId| {
+                let projects = projects.clone();
+                Box::pin(async move { projects.generates_names(&id).await }) as BoxFuture<'static, bool>
+            });
+            Names::start(service.clone(), agents.clone(), wanted, naming)
+        });
         let connections = state.connections.clone();
         let most = service.quota.limits().connections;
         let serving = server::serve(listener, front::router(state), connections, service.draining(), most, patience);
@@ -274,6 +293,9 @@ impl<L: Listener> App<L> {
         };
         tokio::join!(serving, ending);
         agents.stop().await;
+        if let Some(names) = names {
+            names.stop().await;
+        }
         service.stop().await;
         if let Some(store) = store {
             store.close().await;

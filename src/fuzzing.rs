@@ -15,7 +15,7 @@ use crate::{
         AgentId, Batch, Epoch, NewEvents, RunId, ThreadId, Timestamp, UserId, json,
         limits::{MAX_ID_BYTES, MAX_JSON_DEPTH, ROW_BYTES},
     },
-    moving,
+    moving, naming,
     projection::{
         closing::{Ending, OpenParts},
         conversation::{Conversation, Draft},
@@ -52,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "hints", run: bus::redis::fuzz },
     Target { name: "ids", run: ids },
     Target { name: "json", run: json_scan },
+    Target { name: "names", run: naming::fuzzing::names },
     Target { name: "openai-stream", run: agents::openai_stream },
     Target { name: "patch", run: patch },
     Target { name: "requests", run: api::requests },

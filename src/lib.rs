@@ -9,6 +9,7 @@
 //! - [`subscription`]: following a log.
 //! - [`quota`]: how much users and projects may use. [`service`]: the use cases. [`auth`]: who is asking.
 //! - [`egress`]: where requests of the server may go. [`agents`]: running agents, each kind a source of events.
+//! - [`naming`]: names for threads that have none.
 //! - [`api`]: the front doors; a request enters here. [`server`]: the listener.
 //! - [`app`]: puts the parts together.
 //!
@@ -35,6 +36,7 @@ mod lingering;
 pub mod lock;
 pub mod metrics;
 pub mod moving;
+pub mod naming;
 mod planted;
 pub mod progress;
 pub mod projection;

@@ -10,6 +10,7 @@ use threadline::{
     bench,
     cli::{self, Cli, Command, ListenAddress},
     config::{self, Configuration, LogFormat, without_secrets},
+    naming::Naming,
     service::LockTiming,
     telemetry,
 };
@@ -98,7 +99,7 @@ async fn serve(configuration: Configuration) -> ExitCode {
 }
 
 async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::Error>> {
-    let Configuration { args, agents, api_key, limits, origins, .. } = configuration;
+    let Configuration { args, agents, api_key, naming_endpoint, limits, origins, .. } = configuration;
     let names = agents.iter().map(|agent| agent.id.to_string());
     let names: Vec<_> = names.chain([DEMO.to_owned()]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
     let (place, store) = match &args.store {
@@ -119,6 +120,10 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
         agent_networks: args.allow_agent_networks,
         limits,
         origins,
+        naming: args.generate_thread_names.then(|| match naming_endpoint {
+            Some(endpoint) => Naming::default().with_endpoint(endpoint),
+            None => Naming::default(),
+        }),
     };
     let redis = config.redis.as_deref().map(|url| format!("\n  redis   {}", without_secrets(url))).unwrap_or_default();
     let app = App::start(config).await?;

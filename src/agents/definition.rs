@@ -59,6 +59,9 @@ pub struct Definition {
     /// Longest silence in seconds; 120 if left out.
     #[serde(default, alias = "idle_timeout_seconds", skip_serializing_if = "Option::is_none")]
     pub idle_timeout_seconds: Option<u64>,
+    /// Whether it may be asked for the names of its threads, beside their runs; not if left out.
+    #[serde(default, alias = "names_threads", skip_serializing_if = "std::ops::Not::not")]
+    pub names_threads: bool,
 }
 
 impl Definition {
@@ -73,7 +76,7 @@ impl Definition {
         if idle.is_zero() || idle > MAX_AGENT_IDLE_TIMEOUT {
             return Err(format!("idleTimeoutSeconds is 1 to {}", MAX_AGENT_IDLE_TIMEOUT.as_secs()));
         }
-        let (on_disconnect, kind) = (self.on_disconnect, self.kind);
+        let (on_disconnect, kind, names_threads) = (self.on_disconnect, self.kind, self.names_threads);
         let foreign = |names: &[(&str, bool)], of: &str| match names.iter().find(|(_, set)| *set) {
             Some((name, _)) => Err(format!("{name} does not go with an agent of kind {of}")),
             None => Ok(()),
@@ -125,10 +128,11 @@ impl Definition {
             Kind::Demo => {
                 foreign(&chat, "demo")?;
                 foreign(&endpoint, "demo")?;
+                foreign(&[("namesThreads", names_threads)], "demo")?;
                 AgentKind::Demo
             }
         };
-        Ok(Agent { id, kind, on_disconnect, idle_timeout: idle })
+        Ok(Agent { id, kind, on_disconnect, idle_timeout: idle, names_threads })
     }
 }
 
@@ -173,6 +177,7 @@ mod tests {
         let found = agent(r#"{"kind":"openai","base_url":"https://x/v1/","model":"m","apiKeyEnv":"KEY"}"#).expect("ok");
         assert!(matches!(found.kind, AgentKind::OpenAi { base_url, api_key: Some(key), .. }
             if base_url == "https://x/v1" && key.reveal() == "k"));
+        assert!(!found.names_threads && agent(r#"{"url":"http://x","names_threads":true}"#).expect("ok").names_threads);
         assert_eq!(agent(r#"{"kind":"demo"}"#).map(|agent| agent.kind), Ok(AgentKind::Demo));
     }
 
@@ -191,6 +196,8 @@ mod tests {
             (r#"{"kind":"openai","baseUrl":"http://x"}"#, "model is missing"),
             (r#"{"kind":"openai","baseUrl":"http://x","model":"m","apiKeyEnv":"NONE"}"#, "no variable NONE"),
             (r#"{"kind":"demo","url":"http://x"}"#, "url does not go"),
+            (r#"{"kind":"demo","namesThreads":true}"#, "namesThreads does not go"),
+            (r#"{"url":"http://x","namesThreads":"yes"}"#, "expected a boolean"),
             (r#"{"kind":"magic"}"#, "unknown variant"),
             (r#"{"uri":"http://x"}"#, "unknown field"),
         ] {

@@ -319,13 +319,20 @@ impl Agents {
     pub fn ask(&self, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
         let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
         let run = client.run_id.take().unwrap_or_else(RunId::generate);
-        let nothing = Conversation::default();
-        let input = input::prepare(&thread, &run, client, &nothing)?.complete(&thread, &run, &nothing);
+        let input = outside(&thread, &run, client)?;
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             self.shared.service.metrics().limited(RUN_LIMIT);
             return Err(AgentError::Busy);
         };
         Ok(Asked { events: self.source(agent, &input), thread, run, _place: place })
+    }
+
+    /// Has an agent answer the server itself: nothing of it is kept, it is no run, and takes no place of one. `origin` is where
+    /// the agent was written down: the operator's own may be anywhere. Dropping the answer ends the request.
+    pub fn consult(&self, agent: &Agent, origin: Origin, client: ClientInput) -> Result<EventStream, AgentError> {
+        let input = outside(&ThreadId::generate(), &RunId::generate(), client)?;
+        let outbound = if origin == Origin::Configuration { &self.shared.open } else { &self.guarded };
+        Ok(source_over(outbound, agent, &input))
     }
 
     /// Begins to end what is under way: runs of agents cannot be handed to another node.
@@ -343,15 +350,24 @@ impl Agents {
     fn source(&self, agent: &Agent, input: &source::RunInput) -> EventStream {
         // The operator's own agents may be anywhere.
         let configured = self.shared.configured.get(&agent.id).is_some_and(|configured| configured == agent);
-        let outbound = if configured { &self.shared.open } else { &self.guarded };
-        let idle = agent.idle_timeout;
-        match &agent.kind {
-            AgentKind::AgUi { url, headers } => agui::run(outbound, url, headers, input, idle),
-            AgentKind::OpenAi { base_url, model, api_key, instructions } => {
-                openai::run(outbound, base_url, model, api_key.as_ref(), instructions.as_deref(), input, idle)
-            }
-            AgentKind::Demo => demo::run(input, DEMO_PACE),
+        source_over(if configured { &self.shared.open } else { &self.guarded }, agent, input)
+    }
+}
+
+/// What an agent is given where there is no thread, and so nothing that was said before.
+fn outside(thread: &ThreadId, run: &RunId, client: ClientInput) -> Result<source::RunInput, AgentError> {
+    let nothing = Conversation::default();
+    Ok(input::prepare(thread, run, client, &nothing)?.complete(thread, run, &nothing))
+}
+
+fn source_over(outbound: &Outbound, agent: &Agent, input: &source::RunInput) -> EventStream {
+    let idle = agent.idle_timeout;
+    match &agent.kind {
+        AgentKind::AgUi { url, headers } => agui::run(outbound, url, headers, input, idle),
+        AgentKind::OpenAi { base_url, model, api_key, instructions } => {
+            openai::run(outbound, base_url, model, api_key.as_ref(), instructions.as_deref(), input, idle)
         }
+        AgentKind::Demo => demo::run(input, DEMO_PACE),
     }
 }
 

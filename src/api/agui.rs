@@ -34,7 +34,7 @@ use crate::{
     },
     service::{Service, ServiceError, StartedRun},
     store::StoreError,
-    subscription::{Delivery, EndReason, Subscription},
+    subscription::{Delivery, EndReason, Subscription, Via},
 };
 
 /// The thread of the run, which the server may have made up.
@@ -96,7 +96,7 @@ pub async fn run(
     // Nothing of a run that has just begun was seen before.
     let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.max(started.cursor));
     let events = &state.service.events;
-    let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id)).await;
+    let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id), Via::AgUi).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
     let followed = Run { subscription, counted: observe::Followed::new(&state), requester };
     let mut response = sse::response(followed, None, place, &state, &principal);

@@ -1,7 +1,7 @@
 //! The projects, as the store has them: looked at often, changed rarely.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -58,6 +58,8 @@ impl Project {
 #[derive(Default)]
 struct Known {
     all: BTreeMap<ProjectId, Project>,
+    /// Those whose settings cannot be read.
+    unreadable: BTreeSet<ProjectId>,
     /// When they were looked at, or were to be.
     at: Option<Instant>,
 }
@@ -86,25 +88,26 @@ impl Projects {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn remember(&self, all: BTreeMap<ProjectId, Project>) -> Arc<Known> {
-        let known = Arc::new(Known { all, at: Some(Instant::now()) });
+    fn remember(&self, all: BTreeMap<ProjectId, Project>, unreadable: BTreeSet<ProjectId>) -> Arc<Known> {
+        let known = Arc::new(Known { all, unreadable, at: Some(Instant::now()) });
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.clone();
         known
     }
 
     async fn load(&self) -> Result<Arc<Known>, AuthError> {
-        let mut all = BTreeMap::new();
+        let (mut all, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
         for stored in self.store.projects().await? {
             let id = stored.id.clone();
             match Project::read(stored) {
                 Ok(project) => drop(all.insert(id, project)),
                 // Written by a newer release, perhaps: the other projects are not to suffer.
                 Err(error) => {
-                    tracing::error!(project = %id, %error, "a project cannot be read: its tokens are not let in, and it has no limits or retention of its own")
+                    tracing::error!(project = %id, %error, "a project cannot be read: its tokens are not let in, and it has no limits or retention of its own");
+                    unreadable.insert(id);
                 }
             }
         }
-        Ok(self.remember(all))
+        Ok(self.remember(all, unreadable))
     }
 
     /// The projects as they were not longer ago than this; or, while somebody is looking or the store is away, as they
@@ -127,7 +130,7 @@ impl Projects {
             // Not asked again by each who comes: a store that hangs would hold them all up.
             Err(error) if known.at.is_some() => {
                 tracing::warn!(%error, "the projects cannot be looked at; going by what is known");
-                Ok(self.remember(known.all.clone()))
+                Ok(self.remember(known.all.clone(), known.unreadable.clone()))
             }
             looked => looked,
         }
@@ -143,6 +146,13 @@ impl Projects {
     /// The limits that a project has of its own, as last seen.
     pub fn limits(&self, id: &ProjectId) -> Option<ProjectLimits> {
         self.known().all.get(id).map(|project| project.settings.limits)
+    }
+
+    /// Whether the threads of a project are to be named. Not, if its settings cannot be read: they may say so.
+    pub async fn generates_names(&self, id: &ProjectId) -> bool {
+        let Ok(known) = self.fresh(KEY_MEMORY).await else { return false };
+        let wanted = known.all.get(id).and_then(|project| project.settings.generate_thread_names);
+        wanted.unwrap_or(!known.unreadable.contains(id))
     }
 
     /// All of them, by id.

@@ -9,9 +9,10 @@
 //! - A node that may have missed something, for whatever reason, hears [`Heard::Resync`] once it may not any more.
 //! - Telling never waits, and nothing is kept without bound.
 
-use std::sync::Arc;
+use std::{fmt, num::ParseIntError, sync::Arc};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::domain::{Fence, ProjectId, Seq, ThreadKey, UserId};
@@ -26,15 +27,74 @@ pub enum Channel {
     Thread(ThreadKey),
     /// The feed of a user.
     Feed(ProjectId, UserId),
+    /// What nodes ask all the others.
+    Questions,
+    /// What a node is answered.
+    Answers(NodeId),
 }
 
-/// What may be new on a channel.
+/// A node, from its start to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct NodeId(pub u64);
+
+impl NodeId {
+    /// One that no other node has.
+    pub fn generate() -> Self {
+        // The second half is random.
+        Self(uuid::Uuid::now_v7().as_u64_pair().1)
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl From<NodeId> for String {
+    fn from(node: NodeId) -> Self {
+        node.to_string()
+    }
+}
+
+impl TryFrom<String> for NodeId {
+    type Error = ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, ParseIntError> {
+        u64::from_str_radix(&text, 16).map(Self)
+    }
+}
+
+/// Who follows this thread on your node?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Question {
+    /// The thread.
+    pub thread: ThreadKey,
+    /// Whom to answer.
+    pub asker: NodeId,
+    /// The asker's own number for it.
+    pub number: u64,
+}
+
+/// What a node tells: mostly what may be new on a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
     /// The head of a thread.
     Thread(ThreadKey, ThreadNews),
     /// The newest position of a user's feed.
     Feed(ProjectId, UserId, u64),
+    /// Something that is asked.
+    Question(Question),
+    /// What is said to a question: `body` is the service's.
+    Answer {
+        /// Who has asked.
+        asker: NodeId,
+        /// The asker's number of the question.
+        number: u64,
+        /// One line.
+        body: String,
+    },
 }
 
 /// The part of a head that followers wait for.
@@ -58,6 +118,8 @@ impl Hint {
         match self {
             Self::Thread(key, _) => Channel::Thread(*key),
             Self::Feed(project, user, _) => Channel::Feed(project.clone(), user.clone()),
+            Self::Question(_) => Channel::Questions,
+            Self::Answer { asker, .. } => Channel::Answers(*asker),
         }
     }
 }
@@ -84,6 +146,9 @@ pub trait Bus: Send + Sync {
 
     /// Does not want to hear of a channel any more. Hints may still come for a while.
     fn ignore(&self, channel: &Channel);
+
+    /// Whether there can be other nodes, so that it makes sense to wait for an answer.
+    fn has_others(&self) -> bool;
 }
 
 /// A node's end of the bus, as it is handed around.

@@ -25,7 +25,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Bus, BusEnd, Channel, Heard, Hint, ThreadNews};
+use super::{Bus, BusEnd, Channel, Heard, Hint, Question, ThreadNews};
 use crate::{
     domain::{
         Fence, ProjectId, ThreadKey, UserId,
@@ -44,7 +44,8 @@ struct RedisBus {
 struct Shared {
     /// Begins the name of every channel: two installations may share one Redis.
     prefix: String,
-    pending: Mutex<HashMap<Channel, Hint>>,
+    /// News of a channel in the place of those before; each question and answer by its number.
+    pending: Mutex<HashMap<(Channel, u64), Hint>>,
     to_tell: Notify,
     wanted: Mutex<HashSet<Channel>>,
     wishes: Notify,
@@ -80,8 +81,9 @@ impl Bus for RedisBus {
     fn tell(&self, hint: Hint) {
         let mut pending = locked(&self.shared.pending);
         // What a node tells moves one way, so the newest says it all.
-        if pending.len() < BUS_PENDING || pending.contains_key(&hint.channel()) {
-            pending.insert(hint.channel(), hint);
+        let place = (hint.channel(), number(&hint));
+        if pending.len() < BUS_PENDING || pending.contains_key(&place) {
+            pending.insert(place, hint);
             self.shared.to_tell.notify_one();
         }
     }
@@ -94,6 +96,10 @@ impl Bus for RedisBus {
     fn ignore(&self, channel: &Channel) {
         locked(&self.shared.wanted).remove(channel);
         self.shared.wishes.notify_one();
+    }
+
+    fn has_others(&self) -> bool {
+        true
     }
 }
 
@@ -237,7 +243,16 @@ impl Shared {
             Channel::Feed(project, user) => {
                 format!("{}feed:{}:{project}:{user}", self.prefix, project.as_str().len())
             }
+            Channel::Questions => format!("{}questions", self.prefix),
+            Channel::Answers(node) => format!("{}answers:{node}", self.prefix),
         }
+    }
+}
+
+fn number(hint: &Hint) -> u64 {
+    match hint {
+        Hint::Thread(..) | Hint::Feed(..) => 0,
+        Hint::Question(Question { number, .. }) | Hint::Answer { number, .. } => *number,
     }
 }
 
@@ -249,16 +264,26 @@ fn payload(hint: &Hint) -> String {
             format!("1 {} {} {flags}", news.tail, news.fence.0)
         }
         Hint::Feed(_, _, head) => format!("1 {head}"),
+        Hint::Question(Question { thread, asker, number }) => format!("1 {} {asker} {number}", thread.0),
+        Hint::Answer { number, body, .. } => format!("1 {number} {body}"),
     }
 }
 
 /// What a message says; `None` if it makes no sense.
 fn read(channel: &str, payload: &str) -> Option<Hint> {
-    let mut numbers = payload.split(' ');
-    if numbers.next()? != "1" {
-        return None;
-    }
-    let hint = match channel.split_once(':')? {
+    let rest = payload.strip_prefix("1 ")?;
+    let mut numbers = rest.split(' ');
+    let hint = match channel.split_once(':').unwrap_or((channel, "")) {
+        ("questions", _) => {
+            let thread = ThreadKey(numbers.next()?.parse().ok()?);
+            let asker = numbers.next()?.to_owned().try_into().ok()?;
+            Hint::Question(Question { thread, asker, number: numbers.next()?.parse().ok()? })
+        }
+        ("answers", asker) => {
+            let (number, body) = rest.split_once(' ')?;
+            let (asker, number) = (asker.to_owned().try_into().ok()?, number.parse().ok()?);
+            Hint::Answer { asker, number, body: body.to_owned() }
+        }
         ("thread", key) => {
             let (tail, fence) = (numbers.next()?.parse().ok()?, Fence(numbers.next()?.parse().ok()?));
             let flags: u8 = numbers.next()?.parse().ok()?;

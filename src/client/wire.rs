@@ -36,6 +36,9 @@ pub struct Thread {
     pub last_run_at: Option<String>,
     /// Seq of its newest event, 0 if none.
     pub tail: Seq,
+    /// Up to which event its owner has read it, 0 if never; servers of 0.1.0 do not say.
+    #[serde(default)]
+    pub read_seq: Seq,
     /// The incarnation of its log.
     pub epoch: String,
     /// The run that holds it.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{API_KEY_VARIABLE, Chosen, Configuration, Source, setting::LIMITS};
+use super::{API_KEY_VARIABLE, Chosen, Configuration, NAMING_KEY_VARIABLE, Source, setting::LIMITS};
 use crate::domain::{
     agent::{Agent, AgentKind, OnDisconnect},
     json,
@@ -47,7 +47,10 @@ impl Configuration {
             let _ = writeln!(out, "# The file: {}", file.display());
         }
         let key = if self.api_key.is_some() { "set" } else { "not set: development mode" };
-        let _ = writeln!(out, "# {API_KEY_VARIABLE}, or the file named by api_key_file: {key}\n");
+        let _ = writeln!(out, "# {API_KEY_VARIABLE}, or the file named by api_key_file: {key}");
+        let named = |agent: &Agent| matches!(&agent.kind, AgentKind::OpenAi { api_key: Some(_), .. });
+        let key = if self.naming_endpoint.as_ref().is_some_and(named) { "set" } else { "not set" };
+        let _ = writeln!(out, "# {NAMING_KEY_VARIABLE}, or the file named by naming_api_key_file: {key}\n");
         let (top, limits): (Vec<_>, Vec<_>) = self.chosen.iter().partition(|chosen| chosen.setting.table.is_none());
         for chosen in top {
             self.write(&mut out, chosen);
@@ -67,7 +70,7 @@ impl Configuration {
         let name = &setting.name;
         let mut comment = source.comment();
         let show = |text: String| {
-            if setting.is_number() {
+            if setting.is_bare() {
                 text
             } else if setting.holds_secrets() {
                 quoted(&without_secrets(&text))
@@ -117,6 +120,7 @@ fn write_agent(out: &mut String, agent: &Agent, source: &Source) {
         lines.push("on_disconnect = \"stop\"".to_owned());
     }
     lines.push(format!("idle_timeout_seconds = {}", agent.idle_timeout.as_secs()));
+    lines.extend(agent.names_threads.then(|| "names_threads = true".to_owned()));
     let _ = writeln!(out, "\n# {}\n[agents.{}]\n{}", source.comment(), quoted(agent.id.as_str()), lines.join("\n"));
 }
 

@@ -41,13 +41,15 @@ pub use reference::reference;
 pub use settings::{ListenAddress, LogFormat, ServeArgs, StoreUrl};
 
 use crate::{
-    agents::Definition,
+    agents::{Definition, definition::Kind},
     domain::{AgentId, AllowedOrigins, IdError, Limits, agent::Agent},
 };
 use setting::Setting;
 
 /// Where the API key is read from. Never from the arguments, which other users of the machine can see.
 pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
+/// Where the key of the endpoint for names is read from.
+pub const NAMING_KEY_VARIABLE: &str = "THREADLINE_NAMING_API_KEY";
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -74,8 +76,11 @@ pub enum ConfigError {
     #[error("there is no API key in {path}: the file is empty", path = .0.display())]
     NoKey(PathBuf),
     /// The key cannot be used.
-    #[error("{API_KEY_VARIABLE} is not text")]
-    KeyNotText,
+    #[error("{0} is not text")]
+    KeyNotText(&'static str),
+    /// The endpoint for names is not complete, or cannot be one.
+    #[error("the endpoint for names of threads: {0}")]
+    Naming(String),
     /// What was chosen does not make a configuration.
     #[error("{0}")]
     Arguments(#[from] clap::Error),
@@ -109,6 +114,8 @@ pub struct Configuration {
     pub agents: Vec<Agent>,
     /// The key of the operator; without it the server runs in development mode.
     pub api_key: Option<String>,
+    /// The endpoint that is asked for names of threads.
+    pub naming_endpoint: Option<Agent>,
     /// The limits.
     pub limits: Limits,
     /// Pages that may call from browsers.
@@ -159,7 +166,9 @@ fn load_with(
     }
     let mut args = ServeArgs::from_arg_matches(&setting::command().try_get_matches_from(line)?)?;
     (args.config, args.agents) = (given.config, given.agents);
-    let api_key = api_key(environment(API_KEY_VARIABLE), args.api_key_file.as_deref())?;
+    let key = |name, file: &Option<PathBuf>| api_key(name, environment(name), file.as_deref());
+    let api_key = key(API_KEY_VARIABLE, &args.api_key_file)?;
+    let naming_endpoint = naming_endpoint(&args, || key(NAMING_KEY_VARIABLE, &args.naming_api_key_file))?;
     let text = |name: &str| environment(name).and_then(|value| value.into_string().ok());
     let agents = agents(file.agents, &args.agents, text)?;
     let on_purpose =
@@ -168,14 +177,45 @@ fn load_with(
     // Each of them was checked before.
     let origins = AllowedOrigins::parse(&args.allowed_origins).unwrap_or_default();
     let flagged_agents = args.agents.iter().map(|(name, _)| name.clone()).collect();
-    Ok(Configuration { args, agents, api_key, limits, origins, chosen, flagged_agents })
+    Ok(Configuration { args, agents, api_key, naming_endpoint, limits, origins, chosen, flagged_agents })
+}
+
+/// The endpoint for names, if there is one. Its key is only looked for if there is.
+fn naming_endpoint(
+    args: &ServeArgs,
+    key: impl FnOnce() -> Result<Option<String>, ConfigError>,
+) -> Result<Option<Agent>, ConfigError> {
+    let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
+    let wrong = |what: &str| Err(ConfigError::Naming(what.to_owned()));
+    let (base_url, model) = match (given(&args.naming_base_url), given(&args.naming_model)) {
+        (Some(base_url), Some(model)) => (base_url, model),
+        (Some(_), None) => {
+            return wrong("naming_base_url is set, and naming_model is not: say which model is to be asked");
+        }
+        (None, Some(_)) => {
+            return wrong("naming_model is set, and naming_base_url is not: say where it is to be asked");
+        }
+        (None, None) if args.naming_api_key_file.is_some() => {
+            return wrong("naming_api_key_file is set, and naming_base_url is not: say what the key is for");
+        }
+        (None, None) => return Ok(None),
+    };
+    let definition = Definition {
+        kind: Kind::OpenAi,
+        base_url: Some(base_url),
+        model: Some(model),
+        api_key: key()?,
+        ..Definition::default()
+    };
+    let id = AgentId::new("thread-names").map_err(|error| ConfigError::Name("thread-names".to_owned(), error))?;
+    definition.into_agent(id, |_| None).map(Some).map_err(ConfigError::Naming)
 }
 
 /// The key, without the newline that a file ends in.
-fn api_key(variable: Option<OsString>, file: Option<&Path>) -> Result<Option<String>, ConfigError> {
+fn api_key(name: &'static str, variable: Option<OsString>, file: Option<&Path>) -> Result<Option<String>, ConfigError> {
     let trimmed = |key: String| Some(key.trim().to_owned()).filter(|key| !key.is_empty());
     if let Some(key) = variable {
-        let key = trimmed(key.into_string().map_err(|_| ConfigError::KeyNotText)?);
+        let key = trimmed(key.into_string().map_err(|_| ConfigError::KeyNotText(name))?);
         if key.is_some() {
             return Ok(key);
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{
-    API_KEY_VARIABLE,
+    API_KEY_VARIABLE, NAMING_KEY_VARIABLE,
     limits::{NODE, QUOTAS},
     setting::{self, Setting},
 };
@@ -51,6 +51,7 @@ table `[agents.NAME]`:
 | `instructions` | openai | a system message before the conversation |
 | `on_disconnect` | | `continue` (if left out) or `stop`: what becomes of a run whose requester goes away |
 | `idle_timeout_seconds` | | longest silence; 120 if left out |
+| `names_threads` | ag-ui, openai | `true` if it may be asked for names of its threads, beside their runs ([names.md](names.md)) |
 ";
 
 const LIMITS: &str = "
@@ -77,6 +78,7 @@ pub fn reference() -> String {
     let _ = writeln!(
         out,
         "| | | `{API_KEY_VARIABLE}` | none: development mode | The key of the operator, who may do everything |\n\
+         | | | `{NAMING_KEY_VARIABLE}` | none | The key of the endpoint for names of threads |\n\
          | | `--config` | `THREADLINE_CONFIG` | none | The configuration file |"
     );
     out.push_str(AGENTS);

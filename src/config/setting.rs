@@ -73,9 +73,11 @@ impl Setting {
         self.arg.get_default_values().first().map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// Whether it is a number, and stands in the file without quotation marks.
-    pub fn is_number(&self) -> bool {
-        self.default().is_some_and(|default| default.bytes().all(|byte| byte.is_ascii_digit()))
+    /// Whether it is a number or a truth value, and stands in the file without quotation marks.
+    pub fn is_bare(&self) -> bool {
+        let is_bare =
+            |value: &str| value.bytes().all(|byte| byte.is_ascii_digit()) || ["true", "false"].contains(&value);
+        self.default().is_some_and(|default| is_bare(&default))
     }
 
     /// Whether its value is an address that may hold a password.

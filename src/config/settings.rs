@@ -78,6 +78,25 @@ pub struct ServeArgs {
     /// Networks that agents made over the API may be in: private, loopback, or like 10.1.0.0/16, separated by commas
     #[arg(long, env = "THREADLINE_ALLOW_AGENT_NETWORKS", value_name = "NETWORKS", value_delimiter = ',')]
     pub allow_agent_networks: Vec<Network>,
+    /// Whether threads that have no name get one: true or false. A project can switch it off for itself
+    #[arg(
+        long,
+        env = "THREADLINE_GENERATE_THREAD_NAMES",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    pub generate_thread_names: bool,
+    /// Endpoint in the shape of OpenAI's chat completions that is asked for names of threads: its address up to
+    /// /chat/completions. Without it threads are named by agents that want to, else by their users' first words
+    #[arg(long, env = "THREADLINE_NAMING_BASE_URL", value_name = "URL")]
+    pub naming_base_url: Option<String>,
+    /// The model that it is asked for
+    #[arg(long, env = "THREADLINE_NAMING_MODEL", value_name = "MODEL")]
+    pub naming_model: Option<String>,
+    /// File that holds the key of that endpoint, if it wants one and THREADLINE_NAMING_API_KEY is not set
+    #[arg(long, env = "THREADLINE_NAMING_API_KEY_FILE", value_name = "FILE")]
+    pub naming_api_key_file: Option<PathBuf>,
     /// The limits.
     #[command(flatten)]
     pub limits: LimitArgs,

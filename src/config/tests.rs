@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::domain::agent::AgentKind;
 
 /// The configuration from these flags, this file and these variables (other than those that clap reads by itself).
 fn of(flags: &[&str], file: &str, variables: &[(&str, &str)]) -> Result<Configuration, String> {
@@ -108,13 +109,53 @@ fn the_key_comes_from_the_environment_or_from_a_file() {
     let (good, empty) = (directory.path().join("key"), directory.path().join("empty"));
     fs::write(&good, "from the file\n").expect("written");
     fs::write(&empty, "\n").expect("written");
-    let key = |file: Option<&Path>, variable: Option<&str>| api_key(variable.map(OsString::from), file);
+    let key =
+        |file: Option<&Path>, variable: Option<&str>| api_key(API_KEY_VARIABLE, variable.map(OsString::from), file);
     assert_eq!(key(Some(&good), None).expect("a key").as_deref(), Some("from the file"));
     assert_eq!(key(Some(&good), Some(" of the variable\n")).expect("a key").as_deref(), Some("of the variable"));
     assert_eq!(key(None, Some("")).expect("none"), None);
     // Never development mode because a secret was not mounted.
     assert!(matches!(key(Some(&empty), Some("")), Err(ConfigError::NoKey(_))));
     assert!(matches!(key(Some(Path::new("/nowhere")), None), Err(ConfigError::KeyFile(..))));
+}
+
+#[test]
+fn the_endpoint_for_names_is_whole_or_not_there() {
+    assert!(of(&[], "", &[]).is_ok_and(|it| it.args.generate_thread_names && it.naming_endpoint.is_none()));
+    for off in ["generate_thread_names = false\n", "generate_thread_names = \"false\"\n"] {
+        assert!(of(&[], off, &[]).is_ok_and(|it| !it.args.generate_thread_names));
+    }
+    let on = of(&["--generate-thread-names", "true"], "generate_thread_names = false\n", &[]);
+    assert!(on.is_ok_and(|it| it.args.generate_thread_names));
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("key");
+    fs::write(&path, "from-the-file\n").expect("written");
+    let url = "naming_base_url = \"https://models.test/v1/\"\n";
+    let (model, file) = ("naming_model = \"m\"\n", format!("naming_api_key_file = {:?}\n", path));
+    let key = |text: &str, variables: &[(&str, &str)]| {
+        let endpoint = of(&[], text, variables).expect("a configuration").naming_endpoint.expect("an endpoint");
+        let AgentKind::OpenAi { base_url, model, api_key, .. } = endpoint.kind else { panic!("{endpoint:?}") };
+        assert_eq!((base_url.as_str(), model.as_str()), ("https://models.test/v1", "m"));
+        api_key.map(|key| key.reveal().to_owned())
+    };
+    let both = format!("{url}{model}");
+    assert_eq!(key(&both, &[]), None);
+    assert_eq!(key(&both, &[(NAMING_KEY_VARIABLE, "k ")]).as_deref(), Some("k"));
+    assert_eq!(key(&format!("{both}{file}"), &[]).as_deref(), Some("from-the-file"));
+    for (text, what) in [
+        (url.to_owned(), "naming_model is not"),
+        (model.to_owned(), "naming_base_url is not"),
+        (file, "what the key is for"),
+        (format!("{model}naming_base_url = \"ftp://x\"\n"), "http://"),
+        (format!("{model}naming_base_url = \"https://u:s3cret@x\"\n"), "user or password"),
+        (format!("{both}naming_api_key_file = \"/nowhere/key\"\n"), "/nowhere/key"),
+        ("generate_thread_names = \"maybe\"\n".to_owned(), "generate_thread_names"),
+    ] {
+        let error = refused(&text);
+        assert!(error.contains(what) && !error.contains("s3cret"), "{text}: {error}");
+    }
+    let broken = of(&[], &both, &[(NAMING_KEY_VARIABLE, "a\nb")]);
+    assert!(broken.is_err_and(|error| error.contains("endpoint for names")));
 }
 
 #[test]
@@ -132,6 +173,8 @@ fn the_effective_configuration_is_a_file_again_and_has_no_secrets() {
         "# default\nlisten = \"127.0.0.1:7420\"",
         "# not set: api_key_file",
         "# from the file\nuser_runs = 5",
+        "# default\ngenerate_thread_names = true",
+        "# THREADLINE_NAMING_API_KEY, or the file named by naming_api_key_file: not set",
         "# from the command line\n[agents.\"c\"]",
         "# from the file\n[agents.\"a\"]",
     ] {

@@ -17,6 +17,8 @@ pub struct Agent {
     pub on_disconnect: OnDisconnect,
     /// Longest silence of the agent before its run is ended.
     pub idle_timeout: Duration,
+    /// Whether it may be asked for the names of its threads, beside their runs.
+    pub names_threads: bool,
 }
 
 /// What an agent is.

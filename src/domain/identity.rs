@@ -43,6 +43,9 @@ pub struct ProjectSettings {
     pub retention: Retention,
     /// Limits of its own, in place of those of the configuration.
     pub limits: ProjectLimits,
+    /// Whether its threads are named by us; as the server does if left out, and never where that is switched off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generate_thread_names: Option<bool>,
 }
 
 /// An issuer of users' tokens with public keys (RS256 or ES256), such as an OpenID provider.
@@ -94,10 +97,9 @@ impl AuditEntry {
         facts: &serde_json::Value,
     ) -> Self {
         let actor = match &principal.credential {
-            Credential::Development => "development".to_owned(),
-            Credential::Operator => "operator".to_owned(),
-            Credential::Key { id, .. } => format!("key:{id}"),
-            Credential::Token { .. } | Credential::Lent { .. } => "user".to_owned(),
+            // A page acts for its user.
+            Credential::Lent { .. } => "user".to_owned(),
+            credential => credential.label(),
         };
         Self { project: project.clone(), at, actor, action: action.to_owned(), facts: facts.to_string() }
     }

@@ -46,6 +46,8 @@ pub const MAX_CONDITION_TAGS: usize = 32;
 pub const DEFAULT_PAGE: usize = 50;
 /// Largest page of thread lists, run lists and the feed.
 pub const MAX_PAGE: usize = 500;
+/// Threads whose names one request of a search looks at; then it says where to go on.
+pub const SEARCH_ROWS: usize = 10_000;
 /// Events in a page when the client names no limit.
 pub const DEFAULT_EVENT_PAGE: usize = 1_000;
 /// Most events in a page.
@@ -216,6 +218,12 @@ pub const BUS_QUEUE: usize = 4_096;
 pub const BUS_PENDING: usize = 65_536;
 /// Hints or subscriptions sent to Redis in one piece.
 pub const BUS_PIPELINE: usize = 512;
+/// Followers of a thread that a node shows; beyond them it says how many there are.
+pub const SHOWN_FOLLOWERS: usize = 200;
+/// How long a node waits for what the others say about a thread's followers.
+pub const CENSUS_WAIT: Duration = Duration::from_millis(300);
+/// Nodes that can answer such a question.
+pub const CENSUS_ANSWERS: usize = 64;
 /// Begins the keys of locks in Redis (`lockKeyPrefix`).
 pub const DEFAULT_LOCK_KEY_PREFIX: &str = "threadline:lock:";
 /// How often a lock is renewed while its run is active (`lockHeartbeatIntervalSeconds`) …
@@ -382,6 +390,45 @@ pub const AGENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const AGENT_REFUSAL_BYTES: usize = 2 * 1_024;
 /// … and the time in which they must have arrived.
 pub const AGENT_REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Words of a name that is made up for a thread, at most.
+pub const NAME_WORDS: usize = 5;
+/// Words of a model's answer that is still cut to a name; a longer one is no name.
+pub const NAME_WORDS_TOLERATED: usize = 8;
+/// What one word is worth in characters of scripts that have no spaces between words (Chinese, Japanese, Thai, …).
+pub const NAME_WORD_CHARACTERS: usize = 3;
+/// Longest name that is made up, in characters as people count them …
+pub const NAME_CHARACTERS: usize = 60;
+/// … and the longest of these, in bytes: some people stack hundreds of accents.
+pub const NAME_CHARACTER_BYTES: usize = 64;
+/// Runs that have ended on a node and whose threads wait for a name; of more the threads get theirs with a later run.
+pub const NAMING_QUEUE: usize = 1_024;
+/// Threads that wait to be named by a model; of more a later run brings it up again.
+pub const TITLE_QUEUE: usize = 256;
+/// Threads that one node names at once, and models that it asks at once for names.
+pub const NAMERS: usize = 4;
+/// A thread is named by a model after one of its first runs, or not at all: so an endpoint that fails is asked this often.
+pub const NAMING_RUNS: i64 = 3;
+/// Bytes of a thread's log, from its beginning, in which the first question and its answer are looked for.
+pub const NAMING_LOG_BYTES: usize = 1_024 * 1_024;
+/// The user's first messages of which one may be the first that can be a name: not all say something in words.
+pub const NAMING_MESSAGES: usize = 16;
+/// Bytes of such a message in which a name is looked for …
+pub const NAMING_TEXT_BYTES: usize = 16 * 1_024;
+/// … and of it, and of the answer to it, that a model is shown; also the longest line that can hold a name.
+pub const NAMING_SHOWN_BYTES: usize = 2 * 1_024;
+/// Time that a model has for a name.
+pub const NAMING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes of events that it may send for it …
+pub const NAMING_STREAM_BYTES: usize = 1_024 * 1_024;
+/// … and of text: what it thinks is often part of that.
+pub const NAMING_ANSWER_BYTES: usize = 32 * 1_024;
+/// Failures in a row after which the endpoint that names threads is left alone …
+pub const NAMING_FAILURES: u32 = 3;
+/// … for this long.
+pub const NAMING_REST: Duration = Duration::from_secs(30);
+/// Time that names have at the end of a node, for the runs that have just ended.
+pub const NAMING_DRAIN: Duration = Duration::from_secs(2);
 
 /// Size of a conversation's state, in bytes of JSON (about), that no STATE_DELTA lets it pass; the same for one
 /// activity's content, and for all that `copy` operations of ACTIVITY_DELTAs put into a conversation.

@@ -16,6 +16,7 @@ pub mod origin;
 pub mod principal;
 pub mod quota;
 pub mod run;
+pub mod search;
 pub mod thread;
 pub mod time;
 
@@ -31,6 +32,7 @@ pub use origin::{AllowedOrigins, Origin};
 pub use principal::{Credential, Principal, Scope, Scopes};
 pub use quota::{Limit, Limits, ProjectLimits, Quotas};
 pub use run::{Run, RunStatus};
+pub use search::NameSearch;
 pub use thread::{NameSource, NewThread, Thread, ThreadPatch};
 pub use time::{Clock, Timestamp};
 

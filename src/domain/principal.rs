@@ -146,6 +146,17 @@ pub enum Credential {
 }
 
 impl Credential {
+    /// What it is called where people read who did something: `development`, `operator`, `key:<id>`, `lent` or `user`.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Development => "development".to_owned(),
+            Self::Operator => "operator".to_owned(),
+            Self::Key { id, .. } => format!("key:{id}"),
+            Self::Lent { .. } => "lent".to_owned(),
+            Self::Token { .. } => "user".to_owned(),
+        }
+    }
+
     /// What a page is given that is to act on behalf of whoever has shown this.
     pub fn lent(&self) -> Self {
         match self {

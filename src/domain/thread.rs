@@ -61,6 +61,8 @@ pub struct Thread {
     pub created_with: String,
     /// Seq of its newest event, 0 if none.
     pub tail: Seq,
+    /// Up to which event its owner has read it, 0 if never; at most the tail. Only moves forward.
+    pub read_seq: Seq,
     /// The run that holds it.
     pub active_run: Option<Run>,
 }
@@ -109,6 +111,7 @@ impl NewThread {
             version: 1,
             created_with: self.created_with,
             tail: 0,
+            read_seq: 0,
             active_run: None,
         }
     }

@@ -64,6 +64,8 @@ pub struct Counts {
     socket_closes: Family<[(&'static str, &'static str); 1], Counter>,
     /// Runs that agents of this node are doing.
     pub agent_runs: Gauge,
+    /// Names made up for threads.
+    pub names: Names,
     limited: Family<[(&'static str, &'static str); 1], Counter>,
     levels: LevelGauges,
 }
@@ -169,6 +171,23 @@ pub struct StoreReads {
     pub retry: Counter,
 }
 
+/// Names made up for threads, by what came of it.
+#[derive(Debug)]
+pub struct Names {
+    /// Given, by the user's first words.
+    pub auto: Counter,
+    /// Given, by a model.
+    pub title: Counter,
+    /// What the model said is no name.
+    pub rejected: Counter,
+    /// The model said nothing, or not in time.
+    pub failed: Counter,
+    /// A person, or another run, was quicker.
+    pub overtaken: Counter,
+    /// Left out, because too much was waiting or the endpoint was resting.
+    pub dropped: Counter,
+}
+
 /// What is looked at when the metrics are read.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Levels {
@@ -242,6 +261,7 @@ impl Metrics {
             sockets: all.gauge("sockets", "Sockets that clients have open"),
             socket_closes,
             agent_runs: all.gauge("agent_runs", "Runs that agents are doing for this node"),
+            names: Names::new(&mut all),
             limited,
             levels: LevelGauges {
                 connections: all.gauge("connections", "Open connections, sockets included"),
@@ -364,6 +384,16 @@ impl Following {
             socket_delivery: delivery("socket"),
             sse_delivery: delivery("sse"),
         }
+    }
+}
+
+impl Names {
+    fn new(all: &mut Register) -> Self {
+        let help = "Names that threads were to get without a person, by what came of it";
+        let outcomes = ["auto", "title", "rejected", "failed", "overtaken", "dropped"];
+        let [auto, title, rejected, failed, overtaken, dropped] =
+            all.counters("thread_names", help, "outcome", outcomes);
+        Self { auto, title, rejected, failed, overtaken, dropped }
     }
 }
 

@@ -44,7 +44,14 @@ pub struct ThreadFacts {
     created_with: String,
     epoch: Epoch,
     tail: Seq,
+    /// Written if it was ever read; so what was not is also understood by programs that know no marker.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    read_seq: Seq,
     fence: i64,
+}
+
+fn is_zero(seq: &Seq) -> bool {
+    *seq == 0
 }
 
 /// A JSON text of ours as it is.
@@ -74,6 +81,7 @@ impl ThreadFacts {
             created_with: thread.created_with,
             epoch: thread.epoch,
             tail: thread.tail,
+            read_seq: thread.read_seq,
             fence: moved.fence.0,
         })
     }
@@ -97,6 +105,7 @@ impl ThreadFacts {
             version: self.version,
             created_with: self.created_with,
             tail: self.tail,
+            read_seq: self.read_seq,
             active_run,
         };
         MovedThread { thread, fence: Fence(self.fence) }
@@ -108,6 +117,8 @@ impl ThreadFacts {
             Some("metadata is not a JSON object")
         } else if self.version < 1 || self.fence < 0 || self.tail > i64::MAX.unsigned_abs() {
             Some("version, fence or tail is out of range")
+        } else if self.read_seq > self.tail {
+            Some("it was read beyond its tail")
         } else if self.name.is_some() != self.name_source.is_some() {
             Some("a name and its source come together")
         } else {
@@ -369,6 +380,25 @@ pub enum FeedLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_was_never_read_is_written_as_before_there_were_markers() {
+        let old = r#"{"thread":{"projectId":"p","threadId":"t","userId":"u","agentId":null,"name":null,"nameSource":null,"archived":false,"metadata":{},"createdAt":"2026-11-21T10:11:15.123Z","updatedAt":"2026-11-21T10:11:15.123Z","lastRunAt":null,"version":2,"createdWith":"","epoch":"0000000000000005","tail":3,"fence":1}}"#;
+        let line = |text: &str| serde_json::from_str::<ThreadLine>(text).expect("a line").thread;
+        let moved = line(old).thread(None);
+        assert_eq!(moved.thread.read_seq, 0);
+        let written = |moved: &MovedThread| {
+            let thread = ThreadFacts::of(moved).expect("facts");
+            serde_json::to_string(&ThreadLine { thread }).expect("a line")
+        };
+        let rewritten = written(&moved);
+        assert!(!rewritten.contains("readSeq"), "{rewritten}");
+        for (read_seq, fault) in [(3, None), (4, Some("it was read beyond its tail"))] {
+            let thread = Thread { read_seq, ..moved.thread.clone() };
+            let text = written(&MovedThread { thread, ..moved.clone() });
+            assert_eq!((line(&text).fault(), line(&text).thread(None).thread.read_seq), (fault, read_seq), "{text}");
+        }
+    }
 
     #[test]
     fn a_key_is_taken_only_as_it_was_written() {

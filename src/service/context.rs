@@ -12,7 +12,9 @@ use super::{
     ServiceError,
     committer::Committer,
     directory::{Directory, ThreadRef},
+    ended_runs::EndedRuns,
     feed_writer::FeedWriter,
+    followers::Census,
     gate::Gate,
     health::Health,
     heartbeats::Heartbeats,
@@ -21,7 +23,7 @@ use super::{
     wakeups,
 };
 use crate::{
-    bus::DynBus,
+    bus::{DynBus, NodeId},
     domain::{Clock, LogSlice, RunStatus, ThreadKey},
     metrics::Metrics,
     quota::Quota,
@@ -56,6 +58,9 @@ pub struct Shared {
     pub(super) gate: Gate,
     pub(super) health: Health,
     pub(super) bus: DynBus,
+    /// This node, as the others call it.
+    pub(super) node: NodeId,
+    pub(super) census: Census,
     pub(super) quota: Quota,
     /// Lease of a run whose producer names none.
     pub(super) lease: Duration,
@@ -63,6 +68,7 @@ pub struct Shared {
     pub(super) committer: Committer,
     pub(super) heartbeats: Heartbeats,
     pub(super) feed_writer: FeedWriter,
+    pub(super) ended_runs: EndedRuns,
     pub(super) sealer: Sealer,
     pub(super) snapshots: Snapshots,
     /// Places for conversations that are being folded.
@@ -128,6 +134,7 @@ impl Context {
             self.count(slice);
             self.sealer.note(thread.key, slice, row_changed);
             self.snapshots.note(thread.key, slice, row_changed);
+            self.ended_runs.note(thread, head, slice, &self.metrics);
         }
         if row_changed {
             self.feed_writer.mark(&thread.project, &thread.user);

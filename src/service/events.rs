@@ -12,7 +12,7 @@ use crate::{
     },
     metrics::Present,
     store::{Head, ReadFrom},
-    subscription::{Delivery, Subscription, TopicRef},
+    subscription::{Delivery, Reader, Subscription, TopicRef, Via},
 };
 
 /// A request for a page of a log.
@@ -83,7 +83,9 @@ impl Events {
             };
             match (request.from, request.wait) {
                 (ReadFrom::After(cursor), Some(wait)) => {
-                    match self.wait(&thread, cursor, request.epoch, run, wait).await {
+                    let now = self.context.clock.now();
+                    let reader = Reader::new(principal, Via::LongPoll, request.run.as_ref(), now);
+                    match self.wait(&thread, cursor, request.epoch, run, wait, reader).await {
                         Err(ServiceError::ThreadNotFound) => continue,
                         waited => waited?,
                     }
@@ -112,8 +114,10 @@ impl Events {
         after: Seq,
         epoch: Option<Epoch>,
         run: Option<&RunId>,
+        via: Via,
     ) -> Result<Subscription, ServiceError> {
         self.context.refuse_if_draining()?;
+        let reader = Reader::new(principal, via, run, self.context.clock.now());
         let mut lookup = self.context.directory.lookup(principal, thread);
         loop {
             let thread = lookup.next().await?;
@@ -121,7 +125,7 @@ impl Events {
                 Err(ServiceError::ThreadNotFound) => continue,
                 run => run?,
             };
-            match self.open(&thread, after, epoch, run).await {
+            match self.open(&thread, after, epoch, run, reader.clone()).await {
                 Err(ServiceError::ThreadNotFound) => {}
                 answer => return answer,
             }
@@ -154,9 +158,11 @@ impl Events {
         after: Seq,
         epoch: Option<Epoch>,
         run: Option<Run>,
+        reader: Reader,
     ) -> Result<Subscription, ServiceError> {
         let store = self.context.store.clone();
-        Ok(Subscription::open(&self.context.hub, store, thread.key, after, epoch, run).await?)
+        let subscription = Subscription::open(&self.context.hub, store, thread.key, after, epoch, run).await?;
+        Ok(subscription.shown_as(reader))
     }
 
     async fn bound(&self, thread: &ThreadRef, run: Option<&RunId>) -> Result<Option<Run>, ServiceError> {
@@ -176,8 +182,9 @@ impl Events {
         epoch: Option<Epoch>,
         run: Option<Run>,
         wait: Duration,
+        reader: Reader,
     ) -> Result<(), ServiceError> {
-        let mut subscription = self.open(thread, cursor, epoch, run).await?;
+        let mut subscription = self.open(thread, cursor, epoch, run, reader).await?;
         let _waiting = Present::new(&self.context.metrics.following.poll);
         let something = async {
             loop {

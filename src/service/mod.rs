@@ -13,10 +13,12 @@ mod conversations;
 mod directory;
 #[cfg(feature = "planted")]
 mod early;
+mod ended_runs;
 mod error;
 mod events;
 mod feed;
 mod feed_writer;
+mod followers;
 mod gate;
 mod health;
 mod heartbeats;
@@ -40,7 +42,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use agents::AgentDefinitions;
@@ -48,9 +50,11 @@ pub use annotations::Annotations;
 pub use closing::evicted;
 pub use committer::Receipt;
 pub use conversations::{Condition, Conversations, Outcome, Save, Saved, Version};
+pub use ended_runs::EndedRun;
 pub use error::{ActiveRun, ServiceError};
 pub use events::{Events, EventsPage, PageRequest};
 pub use feed::{Feed, FeedSlice};
+pub use followers::{Followers, NodeFollowers};
 pub use health::Readiness;
 pub use projections::{Projected, Projections};
 pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
@@ -60,7 +64,7 @@ pub use threads::{CreateThread, EditThread, ListRequest, Threads};
 pub use users::{Erasure, Users};
 
 use crate::{
-    bus::{BusEnd, local::LocalBus},
+    bus::{BusEnd, NodeId, local::LocalBus},
     domain::{
         Clock, Limits,
         limits::{DEFAULT_LEASE, LOCK_HEARTBEAT, MAX_FOLDS, MAX_LEASE, MIN_LEASE},
@@ -121,6 +125,8 @@ pub struct Service {
     pub runs: Runs,
     /// Reading logs.
     pub events: Events,
+    /// Who follows a thread.
+    pub followers: Followers,
     /// Reading feeds.
     pub feed: Feed,
     /// Definitions of agents.
@@ -157,11 +163,14 @@ impl Service {
             gate: gate::Gate::new(lock, timing.heartbeat),
             health: health::Health::default(),
             bus: bus.bus,
+            node: NodeId::generate(),
+            census: followers::Census::default(),
             quota: quota.clone(),
             lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             committer,
             heartbeats,
             feed_writer: feed_writer::FeedWriter::default(),
+            ended_runs: ended_runs::EndedRuns::default(),
             sealer,
             snapshots,
             folds: Arc::new(Semaphore::new(MAX_FOLDS)),
@@ -198,6 +207,7 @@ impl Service {
             runs,
             conversations,
             events: Events { context: context.clone() },
+            followers: Followers { context: context.clone() },
             feed: Feed { context: context.clone() },
             agents: AgentDefinitions { context: context.clone() },
             annotations: Annotations { context: context.clone() },
@@ -226,6 +236,11 @@ impl Service {
     /// The store's clock, or one that is close to it.
     pub fn clock(&self) -> &Clock {
         &self.context.clock
+    }
+
+    /// The runs that end on this node from now on, for the first who asks; so many wait, more are left out.
+    pub fn ended_runs(&self, room: usize) -> Option<mpsc::Receiver<EndedRun>> {
+        self.context.ended_runs.watch(room)
     }
 
     /// The hub of this node.

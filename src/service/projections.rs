@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{ServiceError, context::Context};
+use super::{EndedRun, ServiceError, context::Context};
 use crate::{
     domain::{
-        Epoch, Principal, Seq, ThreadId, ThreadKey,
+        Epoch, LogSlice, Principal, Seq, ThreadId, ThreadKey,
         limits::{MAX_CONVERSATION_BYTES, WEIGH_BYTES},
     },
     projection::conversation::Conversation,
@@ -64,6 +64,24 @@ impl Projections {
             }
         }
     }
+
+    /// The conversation as it began: after the first events, about so many bytes of them. `None` if this incarnation of the
+    /// thread is gone.
+    pub async fn beginning(&self, ended: &EndedRun, bytes: usize) -> Result<Option<Conversation>, ServiceError> {
+        let place = self.context.folds.clone().acquire_owned().await.ok().map(Arc::new);
+        let Some(head) = self.context.store.heads(&[ended.key]).await?.pop() else { return Ok(None) };
+        let (mut conversation, mut since, mut room) = (Conversation::default(), 0, bytes);
+        while since < head.tail && room > 0 {
+            self.context.metrics.store_reads.fold.inc();
+            let Some(page) = self.context.store.read(ended.key, ReadFrom::After(since), usize::MAX).await? else {
+                return Ok(None);
+            };
+            let Some(last) = page.slice.last_seq() else { return Ok(None) };
+            (since, room) = (last, room.saturating_sub(page.slice.bytes()));
+            conversation = folded(conversation, page.slice, &place).await?;
+        }
+        Ok(Some(conversation))
+    }
 }
 
 /// The newest snapshot that is not beyond `at`, and its seq; an empty conversation if there is none.
@@ -118,15 +136,7 @@ pub(super) async fn fold(
         let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
         since = last;
         unweighed += slice.bytes();
-        let (mut folded, place) = (std::mem::take(conversation), place.clone());
-        *conversation = aside(move || {
-            let _place = place;
-            for (_, event, _) in slice.events() {
-                folded.observe(event);
-            }
-            folded
-        })
-        .await?;
+        *conversation = folded(std::mem::take(conversation), slice, place).await?;
         if unweighed > WEIGH_BYTES {
             unweighed = 0;
             if conversation.weight() > MAX_CONVERSATION_BYTES {
@@ -135,6 +145,23 @@ pub(super) async fn fold(
         }
     }
     Ok(Folded::Done)
+}
+
+/// Takes in some events, aside.
+async fn folded(
+    mut conversation: Conversation,
+    events: LogSlice,
+    place: &Option<Arc<OwnedSemaphorePermit>>,
+) -> Result<Conversation, StoreError> {
+    let place = place.clone();
+    aside(move || {
+        let _place = place;
+        for (_, event, _) in events.events() {
+            conversation.observe(event);
+        }
+        conversation
+    })
+    .await
 }
 
 /// Does something that takes long where it is in nobody's way.

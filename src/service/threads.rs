@@ -3,11 +3,11 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{ServiceError, context::Context, directory::ThreadRef};
+use super::{EndedRun, ServiceError, context::Context, directory::ThreadRef};
 use crate::{
     domain::{
-        AgentId, NameSource, NewThread, Principal, Thread, ThreadId, ThreadPatch, UserId,
-        limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_PAGE},
+        AgentId, NameSearch, NameSource, NewThread, Principal, Seq, Thread, ThreadId, ThreadPatch, UserId,
+        limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_PAGE, SEARCH_ROWS},
     },
     store::{ListOrder, ListPosition, ListThreads, StoreError, ThreadPage},
 };
@@ -50,6 +50,8 @@ pub struct ListRequest {
     pub include_archived: bool,
     /// Only those of this agent.
     pub agent: Option<AgentId>,
+    /// Only those whose name is found.
+    pub search: Option<NameSearch>,
     /// The order.
     pub order: ListOrder,
     /// Where to go on.
@@ -126,7 +128,8 @@ impl Threads {
         thread.filter(|thread| principal.may_access_thread(thread)).ok_or(ServiceError::ThreadNotFound)
     }
 
-    /// A page of a user's threads.
+    /// A page of a user's threads. One of a search may be short, or empty, and have another one behind it: names are looked
+    /// at in order, at most [`SEARCH_ROWS`] of them for a page.
     pub async fn list(&self, principal: &Principal, request: ListRequest) -> Result<ThreadPage, ServiceError> {
         let list = ListThreads {
             project: principal.project.clone(),
@@ -137,7 +140,55 @@ impl Threads {
             after: request.after,
             limit: request.limit.clamp(1, MAX_PAGE),
         };
-        Ok(self.context.store.list_threads(list).await?)
+        match request.search {
+            Some(search) => self.search(list, &search).await,
+            None => Ok(self.context.store.list_threads(list).await?),
+        }
+    }
+
+    /// Pages through a list for the threads whose name is found.
+    async fn search(&self, mut list: ListThreads, search: &NameSearch) -> Result<ThreadPage, ServiceError> {
+        let limit = std::mem::replace(&mut list.limit, MAX_PAGE);
+        let (mut found, mut feed_cursor) = (Vec::new(), None);
+        for _ in 0..SEARCH_ROWS / MAX_PAGE {
+            let page = self.context.store.list_threads(list.clone()).await?;
+            // That of the first page: what changes while others are read is told after it.
+            let feed_cursor = *feed_cursor.get_or_insert(page.feed_cursor);
+            let last = page.threads.len();
+            for (at, thread) in (1..).zip(page.threads) {
+                if !thread.name.as_deref().is_some_and(|name| search.finds(name)) {
+                    continue;
+                }
+                let here = ListPosition::of(&thread, list.order);
+                found.push(thread);
+                if found.len() == limit {
+                    let next = if at == last { page.next } else { Some(here) };
+                    return Ok(ThreadPage { threads: found, next, feed_cursor });
+                }
+            }
+            list.after = page.next;
+            if list.after.is_none() {
+                break;
+            }
+        }
+        Ok(ThreadPage { threads: found, next: list.after, feed_cursor: feed_cursor.unwrap_or(0) })
+    }
+
+    /// Moves the mark of up to where a thread was read forward to `seq`. One that is as far already stays where it is: sent
+    /// again, or late, it changes nothing.
+    pub async fn mark_read(&self, principal: &Principal, id: &ThreadId, seq: Seq) -> Result<Thread, ServiceError> {
+        self.context.refuse_if_draining()?;
+        let thread = self.get(principal, id).await?;
+        if seq > thread.tail {
+            return Err(ServiceError::CursorAhead { epoch: Some(thread.epoch), tail: thread.tail });
+        }
+        if seq <= thread.read_seq {
+            return Ok(thread);
+        }
+        // A tail only grows: if this one is not found any more, its thread was deleted meanwhile.
+        let marked = self.context.store.mark_read(thread.key, seq).await?.ok_or(ServiceError::ThreadNotFound)?;
+        self.context.feed_writer.mark(&marked.project, &marked.user);
+        Ok(marked)
     }
 
     /// Changes a thread. A name given here is a person's.
@@ -164,6 +215,32 @@ impl Threads {
             }
         }
         Err(StoreError::Unavailable("the thread is changing too fast; try again".into()).into())
+    }
+
+    /// Who has named the thread of a run so far; `None` if this incarnation of it is gone.
+    pub async fn name_source(&self, ended: &EndedRun) -> Result<Option<Option<NameSource>>, ServiceError> {
+        let thread = self.context.store.thread(&ended.project, &ended.thread).await?;
+        Ok(thread.filter(|thread| thread.key == ended.key).map(|thread| thread.name_source))
+    }
+
+    /// Gives the thread of a run a name of ours; whether it has it now. A name by a heuristic only where there is none, one by
+    /// a model also in place of that, and neither in place of a person's, which may have come meanwhile.
+    pub async fn name(&self, ended: &EndedRun, name: &str, source: NameSource) -> Result<bool, ServiceError> {
+        check_name(name)?;
+        for _ in 0..EDIT_TRIES {
+            let thread = self.context.store.thread(&ended.project, &ended.thread).await?;
+            // It may have been deleted, and made again.
+            let Some(thread) = thread.filter(|thread| thread.key == ended.key) else { return Ok(false) };
+            if !thread.name_source.is_none_or(|there| there == NameSource::Auto && source == NameSource::Title) {
+                return Ok(false);
+            }
+            let patch = ThreadPatch { name: Some(Some((name.to_owned(), source))), ..ThreadPatch::default() };
+            if let Some(thread) = self.context.store.edit_thread(thread.key, thread.version, patch).await? {
+                self.context.feed_writer.mark(&thread.project, &thread.user);
+                return Ok(true);
+            }
+        }
+        Err(StoreError::Unavailable("the thread is changing too fast; it is named after a later run".into()).into())
     }
 
     /// Deletes a thread and all of its log. An active run is over. A user who deletes their thread again is told the

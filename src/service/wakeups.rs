@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tokio::sync::mpsc;
 
-use super::{context::Context, reaper};
+use super::{context::Context, followers, reaper};
 use crate::{
     bus::{Channel, Heard, Hint, ThreadNews},
     domain::{ThreadKey, limits::BUS_QUEUE},
@@ -37,6 +37,10 @@ impl Wanted {
                 }
             }
             Heard::Hint(Hint::Thread(..)) => {}
+            Heard::Hint(Hint::Question(question)) => followers::answer(context, &question),
+            Heard::Hint(Hint::Answer { number, body, .. }) => followers::take(context, number, &body),
+            // What was asked meanwhile is answered by others, or not at all.
+            Heard::Listening(Channel::Questions | Channel::Answers(_)) => {}
             Heard::Listening(Channel::Thread(key)) => drop(self.threads.insert(key)),
             Heard::Listening(Channel::Feed(project, user)) => drop(self.feeds.insert((project, user))),
             Heard::Resync => {
@@ -75,6 +79,7 @@ pub(super) async fn hear(context: Context, mut heard: mpsc::Receiver<Heard>) {
 
 /// The loop that keeps the bus listening to what is followed here, and to nothing else.
 pub(super) async fn listen(context: Context) {
+    followers::channels(context.node).into_iter().for_each(|channel| context.bus.listen(channel));
     loop {
         tokio::select! {
             keys = context.hub.followed_changed() => for key in keys {

@@ -276,6 +276,17 @@ pub struct ListPosition {
     pub id: ThreadId,
 }
 
+impl ListPosition {
+    /// Where a thread stands in a list.
+    pub fn of(thread: &Thread, order: ListOrder) -> Self {
+        let at = match order {
+            ListOrder::Recent => thread.last_run_at.unwrap_or(thread.updated_at),
+            ListOrder::Created => thread.created_at,
+        };
+        Self { at, id: thread.id.clone() }
+    }
+}
+
 /// A page of a thread list.
 #[derive(Debug, Clone)]
 pub struct ThreadPage {
@@ -329,6 +340,11 @@ pub trait ThreadStore: Send + Sync {
 
     /// Changes a thread if its version is still `version`; `None` if it is not, or the thread is gone.
     async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>>;
+
+    /// Moves the thread's read marker forward to `seq`, in one statement. The thread as it is now; `None` if it is gone, or
+    /// `seq` is beyond its tail. What moves the marker changes the version, so that the feed tells of it, but neither
+    /// `updated_at` nor the place in lists; a marker that is as far already is left alone, and nothing is written.
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>>;
 
     /// Deletes a thread: from this moment nothing of it can be read or appended, and its id is free.
     /// An active run is over. False if it was gone already. The rows go later, by [`ThreadStore::purge`].

@@ -1,6 +1,7 @@
 //! All followed threads and feeds of this node.
 
 use super::{
+    follower::Follower,
     large::LargePages,
     registry::{Held, Registry},
     state::TopicState,
@@ -85,6 +86,11 @@ impl Hub {
     /// How many subscriptions and producers hold a thread's topic at this moment.
     pub fn followers(&self) -> usize {
         self.threads.holders()
+    }
+
+    /// Who follows a thread here: up to so many, and how many there are.
+    pub fn followers_of(&self, key: ThreadKey, most: usize) -> (Vec<Follower>, usize) {
+        self.threads.with(&key, |topic| topic.roll.list(most)).unwrap_or_default()
     }
 
     /// Asks the store for the heads of these threads, so that a lost wake-up costs time and not events.

@@ -13,6 +13,7 @@
 //! falls out of the ring and reads the store again.
 
 mod feed;
+mod follower;
 mod hub;
 mod large;
 mod registry;
@@ -22,6 +23,7 @@ mod stream;
 mod topic;
 
 pub use feed::{FeedDelivery, FeedSubscription};
+pub use follower::{Follower, Reader, Via};
 pub use hub::{FeedKey, Hub};
 pub use state::TopicState;
 pub use stream::{Delivery, EndReason, FollowError, Subscription};

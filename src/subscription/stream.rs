@@ -3,7 +3,8 @@
 use tokio::sync::watch;
 
 use super::{
-    Hub, TopicRef, TopicState,
+    Hub, Reader, TopicRef, TopicState,
+    follower::Place,
     large::{LargePages, Room},
 };
 use crate::{
@@ -77,6 +78,8 @@ pub struct Subscription {
     metrics: Metrics,
     /// Room for the page delivered last, if it was large: whoever asks for the next one is done with it.
     room: Option<Room>,
+    /// Where it is shown who follows.
+    place: Option<Place>,
 }
 
 /// Keeps `Subscription: Debug` without asking it of every store.
@@ -132,7 +135,14 @@ impl Subscription {
             large_pages: hub.large_pages(),
             metrics: hub.metrics(),
             room: None,
+            place: None,
         })
+    }
+
+    /// Shows it to who looks who follows. Once.
+    pub fn shown_as(mut self, reader: Reader) -> Self {
+        self.place = Some(self.topic.roll.enter(reader, self.cursor));
+        self
     }
 
     /// The incarnation of the log.
@@ -250,11 +260,22 @@ impl Subscription {
         }
         let Some(reached) = page.last_seq() else { return Ok(None) };
         self.cursor = reached;
+        if let Some(place) = &self.place {
+            place.at(reached);
+        }
         Ok(Some(page))
     }
 
     fn end(&mut self, reason: EndReason) -> Option<Delivery> {
         self.ended = true;
         Some(Delivery::Ended(reason))
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            self.topic.roll.leave(place);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::{registry::Held, ring::Ring, state::TopicState};
+use super::{follower::Roll, registry::Held, ring::Ring, state::TopicState};
 use crate::{
     domain::{LogSlice, Seq, ThreadKey, limits::DEFAULT_EVENT_PAGE},
     metrics::Metrics,
@@ -18,6 +18,7 @@ pub struct Topic {
     state: watch::Sender<TopicState>,
     ring: Mutex<Ring>,
     filling: tokio::sync::Mutex<()>,
+    pub(super) roll: Roll,
 }
 
 /// A hold on a topic.
@@ -30,6 +31,7 @@ impl Topic {
             state: watch::Sender::new(TopicState::UNKNOWN),
             ring: Mutex::default(),
             filling: tokio::sync::Mutex::default(),
+            roll: Roll::default(),
         }
     }
 

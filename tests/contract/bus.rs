@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline::{
-    bus::{self, BusEnd, Channel, Heard, Hint, ThreadNews, local::LocalBus},
+    bus::{self, BusEnd, Channel, Heard, Hint, NodeId, Question, ThreadNews, local::LocalBus},
     domain::{Fence, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE},
     redis_link::client,
 };
@@ -123,4 +123,39 @@ pub async fn a_node_that_left_is_missed_by_nobody(net: Net) {
     drop(leaver);
     teller.bus.tell(feed("p", "u", 1));
     assert_eq!(next(&mut stayer).await, Heard::Hint(feed("p", "u", 1)));
+}
+
+pub async fn what_is_asked_is_answered_to_who_has_asked(net: Net) {
+    let nodes = [1, 2, 3].map(NodeId);
+    let mut ends = Vec::new();
+    for node in nodes {
+        ends.push(net.listening(&[Channel::Questions, Channel::Answers(node)]).await);
+    }
+    assert!(ends[0].bus.has_others());
+    // Several at once: no question is in the place of another.
+    let questions = [7, 8].map(|number| Question { thread: ThreadKey(5), asker: nodes[0], number });
+    for question in questions {
+        ends[0].bus.tell(Hint::Question(question));
+    }
+    for (end, node) in ends.iter_mut().zip(nodes).skip(1) {
+        let mut heard = [next(end).await, next(end).await];
+        heard.sort_by_key(|heard| format!("{heard:?}"));
+        assert_eq!(heard, questions.map(|question| Heard::Hint(Hint::Question(question))));
+        for question in questions {
+            let body = format!("{{\"node\":\"{node}\", \"number\": {}}}", question.number);
+            end.bus.tell(Hint::Answer { asker: question.asker, number: question.number, body });
+        }
+    }
+    let mut answers = Vec::new();
+    while answers.len() < 4 {
+        // In process everybody hears everything, also their own questions' answers to others.
+        if let Heard::Hint(Hint::Answer { asker, number, body }) = next(&mut ends[0]).await {
+            assert_eq!(asker, nodes[0]);
+            answers.push((number, body));
+        }
+    }
+    answers.sort();
+    let expected = [7, 8]
+        .map(|number| [2, 3].map(|node| (number, format!("{{\"node\":\"{}\", \"number\": {number}}}", NodeId(node)))));
+    assert_eq!(answers, expected.concat());
 }

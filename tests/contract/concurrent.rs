@@ -287,6 +287,28 @@ pub async fn creates_race_for_one_id(env: Env) {
     assert_eq!(env.store.runs(key, None, 10).await.expect("runs")[0].status, RunStatus::Running);
 }
 
+pub async fn marks_race_each_other_and_the_appends(env: Env) {
+    let (key, fence) = env.running("t", "r").await;
+    env.put(key, fence, 1..=20).await;
+    let before = env.get("t").await.expect("there").version;
+    let env = Arc::new(env);
+    let mut tasks = JoinSet::new();
+    for n in 0..40 {
+        let (env, seq) = (env.clone(), 1 + n * 7 % 20);
+        tasks.spawn(async move {
+            if n % 4 == 0 {
+                env.put(key, fence, [n]).await;
+            }
+            let marked = env.store.mark_read(key, seq).await.expect("marks").expect("is there");
+            assert!((seq..=marked.tail).contains(&marked.read_seq), "{seq}: {marked:?}");
+        });
+    }
+    tasks.join_all().await;
+    let thread = env.get("t").await.expect("there");
+    assert_eq!((thread.read_seq, thread.tail), (20, 30));
+    assert!((1..=20).contains(&(thread.version - before)), "a change each time, and only then: {}", thread.version);
+}
+
 pub async fn pumps_race_each_other(env: Env) {
     let env = Arc::new(env);
     let mut tasks = JoinSet::new();

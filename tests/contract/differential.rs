@@ -88,7 +88,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
         let head = both!(envs, at, |env| env.store.heads(&[key]).await.expect("heads")).pop();
         let fence = head.as_ref().map_or(Fence(1), |head| head.fence);
         let run = *dice.pick(&runs);
-        match dice.roll(24) {
+        match dice.roll(25) {
             0 | 1 => {
                 let mut new = new_thread(id, if dice.chance(50) { "u" } else { "v" });
                 new.agent = dice.chance(30).then(|| agent("a"));
@@ -177,6 +177,10 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 both!(envs, at, |env| env.store.put_annotation(key, new.clone()).await.expect("puts"));
                 let (after, limit) = (dice.roll(8), 1 + dice.roll(4) as usize);
                 both!(envs, at, |env| env.store.annotations(key, after, limit).await.expect("reads"));
+            }
+            22 => {
+                let seq = dice.roll(head.map_or(1, |head| head.tail) + 3);
+                both!(envs, at, |env| env.store.mark_read(key, seq).await.expect("marks"));
             }
             _ => {
                 let cursor = dice.roll(head.map_or(1, |head| head.tail) + 3);

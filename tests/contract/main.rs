@@ -53,6 +53,8 @@ contract! {
         lists_can_leave_out_and_pick
         a_list_and_its_feed_miss_no_thread_that_jumps
         an_edit_needs_the_version_it_saw
+        a_read_marker_only_moves_forward
+        a_read_marker_is_told_by_the_feed_and_moves_no_thread
         a_deleted_thread_is_gone_at_once
         a_deleted_thread_is_purged_in_chunks
         a_thread_made_again_is_another_one;
@@ -147,6 +149,7 @@ contract! {
         readers_see_a_growing_log_without_a_seam
         cancelled_callers_leave_nothing_half_done
         creates_race_for_one_id
+        marks_race_each_other_and_the_appends
         pumps_race_each_other;
 }
 
@@ -186,5 +189,6 @@ mod ports {
             the_newest_comes_through_whatever_is_told
             who_does_not_read_is_told_to_look
             a_node_that_left_is_missed_by_nobody
+            what_is_asked_is_answered_to_who_has_asked
     }
 }

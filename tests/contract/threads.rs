@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline::{
-    domain::{NameSource, ProjectId, ThreadPatch},
+    domain::{FeedChange, NameSource, ProjectId, Thread, ThreadPatch},
     store::{ListOrder, ListThreads, ReadFrom, StartOutcome},
 };
 
@@ -155,6 +155,67 @@ pub async fn an_edit_needs_the_version_it_saw(env: Env) {
     assert!(env.store.delete_thread(thread.key).await.expect("deletes"));
     assert_eq!(env.store.edit_thread(thread.key, kept.version, name.clone()).await.expect("edits"), None);
     assert_eq!(env.store.edit_thread(thread.key, kept.version + 1, name).await.expect("edits"), None);
+}
+
+pub async fn a_read_marker_only_moves_forward(env: Env) {
+    let (key, fence) = env.running("t", "r").await;
+    let fresh = env.get("t").await.expect("there");
+    assert_eq!(fresh.read_seq, 0);
+    let mark = async |seq| env.store.mark_read(key, seq).await.expect("marks");
+    assert_eq!(mark(0).await, Some(fresh.clone()), "nothing is read, and nothing written");
+    assert_eq!(mark(1).await, None, "beyond the tail");
+    env.put(key, fence, 1..=5).await;
+    env.clock.advance(MS);
+    let three = mark(3).await.expect("marked");
+    assert_eq!(three.read_seq, 3);
+    assert_eq!(env.get("t").await, Some(three.clone()));
+    // Not an edit: only the marker and the version are others.
+    assert_eq!(three.version, fresh.version + 1);
+    let plain = |thread: &Thread| Thread { read_seq: 0, version: 0, tail: 0, active_run: None, ..thread.clone() };
+    assert_eq!(plain(&three), plain(&fresh));
+    for seq in [3, 2, 0] {
+        assert_eq!(mark(seq).await, Some(three.clone()), "{seq}");
+    }
+    for seq in [6, i64::MAX.unsigned_abs(), u64::MAX] {
+        assert_eq!(mark(seq).await, None, "{seq}");
+    }
+    assert_eq!(env.get("t").await, Some(three));
+    assert_eq!(mark(5).await.map(|thread| (thread.read_seq, thread.tail)), Some((5, 5)));
+    // What comes later is not read, and an edit leaves the marker where it is.
+    env.append(append(key, fence, None, finished())).await.expect("ends");
+    let ended = env.get("t").await.expect("there");
+    assert_eq!((ended.read_seq, ended.tail), (5, 6));
+    let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
+    let edited = env.store.edit_thread(key, ended.version, patch).await.expect("edits").expect("edited");
+    assert_eq!(edited.read_seq, 5);
+
+    assert!(env.store.delete_thread(key).await.expect("deletes"));
+    assert_eq!((mark(1).await, mark(6).await), (None, None));
+    assert_eq!(env.create("t").await.read_seq, 0, "another thread");
+    assert_eq!(mark(6).await, None);
+}
+
+pub async fn a_read_marker_is_told_by_the_feed_and_moves_no_thread(env: Env) {
+    let (key, fence) = env.running("read", "r").await;
+    env.put(key, fence, 1..=2).await;
+    env.clock.advance(MS);
+    env.create("newer").await;
+    let pump = async || env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    let before = pump().await;
+    env.clock.advance(MS);
+    env.store.mark_read(key, 2).await.expect("marks").expect("marked");
+    assert_eq!(env.store.dirty_feeds(10).await.expect("dirty"), [(project(), user("u"))]);
+    assert_eq!(pump().await, before + 1);
+    let fed = env.store.feed(&project(), &user("u"), before, 10).await.expect("feed").entries;
+    let told = FeedChange::Upsert(Box::new(env.get("read").await.expect("there")));
+    assert_eq!(fed.into_iter().map(|entry| entry.change).collect::<Vec<_>>(), [told]);
+    for seq in [2, 1] {
+        env.store.mark_read(key, seq).await.expect("marks").expect("is there");
+    }
+    assert!(env.store.dirty_feeds(10).await.expect("dirty").is_empty());
+    assert_eq!(env.list(ListOrder::Recent, 10).await, ["newer", "read"]);
+    let listed = env.store.list_threads(list(10)).await.expect("lists").threads;
+    assert_eq!(listed.iter().map(|thread| thread.read_seq).collect::<Vec<_>>(), [0, 2]);
 }
 
 pub async fn a_deleted_thread_is_gone_at_once(env: Env) {

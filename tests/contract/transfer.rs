@@ -80,6 +80,7 @@ async fn eventful(env: &Env, id: &str) -> ThreadKey {
     env.clock.advance(Duration::from_secs(1));
     let fence = env.start(key, "active").await.fence;
     env.put(key, fence, 400..410).await;
+    env.store.mark_read(key, 405).await.expect("marks").expect("marked");
     env.clock.advance(Duration::from_secs(1));
     env.put(key, fence, 410..412).await;
     key
@@ -341,6 +342,7 @@ pub async fn what_was_handed_out_before_a_backup_was_put_back_means_nothing(env:
     let keys = [env.create("a").await.key, env.create("b").await.key, env.create("c").await.key];
     let fence = env.start(keys[0], "r").await.fence;
     env.put(keys[0], fence, 0..5).await;
+    env.store.mark_read(keys[0], 4).await.expect("marks").expect("marked");
     env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
     env.store.delete_thread(keys[2]).await.expect("deletes");
     let head = env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
@@ -362,6 +364,8 @@ pub async fn what_was_handed_out_before_a_backup_was_put_back_means_nothing(env:
         assert_eq!(Head { epoch: old.epoch, ..new }, old);
     }
     assert_ne!(env.head(keys[0]).await.epoch, env.head(keys[1]).await.epoch);
+    // Log and marker were put back together: what was read is there.
+    assert_eq!(env.get("a").await.map(|thread| (thread.read_seq, thread.tail)), Some((4, 5)));
     env.store.renew_feed(&project(), &user("u")).await.expect("renews");
     env.store.renew_feed(&project(), &user("nobody")).await.expect("nothing to do");
     let moved: Vec<_> = before.iter().map(|(pos, name, alive)| (pos + FEED_RENEWAL, name.clone(), *alive)).collect();

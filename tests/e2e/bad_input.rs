@@ -168,7 +168,7 @@ everywhere! {
                 }
             }
         }
-        for path in ["/", "/v1", "/v1/", "/v1/nothing", "/v1/threads/", "/v1/threads/t/", "//", "/v2/threads"] {
+        for path in ["/nothing", "/v1", "/v1/", "/v1/nothing", "/v1/threads/", "/v1/threads/t/", "//", "/v2/threads"] {
             for method in ["GET", "POST", "DELETE"] {
                 let line = format!("{method} {path}");
                 assert_problem(&raw::exchange(server.addr, &line, &[], b"").await, &[404], &line);
@@ -196,8 +196,8 @@ everywhere! {
                     _ if name.ends_with("Id") => {
                         bad.extend(["", "a%00", &"a".repeat(257), "%FF"].map(|it| format!("{name}={it}")));
                     }
-                    // An epoch is any text.
-                    "string" if name == "epoch" => {}
+                    // An epoch is any text, and so is what is searched for.
+                    "string" if matches!(name.as_str(), "epoch" | "search") => {}
                     _ => bad.extend(["nonsense%00", "%FF%FF"].map(|it| format!("{name}={it}"))),
                 }
             }

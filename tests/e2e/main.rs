@@ -24,14 +24,18 @@ mod identity;
 mod keys;
 mod limits;
 mod metrics;
+mod names;
 mod origins;
+mod read_marker;
 mod readiness;
 mod reading;
 mod runs;
+mod search;
 mod slow_readers;
 mod socket;
 mod socket_limits;
 mod stream_run;
+mod subscriptions;
 mod table;
 mod threads;
 #[path = "../shared/through.rs"]

@@ -7,7 +7,7 @@ use threadline::{
     domain::{Epoch, Seq, ThreadId, limits::RING_BATCHES},
     service::ServiceError,
     store::DynStore,
-    subscription::{Delivery, FollowError, Subscription},
+    subscription::{Delivery, FollowError, Subscription, Via},
 };
 use tokio::time::timeout;
 
@@ -57,9 +57,9 @@ async fn open(
         other => format!("{other}"),
     };
     match door {
-        Door::Service => events.subscribe(&node.alice, thread, cursor, epoch, None).await.map_err(refused),
+        Door::Service => events.subscribe(&node.alice, thread, cursor, epoch, None, Via::Socket).await.map_err(refused),
         Door::ServiceBoundToTheRun => {
-            events.subscribe(&node.alice, thread, cursor, epoch, Some(&run_id("r"))).await.map_err(refused)
+            events.subscribe(&node.alice, thread, cursor, epoch, Some(&run_id("r")), Via::Socket).await.map_err(refused)
         }
         Door::Subscription => {
             let (key, store) = (node.key(thread).await, node.store.clone() as DynStore);

@@ -20,7 +20,7 @@ use crate::{
 
 const USERS: [&str; 3] = ["alice", "bob", "somebody-else"];
 
-/// The data of the first release, with every run ended: nothing of it changes by itself.
+/// The data of the first release, with every run ended and one thread read: nothing of it changes by itself.
 async fn quiet(data: &Path) -> (Timestamp, Vec<Seen>) {
     let (moment, _) = placed("sqlite-0.1.0", data);
     let server = server_at(data, moment).await;
@@ -29,6 +29,7 @@ async fn quiet(data: &Path) -> (Timestamp, Vec<Seen>) {
     for thread in ["stopping", "finishing"] {
         alice.append(thread, "r", 2, json!([{ "type": "RUN_FINISHED" }])).await.ok(200);
     }
+    alice.put("/v1/threads/sealed/read", json!({ "seq": 300 })).await.ok(200);
     let mut head = 0;
     eventually("the feed is quiet", async || {
         let list = alice.get("/v1/threads").await.ok(200);

@@ -1,5 +1,6 @@
 //! What is done on one node is seen on the others, at once.
 
+use serde_json::Value;
 use threadline::client::{FeedQuery, PatchThread};
 use tokio::time::Instant;
 
@@ -88,4 +89,39 @@ async fn a_thread_deleted_and_made_again_elsewhere_is_another_one_here() {
     producer.finish().await.expect("finishes");
     let log = log(&b, "t").await;
     assert!(log.iter().all(|line| line.starts_with("r ")) && log[0].contains("\"value\":1"), "{log:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_follows_is_seen_from_every_node() {
+    let cluster = Cluster::start(3);
+    let [a, b, c] = [0, 1, 2].map(|node| cluster.client(node));
+    make_thread(&a, "t").await;
+    let mut readers = [Reader::open(&b, "t"), Reader::open(&c, "t"), Reader::open(&c, "t")];
+    for reader in &mut readers {
+        in_time(PATIENCE, "a reader is live", reader.caught_up()).await;
+    }
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
+    let mut seen = Vec::new();
+    for node in 0..3 {
+        // A node that has just started may not listen to questions yet.
+        let found = in_time(PATIENCE, "all nodes answer", async {
+            loop {
+                let url = format!("{}/v1/threads/t/subscriptions", cluster.nodes[node].url);
+                let answer = http.get(url).send().await.expect("an answer");
+                let found: Value = answer.json().await.expect("JSON");
+                if found["nodes"] == 3 {
+                    break found;
+                }
+            }
+        })
+        .await;
+        assert_eq!(found["count"], 3, "{found}");
+        let mut nodes: Vec<_> =
+            found["subscriptions"].as_array().expect("a list").iter().map(|each| each["nodeId"].to_string()).collect();
+        nodes.sort();
+        seen.push(nodes);
+    }
+    assert!(seen.iter().all(|nodes| *nodes == seen[0]), "{seen:?}");
+    seen[0].dedup();
+    assert_eq!(seen[0].len(), 2, "one of the nodes is followed on by two: {seen:?}");
 }

@@ -94,6 +94,9 @@ impl<P: Pass> ThreadStore for Through<P> {
     async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
         self.pass.pass(of("edit_thread", key), self.inner.edit_thread(key, version, patch)).await
     }
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+        self.pass.pass(of("mark_read", key), self.inner.mark_read(key, seq)).await
+    }
     async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
         self.pass.pass(of("delete_thread", key), self.inner.delete_thread(key)).await
     }

@@ -189,4 +189,8 @@ impl Bus for End {
     }
 
     fn ignore(&self, _: &Channel) {}
+
+    fn has_others(&self) -> bool {
+        self.world.plan.nodes > 1
+    }
 }

@@ -64,6 +64,7 @@ fn write(input: &RunInput) -> Vec<Scripted> {
 /// Everything at once: reasoning, a plan, a tool of the agent's own, and an answer.
 fn answer(script: &mut Script, said: &Said, state: &str) -> Ending {
     let (words, characters, longest) = said.counts();
+    let noun = if words == 1 { "word" } else { "words" };
     let quote = said.quote();
     let mut plan = Plan::go_on(state, &["Understand the message", "Count its words", "Answer"]);
     script.push(&plan.snapshot());
@@ -81,7 +82,7 @@ fn answer(script: &mut Script, said: &Said, state: &str) -> Ending {
     script.push(&plan.done(1));
     script.step("Answering", |script| {
         script.say(&format!(
-            "You said:\n\n> {quote}\n\nThat is **{words} words** in {characters} characters; the longest is \
+            "You said:\n\n> {quote}\n\nThat is **{words} {noun}** in {characters} characters; the longest is \
              **{longest}**.\n\nOn the way here you have seen:\n\n- *reasoning*, which can be folded away\n- a **plan** in \
              the state, which grows with every run\n- a call of my tool `count_words`, with its result\n\nAnd this is \
              code:\n\n```js\nconst words = text.split(/\\s+/).length;\nconsole.log(`${{words}} words`);\n```\n\nSay \

@@ -27,6 +27,8 @@ pub struct AgentView {
     #[schema(value_type = String, example = "continue")]
     on_disconnect: OnDisconnect,
     idle_timeout_seconds: u64,
+    /// Whether it is asked for the names of its threads, where the server has no endpoint for that.
+    names_threads: bool,
     /// `built-in`, `configuration` or `api`.
     #[schema(example = "api")]
     origin: &'static str,
@@ -58,6 +60,7 @@ impl AgentView {
             kind,
             on_disconnect: agent.on_disconnect,
             idle_timeout_seconds: agent.idle_timeout.as_secs(),
+            names_threads: agent.names_threads,
             origin: match origin {
                 Origin::BuiltIn => "built-in",
                 Origin::Configuration => "configuration",
@@ -118,6 +121,7 @@ pub async fn get(
 ///
 /// `kind` is `ag-ui` (with `url` and maybe `headers`), `openai` (with `baseUrl`, `model`, maybe `apiKey` and
 /// `instructions`) or `demo`. `onDisconnect` is `continue` or `stop`: what becomes of a run whose requester leaves.
+/// With `namesThreads: true` it is asked for the names of its threads as well, in requests that are no runs.
 #[utoipa::path(put, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "The agent", body = AgentView),

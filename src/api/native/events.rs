@@ -28,7 +28,7 @@ use crate::{
     quota::Place,
     service::PageRequest,
     store::{ReadFrom, StoreError},
-    subscription::{Delivery, EndReason, Subscription},
+    subscription::{Delivery, EndReason, Subscription, Via},
 };
 
 /// Which part of the log.
@@ -158,8 +158,9 @@ pub async fn read(
     let ReadFrom::After(after) = from else {
         return Err(Problem::invalid("before goes with a JSON page only"));
     };
+    let via = if form == Form::Ndjson { Via::Ndjson } else { Via::Sse };
     let events = &state.service.events;
-    let subscription = events.subscribe(&principal, &thread, after, epoch, params.run_id.as_ref()).await?;
+    let subscription = events.subscribe(&principal, &thread, after, epoch, params.run_id.as_ref(), via).await?;
     if form == Form::Ndjson {
         return Ok(lines(subscription, state.quota.open(&principal)?, state.auth.watch(&principal)));
     }

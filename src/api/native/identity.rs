@@ -244,7 +244,8 @@ pub async fn get_project(
 ///
 /// `issuer` (`issuer`, `audience`, `jwksUrl`) names who else makes tokens for the project's users, signed RS256 or ES256.
 /// `retention` (`archiveAfterDays`, `deleteAfterDays`) says what happens to threads that nobody uses. `limits` are the
-/// project's own, in place of those of the configuration.
+/// project's own, in place of those of the configuration. With `generateThreadNames: false` its threads get no names but those
+/// that people give them.
 #[utoipa::path(put, path = "/v1/projects/{projectId}", tag = "identity", params(("projectId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "Changed", body = ProjectView),

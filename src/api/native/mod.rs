@@ -10,6 +10,7 @@ pub mod meta;
 pub(super) mod projections;
 pub mod runs;
 pub mod socket;
+mod subscriptions;
 pub(super) mod threads;
 pub mod view;
 
@@ -30,10 +31,12 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::WRITE, routes!(threads::create))
         .route(Access::READ, routes!(threads::get))
         .route(Access::WRITE, routes!(threads::edit, threads::delete))
+        .route(Access::WRITE, routes!(threads::mark_read))
         .route(Access::READ, routes!(events::read))
         .route(Access::READ, routes!(projections::messages))
         .route(Access::READ, routes!(projections::state))
         .route(Access::READ, routes!(annotations::list))
+        .route(Access::READ, routes!(subscriptions::list))
         .route(Access::READ, routes!(runs::list))
         .route(Access::WRITE, routes!(runs::start))
         .route(Access::READ, routes!(runs::get))

@@ -26,6 +26,7 @@ use crate::{
     auth::AuthError,
     domain::{AgentId, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE},
     service::{NewRun, ServiceError, StartedRun},
+    subscription::Via,
 };
 
 /// What a body holds, by its `Content-Type`.
@@ -210,7 +211,8 @@ async fn hand_over(
     let (started, mut requester) = agui::hand_over(state, principal, &thread, agent, run, waits).await?;
     let Some(place) = place else { return Ok(answer(&started)) };
     let events = &state.service.events;
-    let subscription = events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id)).await;
+    let subscription =
+        events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), Via::Sse).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
     Ok(events::stream(&thread, subscription, requester, place, state, principal))
 }

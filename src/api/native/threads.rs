@@ -18,7 +18,10 @@ use crate::{
         extract::{Caller, InThread, Json, Params},
         problem::{Problem, ProblemDocument},
     },
-    domain::{AgentId, ThreadId, Timestamp, UserId, limits::DEFAULT_PAGE},
+    domain::{
+        AgentId, NameSearch, Seq, ThreadId, Timestamp, UserId,
+        limits::{DEFAULT_PAGE, MAX_NAME_BYTES},
+    },
     service::{CreateThread, EditThread, ListRequest},
     store::{ListOrder, ListPosition},
 };
@@ -85,6 +88,9 @@ pub struct ListParams {
     /// Only threads of this agent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
+    /// Only threads whose name has this text in it, whatever the case of its letters: 1 to 1024 bytes beside white space around
+    /// it. A page may be short or empty, and yet have a `nextCursor`: one request looks at 10,000 names.
+    search: Option<String>,
     /// `recent` (default): by last run, else last edit, newest first. `created`: oldest first; does not shift while
     /// it is paged.
     #[serde(default)]
@@ -126,10 +132,12 @@ pub async fn list(
         Order::Created => ListOrder::Created,
     };
     let after = params.cursor.as_deref().map(read_position).transpose()?;
+    let search = params.search.as_deref().map(read_search).transpose()?;
     let request = ListRequest {
         user: params.user_id,
         include_archived: params.include_archived,
         agent: params.agent_id,
+        search,
         order,
         after,
         limit: params.limit.unwrap_or(DEFAULT_PAGE),
@@ -140,6 +148,11 @@ pub async fn list(
         next_cursor: page.next.as_ref().map(write_position),
         feed_cursor: page.feed_cursor,
     }))
+}
+
+fn read_search(text: &str) -> Result<NameSearch, Problem> {
+    let refused = || Problem::invalid(format!("search has 1 to {MAX_NAME_BYTES} bytes beside white space around it"));
+    NameSearch::new(text).ok_or_else(refused)
 }
 
 pub(crate) fn write_position(position: &ListPosition) -> String {
@@ -203,6 +216,34 @@ pub async fn edit(
 ) -> Result<Answer<ThreadView>, Problem> {
     let edit = EditThread { name: body.name, metadata: body.metadata, archived: body.archived };
     Ok(Answer(ThreadView::new(&state.service.threads.edit(&principal, &thread, edit).await?)))
+}
+
+/// Up to where a thread was read.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReadBody {
+    /// Seq of the newest event that was read, at most the tail.
+    #[schema(required, value_type = u64)]
+    seq: Option<Seq>,
+}
+
+/// Says up to where the thread's user has read it. The mark only moves forward, and the feed tells of it.
+#[utoipa::path(put, path = "/v1/threads/{threadId}/read", tag = "threads", params(("threadId" = String, Path)),
+    request_body = ReadBody, responses(
+    (status = 200, description = "The thread as it is now", body = ThreadView),
+    (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 401, description = "Not let in", body = ProblemDocument),
+    (status = 404, description = "No such thread", body = ProblemDocument),
+    (status = 413, description = "Too large", body = ProblemDocument),
+    (status = 416, description = "`seq` is beyond the tail", body = ProblemDocument)))]
+pub async fn mark_read(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Json(body): Json<ReadBody>,
+) -> Result<Answer<ThreadView>, Problem> {
+    let seq = body.seq.ok_or_else(|| Problem::invalid("say up to which event it was read: seq"))?;
+    Ok(Answer(ThreadView::new(&state.service.threads.mark_read(&principal, &thread, seq).await?)))
 }
 
 /// Deletes a thread and all of its log, for ever. An active run is over. Sent again by its user: the same answer.

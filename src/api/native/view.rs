@@ -35,6 +35,8 @@ pub struct ThreadView {
     last_run_at: Option<Timestamp>,
     /// Seq of the newest event, 0 if there is none.
     tail: u64,
+    /// Up to which event its user has read it, 0 if never.
+    read_seq: u64,
     /// The incarnation of the log; cursors belong to it.
     epoch: String,
     #[schema(required)]
@@ -57,6 +59,7 @@ impl ThreadView {
             updated_at: thread.updated_at,
             last_run_at: thread.last_run_at,
             tail: thread.tail,
+            read_seq: thread.read_seq,
             epoch: thread.epoch.to_string(),
             active_run: thread.active_run.as_ref().map(RunView::new),
         }

@@ -1,5 +1,7 @@
 //! One message of a conversation, and reading those that arrive whole.
 
+use std::borrow::Cow;
+
 use serde::{Serialize, Serializer, ser::Error};
 use serde_json::{Map, Value, value::RawValue};
 
@@ -73,6 +75,18 @@ impl Message {
     /// `developer`, `system`, `assistant`, `user`, `tool`, `activity`, `reasoning`, or one of a later protocol.
     pub fn role(&self) -> &str {
         &self.role
+    }
+
+    /// What it says in words: its text, or of its parts those that are texts, one a line.
+    pub fn text(&self) -> Cow<'_, str> {
+        match &self.content {
+            Content::Text(text) => text.as_str(),
+            Content::Json(Value::Array(parts), _) => {
+                let texts = parts.iter().filter(|part| part["type"] == "text").filter_map(|part| part["text"].as_str());
+                Cow::Owned(texts.collect::<Vec<_>>().join("\n"))
+            }
+            Content::Absent | Content::Json(..) => Cow::Borrowed(""),
+        }
     }
 
     /// Appends the JSON object, on one line.

@@ -79,6 +79,14 @@ impl Text {
         self.0.len()
     }
 
+    /// As UTF-8, with U+FFFD in the place of every lone half.
+    pub fn as_str(&self) -> Cow<'_, str> {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => Cow::Owned(lossy(&self.0)),
+        }
+    }
+
     /// Appends, and joins two halves that meet.
     pub fn push(&mut self, more: &Wtf8<'_>) {
         let more = &more.0[..];

@@ -249,6 +249,16 @@ impl ThreadStore for MemoryStore {
         Ok(Some(row.snapshot()))
     }
 
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+        let state = &mut *self.state();
+        let Some(row) = state.threads.get_mut(&key).filter(|row| seq <= row.thread.tail) else { return Ok(None) };
+        if seq > row.thread.read_seq {
+            row.thread.read_seq = seq;
+            row.thread.version += 1;
+        }
+        Ok(Some(row.snapshot()))
+    }
+
     async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
         let state = &mut *self.state();
         let Some(row) = state.threads.remove(&key) else { return Ok(false) };

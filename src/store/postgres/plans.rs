@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The statements, by name.
-const HOT: [(&str, &str); 50] = [
+const HOT: [(&str, &str); 52] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -31,7 +31,9 @@ const HOT: [(&str, &str); 50] = [
     ("list, recent", threads::LIST_RECENT),
     ("list, created", threads::LIST_CREATED),
     ("create", threads::CREATE),
+    ("thread by key", threads::BY_KEY),
     ("edit", threads::EDIT),
+    ("read marker", threads::MARK),
     ("delete", threads::DELETE),
     ("tombstones", threads::TOMBSTONES),
     ("purge of the log", threads::PURGE_LOG),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Epoch, NewThread, ProjectId, Thread, ThreadId, ThreadKey, ThreadPatch,
+        Epoch, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
         limits::{PG_RACES, PURGE_ROWS},
     },
     store::{ListOrder, ListThreads, StoreError, StoreResult, ThreadPage, ThreadStore, sql::pages},
@@ -26,6 +26,8 @@ macro_rules! thread_query {
 pub(super) use thread_query;
 
 pub(super) const BY_ID: &str = thread_query!("", "t.project = $1 AND t.id = $2 AND t.deleted = 0");
+
+pub(super) const BY_KEY: &str = thread_query!("", "t.key = $1 AND t.deleted < 1");
 
 pub(super) const LIST_RECENT: &str = thread_query!(
     "t.sort_at, ",
@@ -71,6 +73,19 @@ pub(super) const EDIT: &str = concat!(
          archived = coalesce($8::boolean, t.archived),
          updated_at = c.now, sort_at = coalesce(t.last_run_at, c.now), version = t.version + 1
        FROM c WHERE t.key = $2::bigint AND t.version = $3::bigint AND t.deleted < 1
+       RETURNING t.*
+     )
+     SELECT ",
+    thread_columns!(),
+    " FROM t",
+    with_head_and_run!()
+);
+
+/// No row if nothing is to be moved, or the thread is gone. The tail may be a moment old: it only grows.
+pub(super) const MARK: &str = concat!(
+    "WITH t AS (
+       UPDATE threads AS t SET read_seq = $2::bigint, version = t.version + 1
+       WHERE t.key = $1::bigint AND t.deleted < 1 AND t.read_seq < $2 AND $2 <= (SELECT tail FROM heads WHERE key = $1)
        RETURNING t.*
      )
      SELECT ",
@@ -221,6 +236,14 @@ impl ThreadStore for PgStore {
             .bind(patch.archived);
         let rows = self.write(edit).await?;
         Ok(rows.first().map(|row| Columns::new(row).thread()).transpose()?.flatten())
+    }
+
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+        let rows = self.write(query(MARK).bind(key.0).bind(rows::to_i64(seq))).await?;
+        if let Some(row) = rows.first() {
+            return Columns::new(row).thread();
+        }
+        Ok(self.one(query(BY_KEY).bind(key.0)).await?.filter(|thread| seq <= thread.tail))
     }
 
     async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {

@@ -61,9 +61,9 @@ pub(super) const STAGE: &str = concat!(
        UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $22::text AND t.id = $23::text
      ), place AS (
        INSERT INTO threads (project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at,
-                            last_run_at, version, fed_version, created_with, sort_at, deleted)
+                            last_run_at, version, fed_version, created_with, read_seq, sort_at, deleted)
        SELECT $22, $23, $24::text, $25::text, $26::text, $27::bigint, $28::boolean, $29::text, $30::bigint, $31::bigint,
-              $32::bigint, $33::bigint, $33, $34::text, c.now, 3 FROM c WHERE $2::bigint IS NULL
+              $32::bigint, $33::bigint, $33, $34::text, $35::bigint, c.now, 3 FROM c WHERE $2::bigint IS NULL
        RETURNING key
      ), ",
     part!()
@@ -268,7 +268,8 @@ impl TransferStore for PgStore {
             .bind(thread.updated_at.0)
             .bind(thread.last_run_at.map(|at| at.0))
             .bind(thread.version)
-            .bind(thread.created_with.clone());
+            .bind(thread.created_with.clone())
+            .bind(rows::to_i64(thread.read_seq));
         let rows = self.write(stage).await?;
         let row = rows.first().ok_or_else(|| corrupt("a staged thread without a key"))?;
         Ok(Staging::Staged(ThreadKey(Columns::new(row).int()?)))

@@ -170,7 +170,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// A thread with its head and its active run; `None` if an outer join found none.
     pub(in crate::store) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 33;
+            self.next += 34;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);
@@ -181,6 +181,7 @@ impl<'r, R: Cells> Columns<'r, R> {
         let metadata = self.text()?;
         let (created_at, updated_at, last_run_at) = (self.time()?, self.time()?, self.maybe_time()?);
         let (version, created_with) = (self.int()?, self.text()?);
+        let read_seq = self.count()?;
         let Some((head, _)) = self.head()? else {
             return Err(corrupt(format_args!("thread {id} has no head")));
         };
@@ -202,6 +203,7 @@ impl<'r, R: Cells> Columns<'r, R> {
             version,
             created_with,
             tail: head.tail,
+            read_seq,
             active_run,
         }))
     }

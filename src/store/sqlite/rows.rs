@@ -27,7 +27,7 @@ macro_rules! thread_columns {
     () => {
         concat!(
             "t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, \
-             t.updated_at, t.last_run_at, t.version, t.created_with, ",
+             t.updated_at, t.last_run_at, t.version, t.created_with, t.read_seq, ",
             head_columns!(h),
             ", ",
             run_columns!()

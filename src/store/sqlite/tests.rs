@@ -70,6 +70,7 @@ async fn hot_statements_never_scan() {
         runs::START,
         threads::LIST_RECENT,
         threads::LIST_CREATED,
+        threads::MARK,
         feed::DIRTY,
         feed::PAGE,
         feed::DIRTY_FEEDS,

@@ -9,7 +9,7 @@ use super::{
     rows::{self, Columns, head_columns, run_columns, thread_columns},
 };
 use crate::{
-    domain::{Epoch, NewThread, ProjectId, Thread, ThreadId, ThreadKey, ThreadPatch, limits::PURGE_ROWS},
+    domain::{Epoch, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, limits::PURGE_ROWS},
     store::{ListOrder, ListThreads, StoreResult, ThreadPage, ThreadStore, sql::pages},
 };
 
@@ -58,6 +58,10 @@ const EDIT: &str = "\
       archived = coalesce(?7, archived),
       updated_at = ?8, sort_at = coalesce(last_run_at, ?8), version = version + 1
     WHERE key = ?1 AND version = ?2 AND deleted = 0";
+
+pub(super) const MARK: &str = "\
+    UPDATE threads SET read_seq = ?2, version = version + 1
+    WHERE key = ?1 AND deleted = 0 AND read_seq < ?2 AND ?2 <= (SELECT tail FROM heads WHERE key = ?1)";
 
 /// The tombstone keeps the rows reachable for the purge and the feed; the head goes at once, and with it every
 /// append, start, close and read.
@@ -148,6 +152,16 @@ impl ThreadStore for SqliteStore {
                     0 => Ok(None),
                     _ => one(connection, query(BY_KEY).bind(key.0)).await,
                 }
+            })
+        })
+        .await
+    }
+
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+        self.transact(move |connection| {
+            Box::pin(async move {
+                fetch::change(connection, query(MARK).bind(key.0).bind(rows::to_i64(seq))).await?;
+                Ok(one(connection, query(BY_KEY).bind(key.0)).await?.filter(|thread| seq <= thread.tail))
             })
         })
         .await

@@ -41,8 +41,8 @@ pub(super) const GIVEN_UP: &str = "SELECT key FROM threads WHERE deleted > 0 AND
 /// Nothing is owed to the feed while it is staged.
 const STAGE: &str = "\
     INSERT INTO threads (project, id, user, agent, name, name_source, archived, metadata, created_at, updated_at, \
-                         last_run_at, version, fed_version, created_with, sort_at, deleted)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, 3) RETURNING key";
+                         last_run_at, version, fed_version, created_with, sort_at, read_seq, deleted)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, 3) RETURNING key";
 pub(super) const TOUCH: &str = "UPDATE threads SET sort_at = ?2 WHERE key = ?1 AND deleted = 3";
 /// `?2` is the list of [`run_item`]s.
 pub(super) const RUNS: &str = "\
@@ -154,7 +154,8 @@ async fn stage(
         .bind(thread.last_run_at.map(|at| at.0))
         .bind(thread.version)
         .bind(&thread.created_with)
-        .bind(now.0);
+        .bind(now.0)
+        .bind(rows::to_i64(thread.read_seq));
     let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a staged thread without a key"))?;
     let key = Columns::new(&row).int()?;
     if !put(connection, key, part, now).await? {

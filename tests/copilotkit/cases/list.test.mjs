@@ -149,7 +149,7 @@ describe("the list of threads", { concurrency: true }, () => {
     await assert.rejects(stranger.store.renameThread(chat.threadId, "stolen"));
     await assert.rejects(stranger.store.archiveThread(chat.threadId));
     if (can.deleteFor) await assert.rejects(stranger.store.deleteThread(chat.threadId));
-    await shows("mine as it was", ([thread]) => thread?.id === chat.threadId && !thread.name && !thread.archived);
+    await shows("mine as it was", ([thread]) => thread?.id === chat.threadId && thread.name !== "stolen" && !thread.archived);
     stranger.close();
     close();
   });
@@ -187,7 +187,26 @@ describe("the list of threads", { concurrency: true }, () => {
   });
 });
 
-// Only the runtime gives names by itself.
+describe("names by Threadline", () => {
+  let world;
+  before(async () => (world = await World.start()));
+  after(() => world?.end());
+
+  test("a thread is named by its user's first words, and another name may be given", options, async () => {
+    const client = await world.open();
+    const list = await client.threads();
+    const chat = client.chat();
+    await chat.say("say gardening 3 1");
+    await list.shows("the name", ([thread]) => thread?.name === "Say gardening 3 1");
+    assert.deepEqual(client.errors, []);
+    await list.store.renameThread(chat.threadId, "My garden");
+    await chat.say("say more 3 1");
+    await list.shows("my own name", ([thread]) => thread?.name === "My garden");
+    list.close();
+  });
+});
+
+// The runtime asks its agent for names by itself.
 describe("names of threads", { skip: direct }, () => {
   let world;
   before(async () => (world = direct ? undefined : await World.start({ generateThreadNames: true })));

@@ -20,6 +20,7 @@ use threadline::{
     },
     egress::{Lookup, Network, Outbound, Reach},
     lock::redis::RedisLock,
+    naming::Naming,
     redis_link::{Link, client},
     server::Patience,
     service::{Ports, Service},
@@ -63,6 +64,8 @@ pub struct Options {
     pub agent_runs: usize,
     /// Whether the store is looked at through a [`Glass`].
     pub glass: bool,
+    /// How threads without a name are named, if they are.
+    pub naming: Option<Naming>,
 }
 
 impl Options {
@@ -82,6 +85,7 @@ impl Options {
             lookup: None,
             agent_runs: MAX_AGENT_RUNS,
             glass: false,
+            naming: Some(Naming::default()),
         }
     }
 
@@ -115,7 +119,17 @@ impl Options {
     }
 
     pub fn with_glass(self) -> Self {
-        Self { glass: true, ..self }
+        // Whoever looks that closely wants to see nobody else.
+        Self { glass: true, ..self.without_naming() }
+    }
+
+    pub fn with_naming(self, naming: Naming) -> Self {
+        Self { naming: Some(naming), ..self }
+    }
+
+    /// Threads have the names that people give them, and no others.
+    pub fn without_naming(self) -> Self {
+        Self { naming: None, ..self }
     }
 
     pub fn with_limits(self, change: impl FnOnce(&mut Limits)) -> Self {
@@ -188,6 +202,7 @@ impl Server {
 
     pub async fn over(store: DynStore, options: Options) -> Self {
         let Options { clock, key, patience, limits, origins, agents, agent_networks, lookup, agent_runs, .. } = options;
+        let naming = options.naming;
         let glass = options.glass.then(|| Arc::new(Glass::new(store.clone())));
         let store = glass.clone().map_or(store, |glass| glass as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -207,6 +222,10 @@ impl Server {
         };
         let origins = AllowedOrigins::parse(origins).expect("origins");
         let app = app.with_agent_runs(agent_runs).with_patience(patience).with_origins(origins);
+        let app = match naming {
+            Some(naming) => app.with_names(naming),
+            None => app,
+        };
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();
         let (stop, stopped) = oneshot::channel();

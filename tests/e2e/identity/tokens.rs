@@ -88,7 +88,7 @@ everywhere! {
 
 #[tokio::test]
 async fn a_backend_with_the_secret_makes_tokens_by_itself() {
-    run(Options::memory().with_key("secret"), async |server: &Server| {
+    run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let first = secret(server, "default").await;
         let good = signed(&first, Algorithm::HS256, &claims(server, json!({})));
         bearer(server, &good).get("/v1/threads").await.ok(200);
@@ -98,7 +98,7 @@ async fn a_backend_with_the_secret_makes_tokens_by_itself() {
             json!({ "aud": ["other", "threadline"] }),
             json!({ "scope": "openid profile" }),
             json!({ "nbf": at(server, 5) }),
-            json!({ "exp": at(server, -5) }),
+            json!({ "exp": at(server, -9) }),
         ] {
             let token = signed(&first, Algorithm::HS256, &claims(server, change.clone()));
             bearer(server, &token).get("/v1/threads").await.ok(200);

@@ -318,6 +318,10 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     }
     note("PATCH", thread, ann.patch("/v1/threads/u", json!({ "name": "N" })).await);
 
+    for seq in [0, 99] {
+        note("PUT", &format!("{thread}/read"), ann.put("/v1/threads/u/read", json!({ "seq": seq })).await);
+    }
+
     for (thread, user) in [("u", "ann"), ("u", "bob"), ("none", "ann")] {
         let noted = json!({ "type": "x", "userId": user, "threadId": thread });
         note("PUT", "/connector/annotate/{clientEventId}", project.put("/connector/annotate/a", noted).await);

@@ -73,9 +73,10 @@ async fn one(
         "events.page": service.events.page(who, thread, page(None, None));
         "events.page of a run": service.events.page(who, thread, page(Some("r"), None));
         "events.page, waiting": service.events.page(who, thread, page(None, soon));
-        "events.subscribe": service.events.subscribe(who, thread, 0, None, None);
-        "events.subscribe to a run": service.events.subscribe(who, thread, 0, None, Some(run));
+        "events.subscribe": service.events.subscribe(who, thread, 0, None, None, threadline::subscription::Via::Socket);
+        "events.subscribe to a run": service.events.subscribe(who, thread, 0, None, Some(run), threadline::subscription::Via::Socket);
         "events.watch_run": service.events.watch_run(who, thread, run);
+        "followers.list": service.followers.list(who, thread);
         "annotations.put": service.annotations.put(who, thread, annotation("a"));
         "annotations.list": service.annotations.list(who, thread, 0, 10);
     }

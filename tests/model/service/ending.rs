@@ -26,7 +26,12 @@ fn a_silent_run_is_closed_within_its_lease_and_five_seconds() {
         let thread = node.thread("t").await;
         node.run(&thread, "r").await;
         append(&node, &thread, "r", "TEXT_MESSAGE_START").await.expect("append");
-        let mut reader = node.service.events.subscribe(&node.alice, &thread, 1, None, None).await.expect("subscribe");
+        let mut reader = node
+            .service
+            .events
+            .subscribe(&node.alice, &thread, 1, None, None, threadline::subscription::Via::Socket)
+            .await
+            .expect("subscribe");
         assert!(matches!(reader.next().await, Ok(Some(Delivery::CaughtUp(1)))));
         node.pass(Duration::from_millis(19_900)).await;
         assert_eq!(get(&node, &thread, "r").await.status, RunStatus::Running);
@@ -172,7 +177,12 @@ fn a_start_over_a_lapsed_lease_closes_the_predecessor_in_its_own_commit() {
         let thread = node.thread("t").await;
         node.run(&thread, "r").await;
         append(&node, &thread, "r", "TEXT_MESSAGE_START").await.expect("append");
-        let mut reader = node.service.events.subscribe(&node.alice, &thread, 1, None, None).await.expect("subscribe");
+        let mut reader = node
+            .service
+            .events
+            .subscribe(&node.alice, &thread, 1, None, None, threadline::subscription::Via::Socket)
+            .await
+            .expect("subscribe");
         assert!(matches!(reader.next().await, Ok(Some(Delivery::CaughtUp(1)))));
         // Only the store's clock moves: the reaper gets no turn.
         node.clock.advance(Duration::from_secs(20));
@@ -253,8 +263,17 @@ fn deleting_a_thread_ends_its_run_and_its_readers_and_frees_the_id() {
         let thread = node.thread("t").await;
         node.run(&thread, "r").await;
         append(&node, &thread, "r", "A").await.expect("append");
-        let here = node.service.events.subscribe(&node.alice, &thread, 0, None, None).await.expect("subscribe");
-        let there = other.events.subscribe(&node.alice, &thread, 0, None, Some(&run_id("r"))).await.expect("subscribe");
+        let here = node
+            .service
+            .events
+            .subscribe(&node.alice, &thread, 0, None, None, threadline::subscription::Via::Socket)
+            .await
+            .expect("subscribe");
+        let there = other
+            .events
+            .subscribe(&node.alice, &thread, 0, None, Some(&run_id("r")), threadline::subscription::Via::Socket)
+            .await
+            .expect("subscribe");
         node.service.threads.delete(&node.alice, &thread).await.expect("delete");
         node.pass(Duration::from_secs(3)).await;
         for mut reader in [here, there] {

@@ -252,7 +252,12 @@ fn what_happens_on_one_node_wakes_followers_on_the_other() {
     run_seed(0, async {
         let pair = Pair::start(BEAT).await;
         let (alice, thread) = (&pair.one.alice, &pair.thread);
-        let mut log = pair.two.events.subscribe(alice, thread, 0, None, None).await.expect("subscribes");
+        let mut log = pair
+            .two
+            .events
+            .subscribe(alice, thread, 0, None, None, threadline::subscription::Via::Socket)
+            .await
+            .expect("subscribes");
         let mut feed = pair.two.feed.subscribe(alice, None, 0).await.expect("subscribes");
         assert!(matches!(log.next().await, Ok(Some(Delivery::CaughtUp(0)))));
         while !matches!(feed.next().await, Ok(FeedDelivery::CaughtUp(_))) {}

@@ -14,7 +14,7 @@ use crate::{
     projection::resuming::Resuming,
     service::{PageRequest, ServiceError},
     store::ReadFrom,
-    subscription::Subscription,
+    subscription::{Subscription, Via},
 };
 
 /// A thread may be deleted and made again this often while it is looked at.
@@ -75,7 +75,8 @@ async fn attempt(
     };
     let telling = past.until(&mut told, active, &resuming, known);
     let events = &service.events;
-    let subscription = events.subscribe(principal, &thread.id, seq, Some(thread.epoch), Some(&active.id)).await?;
+    let subscription =
+        events.subscribe(principal, &thread.id, seq, Some(thread.epoch), Some(&active.id), Via::Copilotkit).await?;
     Ok(Some(Opening { told, rest: Some((subscription, telling)) }))
 }
 

@@ -27,6 +27,7 @@ use crate::{
     },
     domain::{AgentId, Principal, RunId, RunStatus, ThreadId, json as text},
     service::ServiceError,
+    subscription::Via,
 };
 
 /// An answer to an interrupt may fail, and be given again, this often.
@@ -76,7 +77,8 @@ pub async fn start(
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
     let (started, mut requester) = agui::hand_over(state, principal, &thread, agent, run, true).await?;
     let events = &state.service.events;
-    let subscription = events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id)).await;
+    let subscription =
+        events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), Via::Copilotkit).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
     let rest = Some((subscription, Telling::new(thread, id, false)));
     let followed = Run::new(state, None, rest, Some(requester));

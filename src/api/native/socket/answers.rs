@@ -1,11 +1,13 @@
 //! The frames that answer a client's.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::frames::frame;
 use crate::{
     api::{native::view::RunView, problem::Problem},
-    domain::{Run, ThreadId},
+    domain::{Run, RunId, ThreadId},
+    subscription::Subscription,
 };
 
 /// An answer on its way, and the bytes of the frame that it answers: they count against what one client may have
@@ -21,6 +23,17 @@ struct InThread<'a, T> {
     thread_id: &'a str,
     #[serde(flatten)]
     body: T,
+}
+
+/// What a subscription begins with.
+pub(super) fn hello(thread: &ThreadId, subscription: &Subscription, run: Option<&RunId>) -> Value {
+    json!({
+        "threadId": thread.as_str(),
+        "epoch": subscription.epoch().to_string(),
+        "tail": subscription.tail(),
+        "after": subscription.cursor(),
+        "runId": run.map(RunId::as_str),
+    })
 }
 
 pub(super) fn run_frame(id: Option<&str>, name: &str, thread: &ThreadId, run: &Run) -> String {

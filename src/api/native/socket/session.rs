@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    answers::{Answer, error_frame, in_thread, run_frame},
+    answers::{Answer, error_frame, hello, in_thread, run_frame},
     appends::Appends,
     close::CloseCode,
     frames::{self, Append, ClientFrame, ClientMessage, FrameError, Subscribe, SubscribeFeed, Tag, frame},
@@ -43,7 +43,7 @@ use crate::{
     metrics::Present,
     service::ServiceError,
     store::StoreError,
-    subscription::{Delivery, FeedDelivery, TopicState},
+    subscription::{Delivery, FeedDelivery, TopicState, Via},
 };
 
 struct Followed {
@@ -354,24 +354,18 @@ impl Session {
         }
         let epoch = epoch.as_deref().map(Epoch::named);
         let events = &self.state.service.events;
-        let subscription = match events.subscribe(&self.principal, &thread_id, after, epoch, run_id.as_ref()).await {
-            Ok(subscription) => subscription,
-            Err(error) => return self.refuse(id, in_thread(error.into(), thread_id.as_str())),
-        };
+        let subscription =
+            match events.subscribe(&self.principal, &thread_id, after, epoch, run_id.as_ref(), Via::Socket).await {
+                Ok(subscription) => subscription,
+                Err(error) => return self.refuse(id, in_thread(error.into(), thread_id.as_str())),
+            };
         let tag = Arc::new(Tag::new(thread_id.clone(), subscription.epoch()));
         let (abort, registration) = AbortHandle::new_pair();
         let followed = Followed { abort, epoch: tag.epoch, state: subscription.watch() };
         if let Some(before) = self.threads.insert(thread_id, followed) {
             before.abort.abort();
         }
-        let hello = json!({
-            "threadId": tag.thread.as_str(),
-            "epoch": tag.epoch.to_string(),
-            "tail": subscription.tail(),
-            "after": subscription.cursor(),
-            "runId": run_id.as_ref().map(RunId::as_str),
-        });
-        self.push(id, "hello", &hello);
+        self.push(id, "hello", &hello(&tag.thread, &subscription, run_id.as_ref()));
         let present = Present::new(&self.state.service.metrics().following.socket);
         self.items.push(Box::pin(stream::Abortable::new(log_items(subscription, tag, present), registration)));
     }

@@ -26,7 +26,7 @@ use crate::{
     metrics::Present,
     service::{PageRequest, ServiceError},
     store::{ReadFrom, StoreError},
-    subscription::{Delivery, EndReason, Subscription, TopicState},
+    subscription::{Delivery, EndReason, Subscription, TopicState, Via},
 };
 
 /// One socket that follows one thread.
@@ -75,7 +75,8 @@ impl ThreadPlane {
             Mode::Run { run_id } => {
                 let run = RunId::new(run_id).map_err(|error| Refusal::Malformed(error.to_string()))?;
                 let (epoch, after) = delivered.unzip();
-                let subscription = events.subscribe(principal, thread, after.unwrap_or(0), epoch, Some(&run)).await?;
+                let subscription =
+                    events.subscribe(principal, thread, after.unwrap_or(0), epoch, Some(&run), Via::Copilotkit).await?;
                 stream::unfold(Following::run(self, subscription, run), Following::next).boxed()
             }
             Mode::Connect { last_seen_event_id } => {
@@ -87,13 +88,14 @@ impl ThreadPlane {
                     },
                     (None, None) => (None, 0, None),
                 };
-                let (subscription, named) = match events.subscribe(principal, thread, after, epoch, None).await {
-                    // It is of a log that is gone: the client gets the one that is there.
-                    Err(ServiceError::LogReplaced { .. } | ServiceError::CursorAhead { .. }) => {
-                        (events.subscribe(principal, thread, 0, None, None).await?, None)
-                    }
-                    subscription => (subscription?, named),
-                };
+                let (subscription, named) =
+                    match events.subscribe(principal, thread, after, epoch, None, Via::Copilotkit).await {
+                        // It is of a log that is gone: the client gets the one that is there.
+                        Err(ServiceError::LogReplaced { .. } | ServiceError::CursorAhead { .. }) => {
+                            (events.subscribe(principal, thread, 0, None, None, Via::Copilotkit).await?, None)
+                        }
+                        subscription => (subscription?, named),
+                    };
                 stream::unfold(Following::connect(self, subscription, named), Following::next).boxed()
             }
         };

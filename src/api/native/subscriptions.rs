@@ -1,0 +1,96 @@
+//! Who follows a thread, over REST.
+
+use axum::{Json as Answer, extract::State};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    api::{
+        ApiState,
+        extract::{Caller, InThread},
+        problem::{Problem, ProblemDocument},
+    },
+    domain::{Principal, Timestamp},
+    service::NodeFollowers,
+    subscription::{Follower, Via},
+};
+
+/// A subscription to a thread's log.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SubscriptionView {
+    /// The node that serves it.
+    node_id: String,
+    /// `socket`, `sse`, `long-poll` (while it waits), `ndjson`, `ag-ui` or `copilotkit`.
+    #[schema(value_type = String, example = "socket")]
+    transport: Via,
+    /// The end user; null if it is a key without a user.
+    #[schema(required)]
+    user_id: Option<String>,
+    /// What it was let in by: `development`, `operator`, `key:<keyId>`, `lent` (a page that acts with a key's rights) or `user`.
+    /// End users are not told which key.
+    credential: String,
+    /// The run that it is bounded to.
+    #[schema(required)]
+    run_id: Option<String>,
+    /// Seq of the last event that was handed on to it.
+    cursor: u64,
+    #[schema(value_type = String)]
+    since: Timestamp,
+}
+
+impl SubscriptionView {
+    fn new(node: &str, follower: Follower, asking: &Principal) -> Self {
+        let Follower { reader, cursor } = follower;
+        let credential = match reader.credential.split_once(':') {
+            Some((kind, _)) if asking.is_stranger() => kind.to_owned(),
+            _ => reader.credential,
+        };
+        Self {
+            node_id: node.to_owned(),
+            transport: reader.via,
+            user_id: reader.user.map(|user| user.to_string()),
+            credential,
+            run_id: reader.run.map(|run| run.to_string()),
+            cursor,
+            since: reader.since,
+        }
+    }
+}
+
+/// Who follows a thread.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SubscriptionsView {
+    /// How many nodes have answered, this one included. One that is away, or has just started, is not heard.
+    nodes: usize,
+    /// How many there are on these nodes.
+    count: usize,
+    /// Of each node the first 200, in the order in which they came.
+    subscriptions: Vec<SubscriptionView>,
+}
+
+/// Lists who follows a thread at this moment, on all nodes, and where their cursors are.
+///
+/// For people who look after it: it takes up to 300 ms where there are several nodes.
+#[utoipa::path(get, path = "/v1/threads/{threadId}/subscriptions", tag = "threads",
+    params(("threadId" = String, Path)), responses(
+    (status = 200, description = "The subscriptions", body = SubscriptionsView),
+    (status = 404, description = "No such thread", body = ProblemDocument)))]
+pub async fn list(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+) -> Result<Answer<SubscriptionsView>, Problem> {
+    let nodes = state.service.followers.list(&principal, &thread).await?;
+    let count = nodes.iter().map(|node| node.count).sum();
+    let view = |NodeFollowers { node, followers, .. }: NodeFollowers| {
+        let (node, principal) = (node.to_string(), &principal);
+        followers.into_iter().map(move |follower| SubscriptionView::new(&node, follower, principal)).collect::<Vec<_>>()
+    };
+    Ok(Answer(SubscriptionsView {
+        nodes: nodes.len(),
+        count,
+        subscriptions: nodes.into_iter().flat_map(view).collect(),
+    }))
+}

@@ -1,0 +1,189 @@
+//! Names for threads that have none: after a run, beside everything else, and never in the place of a person's.
+//!
+//! A thread is named by its user's first words at once. If there is a model to be asked, it is asked then, and what it says
+//! takes their place: an endpoint of its own, or else the agent that did the run, if that agent wants to. Nothing waits for
+//! any of it: a run whose end finds the queue full, and a thread whose model says nothing usable, are left as they are, and
+//! one of the next runs brings them up again.
+
+mod asking;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+mod heuristic;
+mod phrases;
+mod plain;
+mod resting;
+mod title;
+mod titles;
+mod words;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+    time,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agents::Agents,
+    domain::{
+        NameSource, ProjectId,
+        agent::{Agent, AgentKind},
+        limits::{NAMERS, NAMING_DRAIN, NAMING_LOG_BYTES, NAMING_MESSAGES, NAMING_QUEUE, NAMING_TIMEOUT, TITLE_QUEUE},
+    },
+    projection::conversation::Conversation,
+    service::{EndedRun, Service, ServiceError},
+};
+use asking::Opening;
+use titles::Title;
+
+/// Whether the threads of a project are named.
+pub type Wanted = Arc<dyn Fn(ProjectId) -> BoxFuture<'static, bool> + Send + Sync>;
+
+/// How threads are named.
+#[derive(Debug, Clone)]
+pub struct Naming {
+    endpoint: Option<Agent>,
+    patience: Duration,
+}
+
+impl Default for Naming {
+    /// Without an endpoint: by their users' first words, and by agents that want to.
+    fn default() -> Self {
+        Self { endpoint: None, patience: NAMING_TIMEOUT }
+    }
+}
+
+impl Naming {
+    /// An endpoint of the operator's that is asked about every thread.
+    pub fn with_endpoint(self, mut endpoint: Agent) -> Self {
+        if let AgentKind::OpenAi { instructions, .. } = &mut endpoint.kind {
+            *instructions = Some(asking::INSTRUCTIONS.to_owned());
+        }
+        Self { endpoint: Some(endpoint), ..self }
+    }
+
+    /// Another time than [`NAMING_TIMEOUT`] that a model has for a name.
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+}
+
+/// The naming of a node, under way.
+#[derive(Debug)]
+pub struct Names {
+    leaving: CancellationToken,
+    loops: Vec<JoinHandle<()>>,
+}
+
+/// What the loops share.
+struct Shared {
+    service: Service,
+    agents: Agents,
+    wanted: Wanted,
+    naming: Naming,
+    titles: mpsc::Sender<Title>,
+    leaving: CancellationToken,
+}
+
+impl Names {
+    /// Names the threads whose runs end from now on; call it once for a service, inside a tokio runtime.
+    pub fn start(service: Service, agents: Agents, wanted: Wanted, naming: Naming) -> Self {
+        let leaving = CancellationToken::new();
+        let Some(ended) = service.ended_runs(NAMING_QUEUE) else { return Self { leaving, loops: Vec::new() } };
+        let (titles, waiting) = mpsc::channel(TITLE_QUEUE);
+        let shared = Arc::new(Shared { service, agents, wanted, naming, titles, leaving: leaving.clone() });
+        let loops = vec![tokio::spawn(run(shared.clone(), ended)), tokio::spawn(titles::run(shared, waiting))];
+        Self { leaving, loops }
+    }
+
+    /// Gives the threads whose runs have just ended their first names, and ends. No model is waited for, and nothing for long.
+    pub async fn stop(self) {
+        self.leaving.cancel();
+        let end = time::Instant::now() + NAMING_DRAIN;
+        for mut running in self.loops {
+            if time::timeout_at(end, &mut running).await.is_err() {
+                tracing::debug!("some threads are not named: the node ends");
+                running.abort();
+            }
+        }
+    }
+}
+
+/// The loop that gives threads their first names.
+async fn run(shared: Arc<Shared>, mut ended: mpsc::Receiver<EndedRun>) {
+    let mut working = JoinSet::new();
+    let mut leaving = false;
+    loop {
+        tokio::select! {
+            () = shared.leaving.cancelled(), if !leaving => {
+                // What is waiting is still named.
+                ended.close();
+                leaving = true;
+            }
+            Some(done) = working.join_next(), if !working.is_empty() => note_panic(done),
+            run = ended.recv(), if working.len() < NAMERS => match run {
+                Some(run) => drop(working.spawn(name(shared.clone(), run))),
+                None => break,
+            },
+        }
+    }
+    while let Some(done) = working.join_next().await {
+        note_panic(done);
+    }
+}
+
+/// A thread whose naming panics costs only its own name.
+fn note_panic(done: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = done {
+        tracing::error!(%error, "a thread could not be named");
+    }
+}
+
+async fn name(shared: Arc<Shared>, ended: EndedRun) {
+    if let Err(error) = shared.name(&ended).await {
+        tracing::debug!(%error, thread = %ended.thread, "a thread was not named; a later run brings it up again");
+    }
+}
+
+/// A name from what the user said first of which one can be made.
+fn first_words(beginning: &Conversation) -> Option<String> {
+    let mut said = beginning.messages().filter(|message| message.role() == "user").take(NAMING_MESSAGES);
+    said.find_map(|message| heuristic::name(&message.text()))
+}
+
+impl Shared {
+    async fn name(&self, ended: &EndedRun) -> Result<(), ServiceError> {
+        if !(self.wanted)(ended.project.clone()).await {
+            return Ok(());
+        }
+        let Some(source) = self.service.threads.name_source(ended).await? else { return Ok(()) };
+        let is_new = match source {
+            None => true,
+            Some(NameSource::Auto) => false,
+            Some(NameSource::Title | NameSource::Person) => return Ok(()),
+        };
+        let asked = if self.leaving.is_cancelled() { None } else { self.whom_to_ask(ended).await? };
+        if !is_new && asked.is_none() {
+            return Ok(());
+        }
+        let Some(beginning) = self.service.projections.beginning(ended, NAMING_LOG_BYTES).await? else { return Ok(()) };
+        let Some(opening) = Opening::of(&beginning) else { return Ok(()) };
+        let counts = &self.service.metrics().names;
+        if is_new && let Some(name) = first_words(&beginning) {
+            if self.service.threads.name(ended, &name, NameSource::Auto).await? {
+                counts.auto.inc();
+            } else {
+                counts.overtaken.inc();
+            }
+        }
+        if let Some(asked) = asked
+            && self.titles.try_send(Title { ended: ended.clone(), asked, opening }).is_err()
+        {
+            counts.dropped.inc();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! Leaving an endpoint alone that fails again and again.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::domain::limits::{NAMING_FAILURES, NAMING_REST};
+
+/// What is known of an endpoint.
+#[derive(Debug, Default)]
+pub(super) struct Resting(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// In a row.
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Resting {
+    /// Whether it is to be left alone now.
+    pub fn rests(&self) -> bool {
+        self.known().until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// It has answered.
+    pub fn answered(&self) {
+        *self.known() = Known::default();
+    }
+
+    /// It has not; true if it rests from now on.
+    pub fn failed(&self) -> bool {
+        let mut known = self.known();
+        known.failures += 1;
+        let tired = known.failures >= NAMING_FAILURES;
+        if tired {
+            // After the rest a single failure is enough.
+            known.until = Some(Instant::now() + NAMING_REST);
+        }
+        tired
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_rests_after_failures_in_a_row() {
+        let endpoint = Resting::default();
+        for _ in 1..NAMING_FAILURES {
+            assert!(!endpoint.failed() && !endpoint.rests());
+        }
+        endpoint.answered();
+        for _ in 1..NAMING_FAILURES {
+            assert!(!endpoint.failed());
+        }
+        assert!(endpoint.failed() && endpoint.rests());
+        tokio::time::advance(NAMING_REST).await;
+        assert!(!endpoint.rests());
+        assert!(endpoint.failed() && endpoint.rests(), "once is enough now");
+        tokio::time::advance(NAMING_REST).await;
+        endpoint.answered();
+        assert!(!endpoint.failed() && !endpoint.rests());
+    }
+}

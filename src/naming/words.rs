@@ -1,0 +1,281 @@
+//! What names are made of: words, in whatever script.
+
+use std::cmp::Ordering;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::phrases::{self, DANGLING};
+use crate::domain::limits::{NAME_CHARACTER_BYTES, NAME_CHARACTERS, NAME_WORD_CHARACTERS, NAME_WORDS};
+
+/// A character of Chinese or Japanese counts two parts, another one in a word without spaces a single part …
+const CHARACTER: usize = 2;
+/// … and a word as many as the characters that it is worth.
+const WORD: usize = CHARACTER * NAME_WORD_CHARACTERS;
+
+/// Characters in a row that may be a piece of a word, where a text without spaces was cut.
+const PIECE: usize = NAME_WORD_CHARACTERS;
+
+/// The same of a text in Japanese or Chinese.
+const PARTICLES: &[char] = &['の', 'を', 'に', 'は', 'が', 'と', 'で', 'へ', 'も', 'や', 'な', '的', '和', '與', '与'];
+
+/// The beginning of a text, at most so many bytes, cut between characters.
+pub(super) fn start(text: &str, bytes: usize) -> &str {
+    if text.len() <= bytes {
+        return text;
+    }
+    let end = text.grapheme_indices(true).map(|(at, _)| at).take_while(|at| *at <= bytes).last().unwrap_or(0);
+    &text[..end]
+}
+
+/// Whether a character is of a script that has no spaces between words.
+pub(super) fn is_spaceless(c: char) -> bool {
+    matches!(c,
+        // Thai, Lao; Myanmar; Khmer
+        '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        // Radicals, kana, Han
+        | '\u{2e80}'..='\u{2fdf}' | '\u{3005}'..='\u{3007}' | '\u{3041}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}'
+        | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ff9f}'
+        | '\u{20000}'..='\u{3ffff}')
+}
+
+/// Whether a text says anything: letters or digits.
+pub(super) fn is_word(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
+}
+
+/// The words of a text, as spaces part them, and what stands between them like a `+`; without what only decorates it.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_shown = |word: &&str| is_word(word) || word.chars().any(|c| c.is_ascii_punctuation() && !is_mark(c));
+    text.split_whitespace().filter(is_shown)
+}
+
+fn parts(word: &str) -> usize {
+    if !is_word(word) {
+        return 0;
+    }
+    if !word.contains(is_spaceless) {
+        return WORD;
+    }
+    word.graphemes(true).map(character_parts).sum()
+}
+
+/// A character of Chinese or Japanese is a syllable or more, of Thai and its neighbours a letter.
+fn character_parts(character: &str) -> usize {
+    if character.starts_with(|c| is_spaceless(c) && c >= '\u{2e80}') { CHARACTER } else { 1 }
+}
+
+/// How many words a text counts, rounded up.
+pub(super) fn count(text: &str) -> usize {
+    words(text).map(parts).sum::<usize>().div_ceil(WORD)
+}
+
+/// At most [`NAME_WORDS`] words of a text, cut between words or characters, with nothing left hanging at its end.
+pub(super) fn cut(text: &str) -> String {
+    let (mut name, mut room, mut characters) = (String::new(), WORD * NAME_WORDS, NAME_CHARACTERS);
+    let mut is_cut = false;
+    for word in words(text).skip_while(|word| !is_word(word)) {
+        let is_spaced = !word.contains(is_spaceless);
+        let length = word.graphemes(true).count() + usize::from(!name.is_empty());
+        let fits = parts(word) <= room && length <= characters;
+        // A piece of a word says something in a script without spaces; in others only where there is nothing else.
+        if !fits && !name.is_empty() && (is_spaced || room < WORD || characters < WORD) {
+            is_cut = true;
+            break;
+        }
+        if !name.is_empty() {
+            name.push(' ');
+            characters -= 1;
+        }
+        for character in word.graphemes(true).filter(|character| character.len() <= NAME_CHARACTER_BYTES) {
+            let cost = if is_spaced { 0 } else { character_parts(character) };
+            if cost > room || characters == 0 {
+                is_cut = true;
+                break;
+            }
+            (room, characters) = (room - cost, characters - 1);
+            name.push_str(character);
+        }
+        if is_cut {
+            break;
+        }
+        if is_spaced {
+            room = room.saturating_sub(parts(word));
+        }
+    }
+    if is_cut {
+        drop_dangling(&mut name);
+    }
+    tidy(&name).to_owned()
+}
+
+fn drop_dangling(name: &mut String) {
+    // What stands behind a particle near the end is most often the beginning of a word that was cut.
+    let near = name.char_indices().rev().take(PIECE).last().map_or(0, |(at, _)| at);
+    if let Some(at) = name[near..].rfind(PARTICLES)
+        && name[..near + at].chars().count() > 2 * PIECE
+    {
+        name.truncate(near + at);
+    }
+    while name.chars().count() > 2 * PIECE && name.ends_with(PARTICLES) {
+        name.pop();
+    }
+    while words(name).count() > 2 {
+        let (rest, last) = name.rsplit_once(' ').unwrap_or_default();
+        // The end of a clause is a good end.
+        if is_word(last) && (rest.ends_with(',') || !is_dangling(last)) {
+            break;
+        }
+        name.truncate(rest.len());
+    }
+}
+
+fn is_dangling(word: &str) -> bool {
+    let word = word.to_lowercase();
+    phrases::of(DANGLING).any(|dangling| dangling == word)
+}
+
+/// A text without what has no place at its ends: spaces, and punctuation that neither begins nor ends a word.
+pub(super) fn tidy(text: &str) -> &str {
+    let mut rest = text;
+    loop {
+        let before = rest;
+        rest = rest.trim_matches(|c: char| c.is_whitespace() || (is_mark(c) && !"()[]".contains(c)));
+        for (open, close) in [('(', ')'), ('[', ']')] {
+            rest = rest.trim_start_matches(close).trim_end_matches(open);
+            let surplus = rest.matches(open).count().cmp(&rest.matches(close).count());
+            // One that has lost its partner, or both around all of it.
+            match (rest.strip_prefix(open), rest.strip_suffix(close)) {
+                (Some(inner), _) if surplus == Ordering::Greater => rest = inner,
+                (_, Some(inner)) if surplus == Ordering::Less => rest = inner,
+                (Some(inner), Some(_)) if is_around(rest, open, close) => {
+                    rest = inner.strip_suffix(close).unwrap_or(inner)
+                }
+                _ => {}
+            }
+        }
+        if rest == before {
+            return rest;
+        }
+    }
+}
+
+/// Whether the bracket that a text begins with is closed by the one that it ends with.
+fn is_around(text: &str, open: char, close: char) -> bool {
+    let mut depth = 0;
+    let closed = text.char_indices().find(|(_, c)| {
+        depth += i32::from(*c == open) - i32::from(*c == close);
+        depth == 0
+    });
+    closed.is_some_and(|(at, c)| at + c.len_utf8() == text.len())
+}
+
+/// Punctuation, of whatever script; not what words like `C++`, `C#` or `50%` end with.
+pub(super) fn is_mark(c: char) -> bool {
+    (c.is_ascii_punctuation() && !"+#%$&@".contains(c))
+        || matches!(
+            c,
+            '¡' | '¿' | '«' | '»' | '·' | '\u{055a}'
+                ..='\u{055f}' | '،' | '؛' | '؟' | '۔' | '।' | '॥' | '๏' | '။' | '។'
+        )
+        || matches!(c, '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205e}' | '\u{3001}'..='\u{3003}')
+        || matches!(c, '\u{3008}'..='\u{3011}' | '\u{3014}'..='\u{301f}' | '・' | '\u{fe30}'..='\u{fe4f}')
+        || matches!(c, '\u{ff01}' | '\u{ff02}' | '\u{ff07}'..='\u{ff0a}' | '\u{ff0c}'..='\u{ff0f}' | '\u{ff1a}'..='\u{ff1f}')
+        || matches!(c, '\u{ff3b}'..='\u{ff40}' | '\u{ff5b}'..='\u{ff65}')
+}
+
+/// Whether a character is a picture, or a part of one.
+pub(super) fn is_picture(c: char) -> bool {
+    matches!(c, '\u{1f000}'..='\u{1faff}' | '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{20e3}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Whether a character could make a name look like what it is not, or break the line that it stands in: controls, marks
+/// that turn the direction of writing, and what stands for no character.
+pub(super) fn is_treacherous(c: char) -> bool {
+    (c.is_control() && !c.is_whitespace())
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}' | '\u{fff0}'..='\u{ffff}' | '\u{fdd0}'..='\u{fdef}')
+        || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}')
+}
+
+/// Whether a character shows nothing, and is left out without being missed. Joiners inside words are none of these.
+pub(super) fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2060}'
+            ..='\u{2064}' | '\u{feff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_words_or_characters() {
+        for (text, expected) in [
+            ("", ""),
+            ("one", "one"),
+            ("one two three four five", "one two three four five"),
+            ("one two three four five six", "one two three four five"),
+            // Nothing is left hanging.
+            ("plan a trip to the coast", "plan a trip"),
+            ("eine Reise nach Gent und nach Brügge", "eine Reise nach Gent"),
+            ("what is it", "what is it"),
+            ("in of the to for and", "in of"),
+            // No word.
+            ("- one — two 😀 three … four", "one two three four"),
+            ("来週の京都旅行の計画を立てるのを手伝ってください", "来週の京都旅行の計画を立てる"),
+            ("如何用人工智能改进我们公司的客户服务流程", "如何用人工智能改进我们公司"),
+            ("用 Python 写一个爬虫程序来下载所有的图片", "用 Python 写一个爬虫程序来下载所"),
+            ("ช่วยวางแผนเที่ยวเชียงใหม่สามวันให้หน่อยได้ไหม", "ช่วยวางแผนเที่ยวเชียงใหม่สามวันให้หน่อ"),
+            ("서울에서 부산까지 가는 가장 빠른 방법을 알려줘", "서울에서 부산까지 가는 가장 빠른"),
+            ("Pythonで機械学習", "Pythonで機械学習"),
+        ] {
+            assert_eq!(cut(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_character_is_torn_and_none_is_too_large() {
+        let family = "👩‍👩‍👧‍👦";
+        for part in ["a\u{301}", "क्षि", "\u{1100}\u{1161}\u{11a8}", family, "ที่"] {
+            let name = cut(&format!("x{}", part.repeat(200)));
+            let rest = name.strip_prefix('x').expect("from its beginning");
+            assert_eq!(rest.replace(part, ""), "", "{name}");
+            assert!(name.graphemes(true).count() <= NAME_CHARACTERS && name.len() > part.len(), "{name}");
+        }
+        let stacked = format!("z{} tower", "\u{301}".repeat(500));
+        assert_eq!(cut(&stacked), "tower");
+    }
+
+    #[test]
+    fn ends_are_tidied() {
+        for (text, expected) in [
+            ("  \"Trip to Ghent.\" ", "Trip to Ghent"),
+            ("¿Qué es esto?", "Qué es esto"),
+            ("「京都旅行」。", "京都旅行"),
+            ("Learning C++", "Learning C++"),
+            ("Learning C#!", "Learning C#"),
+            ("Save 50%,", "Save 50%"),
+            ("Rust (language)", "Rust (language)"),
+            ("(a note)", "a note"),
+            ("broken)", "broken"),
+            ("(broken", "broken"),
+            ("**bold**", "bold"),
+            ("...", ""),
+            ("((", ""),
+            (")(", ""),
+        ] {
+            assert_eq!(tidy(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_are_counted_in_every_script() {
+        for (text, expected) in
+            [("", 0), ("one", 1), ("one two", 2), ("京", 1), ("京都旅行", 2), ("用 Python 写", 2), ("- !", 0)]
+        {
+            assert_eq!(count(text), expected, "{text}");
+        }
+    }
+}

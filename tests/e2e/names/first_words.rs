@@ -1,0 +1,147 @@
+//! The first tier: a name from what the user said first, at once and without any model.
+
+use super::*;
+use crate::harness::{everywhere, number};
+
+everywhere! {
+    async fn a_thread_is_named_in_its_users_own_words(server) {
+        let dev = server.client();
+        for (thread, said, name) in [
+            ("en", "Hi! Can you help me plan a **trip to Ghent** next week?", "Plan a trip to Ghent"),
+            ("de", "Kannst du mir bitte eine Reise nach Gent planen?", "Eine Reise nach Gent planen"),
+            ("ja", "来週の京都旅行の計画を立てるのを手伝ってください", "来週の京都旅行の計画を立てる"),
+            ("zh", "请帮我写一首关于秋天的诗。谢谢！", "写一首关于秋天的诗"),
+        ] {
+            assert_eq!(dev.thread(thread).await["name"], Value::Null);
+            converse(&dev, thread, "r", said.into()).await;
+            named(&dev, thread, name, "auto").await;
+        }
+        let parts = json!([
+            { "type": "image", "source": { "type": "url", "value": "https://h/i.png" } },
+            { "type": "text", "text": "What breed is this dog?" },
+        ]);
+        dev.thread("parts").await;
+        converse(&dev, "parts", "r", parts).await;
+        named(&dev, "parts", "What breed is this dog", "auto").await;
+        outcome(server, "auto", 5.0).await;
+    }
+}
+
+everywhere! {
+    async fn lists_and_feeds_show_it(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let mut cursor = number(&dev.get("/v1/threads").await.ok(200), "feedCursor");
+        converse(&dev, "t", "r", "Plan a trip to Ghent".into()).await;
+        let told = eventually("the feed tells it", async || {
+            let feed = dev.get(&format!("/v1/feed?after={cursor}&wait=10")).await.ok(200);
+            cursor = number(&feed, "cursor");
+            let entries = feed["entries"].as_array().expect("entries").clone();
+            entries.into_iter().find(|entry| !entry["thread"]["name"].is_null())
+        });
+        let told = told.await;
+        assert_eq!((&told["thread"]["name"], &told["thread"]["nameSource"]), (&json!("Plan a trip to Ghent"), &json!("auto")));
+        let list = dev.get("/v1/threads").await.ok(200);
+        assert_eq!(list["threads"][0]["name"], "Plan a trip to Ghent");
+    }
+}
+
+everywhere! {
+    async fn a_later_run_changes_nothing_and_names_what_has_no_name(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        // Nothing was said in words.
+        converse(&dev, "t", "wordless", "😀 !!!".into()).await;
+        converse(&dev, "t", "first", "Plan a trip to Ghent".into()).await;
+        named(&dev, "t", "Plan a trip to Ghent", "auto").await;
+        converse(&dev, "t", "second", "Now something else please".into()).await;
+        // Named in the meantime, so the run before was looked at.
+        dev.thread("u").await;
+        converse(&dev, "u", "r", "Another thread".into()).await;
+        named(&dev, "u", "Another thread", "auto").await;
+        assert_eq!(look(&dev, "t").await["name"], "Plan a trip to Ghent");
+        outcome(server, "auto", 2.0).await;
+    }
+}
+
+everywhere! {
+    async fn however_a_run_ends_its_thread_is_named(server) {
+        let dev = server.client();
+        let started = |thread: &str, said: &str| json!([{ "type": "RUN_STARTED", "threadId": thread, "runId": "r", "input": {
+            "threadId": thread, "runId": "r", "messages": [{ "id": "u", "role": "user", "content": said }]
+        } }]);
+        for (thread, verb) in [("finished", "finish"), ("failed", "fail")] {
+            dev.thread(thread).await;
+            dev.run(thread, "r").await;
+            dev.append(thread, "r", 1, started(thread, &format!("This run {thread}"))).await.ok(200);
+            assert_eq!(dev.act(thread, "r", verb).await.status, 200);
+            named(&dev, thread, &format!("This run {thread}"), "auto").await;
+        }
+        // Over the demo agent, which is asked for no name.
+        dev.thread("agent").await;
+        let input = json!({ "messages": [{ "role": "user", "content": "Show me something" }] });
+        dev.post("/v1/threads/agent/runs", json!({ "agentId": "demo", "input": input })).await.ok(201);
+        named(&dev, "agent", "Show me something", "auto").await;
+        // As a document.
+        let list = json!({ "messages": [{ "id": "m", "role": "user", "content": "Kept as a document" }] });
+        dev.put("/v1/conversations/document", list).await;
+        named(&dev, "document", "Kept as a document", "auto").await;
+    }
+}
+
+#[tokio::test]
+async fn whom_it_is_switched_off_for_gets_no_names() {
+    let server = Server::start(Options::memory().without_naming()).await;
+    let (dev, store) = (server.client(), server.store.clone());
+    dev.thread("t").await;
+    converse(&dev, "t", "r", "Plan a trip to Ghent".into()).await;
+    server.stop().await;
+    assert_eq!(names(&store).await, Vec::<String>::new());
+
+    let model = FakeAgent::start().await;
+    let server = Server::start(Options::memory().with_naming(endpoint(&model))).await;
+    let store = server.store.clone();
+    let off = json!({ "generateThreadNames": false });
+    let made = server.client().put("/v1/projects/default", off).await;
+    assert_eq!(made.json()["settings"]["generateThreadNames"], false, "{}", made.text());
+    let shown = server.client().get("/v1/projects/default").await.ok(200);
+    assert_eq!(shown["settings"]["generateThreadNames"], false);
+    let dev = server.client();
+    dev.thread("t").await;
+    converse(&dev, "t", "r", "Plan a trip to Ghent".into()).await;
+    server.stop().await;
+    assert_eq!((names(&store).await, model.requests()), (vec![], 0));
+}
+
+#[tokio::test]
+async fn runs_that_have_just_ended_are_named_before_the_node_ends() {
+    let model = FakeAgent::start().await;
+    let server = Server::start(Options::memory().with_naming(endpoint(&model))).await;
+    let (dev, store) = (server.client(), server.store.clone());
+    for n in 0..20 {
+        let thread = format!("t{n:02}");
+        dev.thread(&thread).await;
+        converse(&dev, &thread, "r", format!("Thread number {n:02}").into()).await;
+    }
+    // Nobody waits for the model, which never answers.
+    server.stop().await;
+    let expected: Vec<_> = (0..20).map(|n| format!("Thread number {n:02}")).collect();
+    let mut found = names(&store).await;
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+/// The names of all threads of the development user.
+async fn names(store: &threadline::store::DynStore) -> Vec<String> {
+    let list = threadline::store::ListThreads {
+        project: threadline::domain::ProjectId::new("default").expect("an id"),
+        user: threadline::domain::UserId::new("dev").expect("an id"),
+        include_archived: true,
+        agent: None,
+        order: Default::default(),
+        after: None,
+        limit: 100,
+    };
+    let page = store.list_threads(list).await.expect("a page");
+    page.threads.into_iter().filter_map(|thread| thread.name).collect()
+}
