@@ -1,3 +1,4 @@
+import { Agents } from "./agents.js";
 import { type Config, configure, type ThreadlineOptions } from "./config.js";
 import { Connection } from "./connection/connection.js";
 import type { FeedItem, FeedOptions } from "./connection/feed.js";
@@ -13,6 +14,8 @@ import { ThreadRef, Threads } from "./threads.js";
 export class Threadline {
   /** A user's threads: the list, and new ones. */
   readonly threads: Threads;
+  /** The agents that runs can be handed to. */
+  readonly agents: Agents;
   /** Conversations read and saved whole. */
   readonly conversations: Conversations;
   readonly #config: Config;
@@ -25,6 +28,7 @@ export class Threadline {
     this.#http = new Http(this.#config);
     this.#connection = new Connection(this.#config, this.#http);
     this.threads = new Threads(this.#http);
+    this.agents = new Agents(this.#http);
     this.conversations = new Conversations(this.#http);
   }
 

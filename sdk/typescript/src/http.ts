@@ -1,6 +1,6 @@
 import { backoff, sleep, unlessAborted } from "./backoff.js";
 import type { Config } from "./config.js";
-import { ConfigError, ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "./errors.js";
+import { ConfigError, ConnectionError, messageOf, ProblemError, ProtocolError, ThreadlineError } from "./errors.js";
 import { toJson } from "./json.js";
 import { REQUEST_TIMEOUT_MS } from "./limits.js";
 
@@ -157,9 +157,8 @@ export class Http {
   }
 
   #lost(error: unknown): ConnectionError {
-    const cause =
-      error instanceof Error ? (error.cause instanceof Error ? error.cause.message : error.message) : String(error);
-    return new ConnectionError(`no answer from ${this.#config.base.origin} (${cause})`, { cause: error });
+    const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    return new ConnectionError(`no answer from ${this.#config.base.origin} (${messageOf(inner)})`, { cause: error });
   }
 }
 

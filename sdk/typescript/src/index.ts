@@ -3,6 +3,7 @@
  *
  * @module threadline
  */
+export type { Agents } from "./agents.js";
 export { Threadline } from "./client.js";
 export type { ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
 export type { FeedItem, FeedOptions } from "./connection/feed.js";
@@ -32,5 +33,12 @@ export {
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
 export { type Producer, type RunOptions, StopRequested } from "./producer.js";
 export type { Cancellable, RunInput, StartOptions } from "./runs.js";
-export type { ListOptions, NewThread, ThreadEdit, ThreadRef, Threads } from "./threads.js";
+export {
+  isUnread,
+  type ListOptions,
+  type NewThread,
+  type ThreadEdit,
+  type ThreadRef,
+  type Threads,
+} from "./threads.js";
 export type * from "./types.js";

@@ -2,11 +2,11 @@
 
 import { unlessAborted } from "./backoff.js";
 import { ConfigError, messageOf } from "./errors.js";
+import { newId } from "./ids.js";
 import { MAX_LEASE_SECONDS } from "./limits.js";
 import { isOver, Producer, type RunOptions } from "./producer.js";
 import type { Runs } from "./runs.js";
 import type { Run, StartedRun } from "./types.js";
-import { newId } from "./ids.js";
 
 /**
  * Begins a run, has `body` do it, and ends it: well if `body` returns, badly if it throws, which is then thrown again.

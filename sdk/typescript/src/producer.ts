@@ -10,6 +10,7 @@ import {
   PENDING_EVENTS,
   PENDING_SIZE,
 } from "./limits.js";
+import { isTerminal } from "./log.js";
 import type { ProblemSlug } from "./problems.js";
 import { encodeEvent, type Runs } from "./runs.js";
 import type { NewEvent, Run, StartedRun } from "./types.js";
@@ -31,8 +32,6 @@ export interface RunOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Ends by its own account. */
-const TERMINAL = new Set(["RUN_FINISHED", "RUN_ERROR"]);
 /** Refusals that mean that the run is over, or not this producer's (any more): it is not for it to end. */
 const OVER = [
   "run-fenced",
@@ -128,7 +127,7 @@ export class Producer {
       this.#refused ??= error;
       throw error;
     }
-    this.#terminal = list.some(({ type }) => TERMINAL.has(type));
+    this.#terminal = list.some(isTerminal);
     void this.#send();
     await this.#wait(() => this.#pending.length < PENDING_EVENTS && this.#pendingSize < PENDING_SIZE);
   }

@@ -1,8 +1,8 @@
 import { ConfigError, isProblem, type ThreadlineError } from "./errors.js";
 import type { Call, Http } from "./http.js";
+import { newId } from "./ids.js";
 import { toJson } from "./json.js";
 import type { Appended, NewEvent, Run, RunPage, StartedRun } from "./types.js";
-import { newId } from "./ids.js";
 
 /** A call that its caller may give up: it then rejects with the signal's reason. */
 export interface Cancellable {

@@ -3,6 +3,8 @@ import type { FollowOptions, ThreadItem } from "./connection/follow.js";
 import { Items, THREAD_ITEMS } from "./connection/items.js";
 import type { Followed, Subscription, Told } from "./connection/subscription.js";
 import { type Http, segment } from "./http.js";
+import { newId } from "./ids.js";
+import { linesOf } from "./lines.js";
 import { produce } from "./produce.js";
 import type { Producer, RunOptions } from "./producer.js";
 import { type Cancellable, Runs, type StartOptions } from "./runs.js";
@@ -16,12 +18,17 @@ import type {
   Thread,
   ThreadPage,
   ThreadState,
+  ThreadSubscriptions,
 } from "./types.js";
-import { newId } from "./ids.js";
 
 export interface ListOptions extends Cancellable {
   /** Only threads of this agent. */
   readonly agentId?: string;
+  /**
+   * Only threads whose name has this text in it, whatever the case of its letters. A page may be short or empty and have a
+   * `nextCursor` all the same: one request looks at 10,000 names.
+   */
+  readonly search?: string;
   readonly includeArchived?: boolean;
   /** `recent` (default): by last run, else last edit, newest first. `created`: oldest first. */
   readonly order?: "recent" | "created";
@@ -74,6 +81,11 @@ export class Threads {
   }
 }
 
+/** Whether a thread has something new for its user: events behind `readSeq`, and no run that is still at work on more. */
+export function isUnread(thread: Thread): boolean {
+  return thread.activeRun === null && thread.tail > thread.readSeq;
+}
+
 /** One thread, by its id. Made without a request: whether it exists shows with the first one. */
 export class ThreadRef {
   readonly threadId: string;
@@ -111,6 +123,16 @@ export class ThreadRef {
     return this.update({ archived: false, ...options });
   }
 
+  /** Says up to which event its user has read it: only forward, and not beyond the tail (`cursor-ahead`). The feed tells of it. */
+  markRead(seq: number, { signal }: Cancellable = {}): Promise<Thread> {
+    return this.#http.call({ method: "PUT", path: [...this.#path, "read"], body: { seq }, signal });
+  }
+
+  /** Who follows it at this moment, and how far each is. */
+  subscriptions({ signal }: Cancellable = {}): Promise<ThreadSubscriptions> {
+    return this.#http.call({ path: [...this.#path, "subscriptions"], signal });
+  }
+
   /** Deletes it and all of its log, for ever. An active run is over. */
   async delete({ signal }: Cancellable = {}): Promise<void> {
     await this.#http.call({ method: "DELETE", path: this.#path, signal });
@@ -136,6 +158,20 @@ export class ThreadRef {
   ): Promise<EventPage> {
     const { signal, ...query } = options;
     return this.#http.call({ path: [...this.#path, "events"], query, signal });
+  }
+
+  /**
+   * The log behind the cursor `after`, up to what is its newest event now: a line each, `{"seq":…,"runId":…,"at":…,"event":…}`. The
+   * event stands there byte for byte as it was appended, with numbers that JavaScript cannot hold and members that are there
+   * twice. Leaving the iterator ends the request; one that breaks off throws a `ConnectionError`: go on behind the last line.
+   */
+  async *lines(
+    options: Cancellable & { after?: number; epoch?: string; runId?: string } = {},
+  ): AsyncGenerator<string, undefined> {
+    const { signal, ...query } = options;
+    const headers = { Accept: "application/x-ndjson" };
+    const call = { path: [...this.#path, "events"], query: { after: 0, ...query }, headers, signal };
+    return yield* linesOf(await this.#http.retrying(() => this.#http.open(call), signal), signal);
   }
 
   /**

@@ -51,6 +51,8 @@ export interface Thread {
   readonly lastRunAt: string | null;
   /** Seq of the newest event, 0 if there is none. */
   readonly tail: number;
+  /** Up to which event its user has read it, 0 if never; see `isUnread`. */
+  readonly readSeq: number;
   /** The incarnation of the log; cursors belong to it. */
   readonly epoch: string;
   readonly activeRun: Run | null;
@@ -95,6 +97,25 @@ export interface Appended {
   readonly epoch: string;
   readonly stopRequested: boolean;
   readonly leaseUntil: string | null;
+}
+
+/** An agent that runs can be handed to. */
+export interface Agent {
+  readonly agentId: string;
+  readonly kind: "ag-ui" | "openai" | "demo";
+  /** What becomes of a run whose requester leaves. */
+  readonly onDisconnect: "continue" | "stop";
+  readonly idleTimeoutSeconds: number;
+  /** Whether it is asked for the names of its threads, where the server has no endpoint for that. */
+  readonly namesThreads: boolean;
+  /** Where it was written down. */
+  readonly origin: "built-in" | "configuration" | "api";
+  /** Where runs are sent; only shown to the project. */
+  readonly url?: string;
+  /** Names of the header fields sent with runs; only shown to the project. */
+  readonly headerNames?: readonly string[];
+  /** Only shown to the project. */
+  readonly model?: string;
 }
 
 /** An event with its place in the log. */
@@ -151,6 +172,34 @@ export interface ThreadPage {
   readonly nextCursor: string | null;
   /** The list and the feed after this cursor are complete together. */
   readonly feedCursor: number;
+}
+
+/** Somebody who follows a thread at this moment. */
+export interface ThreadSubscription {
+  /** The node that serves it. */
+  readonly nodeId: string;
+  /** On which way: `socket`, `sse`, `long-poll`, … */
+  readonly transport: string;
+  /** null: an API key without a user. */
+  readonly userId: string | null;
+  /** What it was let in with: `development`, `operator`, `key:ID` or `user`. */
+  readonly credential: string;
+  /** The run that it is bounded to, if it follows only one. */
+  readonly runId: string | null;
+  /** The seq that it has been given last. */
+  readonly cursor: number;
+  /** When it began. */
+  readonly since: string;
+}
+
+/** Who follows a thread, as far as the nodes that answered know. */
+export interface ThreadSubscriptions {
+  /** How many nodes answered. */
+  readonly nodes: number;
+  /** How many there are on these nodes. */
+  readonly count: number;
+  /** Of each node the first 200, in the order in which they came. */
+  readonly subscriptions: readonly ThreadSubscription[];
 }
 
 export interface RunPage {

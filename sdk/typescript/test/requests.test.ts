@@ -1,5 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ConfigError, ConnectionError, isProblem, ProblemError, Threadline, ThreadlineError } from "../src/index.js";
+import {
+  ConfigError,
+  ConnectionError,
+  isProblem,
+  isUnread,
+  ProblemError,
+  Threadline,
+  ThreadlineError,
+} from "../src/index.js";
 import { Proxy } from "./harness/proxy.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
@@ -19,6 +27,19 @@ const caught = (promise: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
+test("the agents that runs can be handed to", async () => {
+  expect(await client.agents.list()).toEqual([
+    {
+      agentId: "demo",
+      kind: "demo",
+      onDisconnect: "continue",
+      idleTimeoutSeconds: 120,
+      namesThreads: false,
+      origin: "built-in",
+    },
+  ]);
+});
+
 describe("threads", () => {
   test("a thread from its making to its end", async () => {
     const made = await client.threads.create({ name: "Trips", agentId: "demo", metadata: { a: 1, b: { c: 2 } } });
@@ -36,6 +57,30 @@ describe("threads", () => {
     expect((await thread.unarchive()).archived).toBe(false);
     await thread.delete();
     expect(isProblem(await caught(thread.get()), "thread-not-found")).toBe(true);
+  });
+
+  test("a thread knows how far it was read", async () => {
+    const { threadId, readSeq } = await client.threads.create({ agentId: "demo" });
+    const thread = client.thread(threadId);
+    expect(readSeq).toBe(0);
+    expect(isUnread(await thread.get())).toBe(false);
+    await thread.putRun("r", [{ type: "A" }, { type: "RUN_FINISHED" }]);
+    expect(isUnread(await thread.get())).toBe(true);
+    const marked = await thread.markRead(1);
+    expect(marked).toMatchObject({ threadId, readSeq: 1, tail: 2 });
+    expect(isUnread(marked)).toBe(true);
+    expect(isUnread(await thread.markRead(2))).toBe(false);
+    expect((await thread.markRead(1)).readSeq).toBe(2);
+    expect(isProblem(await caught(thread.markRead(3)), "cursor-ahead")).toBe(true);
+    // What is still being written is nobody's to read yet.
+    await thread.run(async (run) => {
+      await run.append([{ type: "B" }]);
+      await run.flush();
+      const now = await thread.get();
+      expect(now.tail).toBeGreaterThan(now.readSeq);
+      expect(isUnread(now)).toBe(false);
+    });
+    expect(isUnread(await thread.get())).toBe(true);
   });
 
   test.each(["a/b?c#d%20é", "dots.", "a+b&c=d", "日本 語", "'\"`<>"])(
@@ -202,5 +247,48 @@ describe("tokens", () => {
     expect(error).toBeInstanceOf(ConnectionError);
     expect(error.message).toContain("the session is over");
     expect(asked).toBeGreaterThan(1);
+  });
+});
+
+describe("lines", () => {
+  const odd = String.raw`{"type":"CUSTOM","name":"n\u00e9","value":[9007199254740993,1e400,-0,1.0],"twice":1,"twice":2,"half":"\ud83d"}`;
+
+  test("an event stands in its line byte for byte", async () => {
+    const thread = client.thread((await client.threads.create()).threadId);
+    const url = `${server.url}/v1/threads/${thread.threadId}/runs/r`;
+    const body = `${odd}\n{"type":"B"}\n`;
+    const headers = { "Content-Type": "application/x-ndjson" };
+    expect((await fetch(url, { method: "PUT", body, headers })).ok).toBe(true);
+    const lines: string[] = [];
+    for await (const line of thread.lines()) lines.push(line);
+    expect(lines.filter((line) => line.endsWith(`"event":${odd}}`))).toHaveLength(1);
+    expect(lines.map((line) => (JSON.parse(line) as { seq: number }).seq)).toEqual(lines.map((_, index) => index + 1));
+    const behind: string[] = [];
+    for await (const line of thread.lines({ after: 1, runId: "r" })) behind.push(line);
+    expect(behind).toEqual(lines.slice(1));
+  });
+
+  test("who leaves ends the request, and what breaks off says so", async () => {
+    const thread = client.thread((await client.threads.create()).threadId);
+    const large = Array.from({ length: 64 }, (_, n) => ({ type: "A", n, pad: "x".repeat(64 * 1024) }));
+    await thread.putRun("r", large);
+    const proxy = await Proxy.start(server);
+    const through = new Threadline({ url: proxy.url, retryFor: 0 }).thread(thread.threadId);
+    for await (const line of through.lines()) {
+      expect(line).toContain('"seq":1,');
+      break;
+    }
+    const cut = async () => {
+      for await (const line of through.lines()) if (line.includes('"seq":2,')) proxy.cut();
+    };
+    expect(await caught(cut())).toBeInstanceOf(ConnectionError);
+    proxy.end();
+    const leave = new AbortController();
+    leave.abort(new Error("enough"));
+    const left = async () => {
+      for await (const _ of thread.lines({ signal: leave.signal })) expect.unreachable();
+    };
+    expect(await caught(left())).toMatchObject({ message: "enough" });
+    expect(isProblem(await caught(client.thread("none").lines().next()), "thread-not-found")).toBe(true);
   });
 });

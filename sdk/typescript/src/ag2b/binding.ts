@@ -1,11 +1,12 @@
 // An agent's history kept in a thread: what it says is written while it happens, what others say comes in between its chats.
 
 import { backoff, sleep } from "../backoff.js";
-import { ClosedError, isProblem, type Message, type Threadline, ThreadlineError, type ThreadRef } from "../index.js";
+import { ClosedError, type Message, type Threadline, ThreadlineError, type ThreadRef } from "../index.js";
 import { AG2B_PATIENCE_MS } from "../limits.js";
 import { Chat, type ChatEnd } from "./chat.js";
 import { RunInFlightError, type ThreadHistory } from "./history.js";
 import { toMessages } from "./messages.js";
+import { save } from "./save.js";
 import type { Agent, AgentEvent, ChatMessage, ChatOptions } from "./types.js";
 
 /** How what is unsaved goes into the log: beside what is there, or in its place. */
@@ -208,19 +209,10 @@ export class Binding {
   }
 
   /** Saves all messages of the agent; gives the seq from which on the log has them. */
-  async #store(how: Unsaved, history: readonly ChatMessage[], signal: AbortSignal): Promise<number> {
-    const { threadId: name } = this.#thread;
+  #store(how: Unsaved, history: readonly ChatMessage[], signal: AbortSignal): Promise<number> {
     const ours = history.flatMap((message) => toMessages(message, this.#remote.idOf(message)));
-    for (;;) {
-      const stored = await this.#client.conversations.get(name, { signal });
-      const messages = how === "added" ? merged(stored.messages, ours) : ours;
-      try {
-        return (await this.#client.conversations.put(name, messages, { version: stored, signal })).seq;
-      } catch (error) {
-        // Somebody else has saved something in between.
-        if (!isProblem(error, "conversation-changed")) throw error;
-      }
-    }
+    const make = (stored: readonly Message[]) => (how === "added" ? merged(stored, ours) : ours);
+    return save(this.#client, this.#thread.threadId, make, signal);
   }
 }
 

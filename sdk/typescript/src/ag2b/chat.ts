@@ -1,5 +1,6 @@
 // One chat of an agent as a run of the thread, written while it happens.
 
+import { newId } from "../ids.js";
 import {
   type AgUiEvent,
   isProblem,
@@ -14,7 +15,6 @@ import { AG2B_PATIENCE_MS } from "../limits.js";
 import { toMessages } from "./messages.js";
 import type { AgentEvent, AssistantMessage, ToolMessage, UserMessage } from "./types.js";
 import { AnswerWriter } from "./writer.js";
-import { newId } from "../ids.js";
 
 /** How a chat ended. */
 export type ChatEnd = { readonly how: "done" | "aborted" } | { readonly how: "failed"; readonly error: unknown };

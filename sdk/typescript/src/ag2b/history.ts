@@ -1,8 +1,8 @@
 // A thread's conversation as AG2B's history: a list that can be watched, and follows the log.
 
 import { Conversation } from "../conversation/index.js";
+import { newId } from "../ids.js";
 import {
-  type AgUiEvent,
   ClosedError,
   type Followed,
   isProblem,
@@ -11,16 +11,15 @@ import {
   type Threadline,
   type ThreadRef,
 } from "../index.js";
+import { isTerminal, restingSeq } from "../log.js";
 import { fromMessages, type Read, toMessages } from "./messages.js";
+import { save } from "./save.js";
 import type { ChatMessage } from "./types.js";
-import { newId } from "../ids.js";
 
 /** Thrown by `reset` and `restore` while a run is under way: what it says next would stand on messages that are gone. */
 export class RunInFlightError extends ClosedError {
   override readonly name = "RunInFlightError";
 }
-
-const TERMINAL = new Set(["RUN_FINISHED", "RUN_ERROR"]);
 
 export class ThreadHistory {
   readonly #client: Threadline;
@@ -118,9 +117,9 @@ export class ThreadHistory {
   }
 
   async #load(): Promise<void> {
-    const { activeRun, tail, epoch } = await this.#thread.get();
-    // Where no run is under way: what it has begun is folded as a whole.
-    const at = activeRun ? activeRun.firstSeq - 1 : tail;
+    const thread = await this.#thread.get();
+    const { epoch } = thread;
+    const at = restingSeq(thread);
     const { messages } = await this.#client.conversations.get(this.#thread.threadId, { at, epoch });
     if (this.#closed) return;
     this.#conversation = new Conversation({ messages });
@@ -139,7 +138,8 @@ export class ThreadHistory {
     if (item.type !== "events") return;
     for (const { runId, events } of item.batches) {
       this.#conversation.apply(events);
-      this.#active = isTerminal(events.at(-1)) ? undefined : runId;
+      const last = events.at(-1);
+      this.#active = last && isTerminal(last) ? undefined : runId;
     }
     this.#tell();
   }
@@ -153,16 +153,7 @@ export class ThreadHistory {
   }
 
   async #replace(messages: readonly Message[]): Promise<void> {
-    const name = this.#thread.threadId;
-    for (;;) {
-      const version = await this.#client.conversations.get(name);
-      try {
-        const { seq } = await this.#client.conversations.put(name, messages, { version });
-        return await this.reached(seq);
-      } catch (error) {
-        if (!isProblem(error, "conversation-changed")) throw error;
-      }
-    }
+    await this.reached(await save(this.#client, this.#thread.threadId, () => messages));
   }
 
   /** Resolves when the log was read up to this event. */
@@ -196,8 +187,4 @@ export class ThreadHistory {
   #tell(): void {
     for (const listener of [...this.#listeners]) listener();
   }
-}
-
-function isTerminal(event: AgUiEvent | undefined): boolean {
-  return event !== undefined && TERMINAL.has(event.type);
 }

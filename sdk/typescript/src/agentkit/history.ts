@@ -1,6 +1,7 @@
 import type { AgentResult, NetworkRun, State, StateData } from "@inngest/agent-kit";
 import { Threadline } from "../client.js";
 import { isProblem } from "../errors.js";
+import { newId } from "../ids.js";
 import { TITLE_CHARS } from "../limits.js";
 import type { ThreadRef } from "../threads.js";
 import type { AgUiEvent, Thread } from "../types.js";
@@ -12,7 +13,6 @@ import { Streams } from "./streams.js";
 import { type Point, readTurns } from "./turns.js";
 import { textUnit } from "./view.js";
 import { put, resultRuns, runIdOf, type UserTurn, userRun, whole, type WholeRun } from "./whole.js";
-import { newId } from "../ids.js";
 
 /** The history of AgentKit's networks and agents, in Threadline: `createNetwork({ history: threadlineHistory({ … }) })`. */
 export function threadlineHistory<T extends StateData = StateData>(options: HistoryOptions<T>): ThreadlineHistory<T> {

@@ -1,7 +1,7 @@
 import { ConfigError } from "../errors.js";
+import { newId } from "../ids.js";
 import type { RunInput } from "../runs.js";
 import type { Message } from "../types.js";
-import { newId } from "../ids.js";
 
 /** A message to be sent; an id is made up if it has none. */
 export type NewMessage = Omit<Message, "id"> & { readonly role: string; readonly id?: string };

@@ -1,13 +1,14 @@
 import { sleep } from "../backoff.js";
 import type { Threadline } from "../client.js";
 import { ThreadlineError, TimeoutError } from "../errors.js";
+import { newId } from "../ids.js";
 import { BACKOFF_MAX_MS, MUTATION_TIMEOUT_MS } from "../limits.js";
+import { trimmed } from "../search.js";
 import type { NewThread } from "../threads.js";
 import type { FeedEntry, Thread } from "../types.js";
 import type { Feed } from "./feed.js";
 import { Store } from "./store.js";
 import { isBeyond, isShownBy, type ThreadFilter, type Window, withEntry, withPage } from "./window.js";
-import { newId } from "../ids.js";
 
 /** Which threads, and how many at once. */
 export interface ThreadListOptions extends ThreadFilter {
@@ -23,6 +24,7 @@ export interface ThreadListSnapshot {
   readonly isLoading: boolean;
   /** What went wrong last; null again after the next success. */
   readonly error: ThreadlineError | null;
+  /** Of a search also while none has been found yet: it looks at 10,000 names at once. */
   readonly hasMoreThreads: boolean;
   readonly isFetchingMoreThreads: boolean;
 }
@@ -73,11 +75,13 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     super(EMPTY_LIST, onClose);
     this.#client = client;
     this.#feed = feed;
-    this.#options = options;
+    const { search = "", ...others } = options;
+    const text = trimmed(search);
+    this.#options = text === "" ? others : { ...others, search: text };
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Loads the next older threads. Resolves when they are there; at once if there are none. */
+  /** Loads the next older threads. Resolves when they are there; at once if there are none. A search may find none among them. */
   readonly fetchMoreThreads = (): Promise<void> => {
     if (this.#cursor === null || this.#isLoading) return Promise.resolve();
     this.#more ??= this.act(() => this.#fetchMore(this.#loads.signal)).finally(() => {
@@ -243,6 +247,6 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     if (this.#isLoading) return false;
     const shown = this.#window.threads.find((thread) => thread.threadId === threadId);
     if (!answer || !isShownBy(this.#options, answer)) return shown === undefined;
-    return shown ? shown.updatedAt >= answer.updatedAt : isBeyond(this.#window, answer);
+    return shown ? shown.updatedAt >= answer.updatedAt : isBeyond(this.#window, this.#options, answer);
   }
 }

@@ -2,6 +2,7 @@ import type { Followed } from "../connection/subscription.js";
 import { Conversation } from "../conversation/index.js";
 import type { ThreadlineError } from "../errors.js";
 import { MESSAGES_PAGE } from "../limits.js";
+import { restingSeq } from "../log.js";
 import type { ThreadRef } from "../threads.js";
 import type { EventBatch, Message, Run, Thread } from "../types.js";
 
@@ -41,12 +42,16 @@ export class Replay {
   run: ThreadRun | null = null;
   readonly #ref: ThreadRef;
   #followed: Followed | undefined;
+  /** Up to where the server knows, and is to know, that it was read. */
+  #marked = 0;
+  #read = 0;
+  #marking: Promise<void> | undefined;
 
   /** Loads what a thread begins with: the newest messages, or `all` of them. */
   static async load(ref: ThreadRef, all: boolean, signal: AbortSignal): Promise<Replay> {
     const thread = await ref.get({ signal });
     // Where no run is under way: streams of chunks are never cut in the middle.
-    const at = thread.activeRun ? thread.activeRun.firstSeq - 1 : thread.tail;
+    const at = restingSeq(thread);
     if (at === 0) return new Replay(ref, thread, at, new Conversation(), false);
     const where = { at, epoch: thread.epoch, signal };
     const [page, { state }] = await Promise.all([ref.messages({ ...where, limit: MESSAGES_PAGE }), ref.state(where)]);
@@ -114,6 +119,31 @@ export class Replay {
     const older = await this.#ref.messages({ ...where, ...before(messages) });
     this.conversation.prepend(older.messages, older.hasMore);
     this.hasMore = older.hasMore;
+  }
+
+  /**
+   * Says that all that is in it was read, if that is more than is `known`. One request at a time: what is read meanwhile goes with the
+   * next. Resolves when the last of them was answered, or was not: then there is nothing more to be done until the next call.
+   */
+  async markRead(known: number, onMarked: (readSeq: number) => void): Promise<void> {
+    if (this.cursor <= Math.max(this.#marked, known)) return;
+    this.#read = this.cursor;
+    const mark = async () => {
+      try {
+        for (let sent = 0; sent < this.#read;) {
+          sent = this.#read;
+          const { readSeq } = await this.#ref.markRead(sent);
+          this.#marked = readSeq;
+          onMarked(readSeq);
+        }
+      } catch {
+        // As it was, then.
+      } finally {
+        this.#marking = undefined;
+      }
+    };
+    this.#marking ??= mark();
+    await this.#marking;
   }
 
   #take({ runId, events }: EventBatch): void {

@@ -1,4 +1,5 @@
 import type { Threadline } from "../client.js";
+import { trimmed } from "../search.js";
 import { Feed } from "./feed.js";
 import { type ThreadListOptions, ThreadListStore } from "./list.js";
 import { ThreadStore } from "./thread.js";
@@ -46,8 +47,8 @@ export function storesOf(client: Threadline): Stores {
   return found;
 }
 
-function listKey({ agentId, includeArchived = false, limit }: ThreadListOptions): string {
-  return JSON.stringify([agentId, includeArchived, limit]);
+function listKey({ agentId, includeArchived = false, limit, search = "" }: ThreadListOptions): string {
+  return JSON.stringify([agentId, includeArchived, limit, trimmed(search)]);
 }
 
 /** The one of this key; forgotten when it closes. */

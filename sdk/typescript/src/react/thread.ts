@@ -2,6 +2,7 @@ import { sleep } from "../backoff.js";
 import type { Threadline } from "../client.js";
 import type { ConnectionStatus } from "../connection/status.js";
 import { ClosedError, ConfigError, isProblem, ThreadlineError } from "../errors.js";
+import { newId } from "../ids.js";
 import { BACKOFF_MAX_MS } from "../limits.js";
 import type { RunInput } from "../runs.js";
 import type { ThreadRef } from "../threads.js";
@@ -11,7 +12,6 @@ import { type InterruptAnswer, runInput, type SendInput } from "./input.js";
 import { isUnderWay, Replay, type ThreadRun } from "./replay.js";
 import { Store } from "./store.js";
 import { pendingCalls, ToolResults } from "./tools.js";
-import { newId } from "../ids.js";
 
 /** What a page shows of a thread. */
 export interface ThreadSnapshot {
@@ -147,6 +147,19 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     });
     this.changed();
     return this.#more;
+  };
+
+  /**
+   * Marks as read what has been replayed so far, if that is more than what was read before, here or elsewhere. It waits for
+   * nothing that is under way. Resolves when the server knows, or has not taken it: that is not shown, and the next call tries again.
+   */
+  readonly markRead = async (): Promise<void> => {
+    const replay = this.#replay;
+    await replay?.markRead(this.#thread?.readSeq ?? 0, (readSeq) => {
+      if (this.#replay !== replay || !this.#thread || this.#thread.readSeq >= readSeq) return;
+      this.#thread = { ...this.#thread, readSeq };
+      this.changed();
+    });
   };
 
   protected override open(): void {

@@ -25,6 +25,8 @@ export interface UseThread extends ThreadSnapshot {
   addToolResult(toolCallId: string, result: unknown): Promise<StartedRun | undefined>;
   /** Loads older messages. */
   fetchMoreMessages(): Promise<void>;
+  /** Marks as read what is shown by now; asks the server only if that is something new. Never rejects. */
+  markRead(): Promise<void>;
 }
 
 /** A thread, live: its messages as they stream, its state, its run. null: none is chosen. */
@@ -49,6 +51,7 @@ export function useThread(threadId: string | null, { agentId }: UseThreadOptions
         addToolResult: async (toolCallId: string, result: unknown) =>
           shown()?.addToolResult(toolCallId, result, { agentId }),
         fetchMoreMessages: async () => shown()?.fetchMoreMessages(),
+        markRead: async () => shown()?.markRead(),
       },
     };
   }, [client, threadId, agentId]);

@@ -9,7 +9,7 @@ import { storesOf } from "./stores.js";
 
 /** What `useThreads` gives. Promises resolve when the list shows the change; they reject if it is refused, or after 15 s. */
 export interface UseThreads extends ThreadListSnapshot {
-  /** Loads the next older threads. */
+  /** Loads the next older threads; a search may find none among them, and have more all the same. */
   fetchMoreThreads(): Promise<void>;
   /** Makes a thread, of the list's agent if no other is given. */
   createThread(options?: Omit<NewThread, "signal">): Promise<Thread>;
@@ -22,13 +22,14 @@ export interface UseThreads extends ThreadListSnapshot {
 }
 
 /** A user's threads, live over all tabs and devices. */
-export function useThreads({ agentId, includeArchived, limit }: ThreadListOptions = {}): UseThreads {
+export function useThreads({ agentId, includeArchived, limit, search }: ThreadListOptions = {}): UseThreads {
   const client = useThreadline();
   const binding = useMemo(() => {
     const options: ThreadListOptions = {
       ...(agentId !== undefined && { agentId }),
       ...(includeArchived !== undefined && { includeArchived }),
       ...(limit !== undefined && { limit }),
+      ...(search !== undefined && { search }),
     };
     const all = storesOf(client);
     return {
@@ -43,7 +44,7 @@ export function useThreads({ agentId, includeArchived, limit }: ThreadListOption
         deleteThread: (threadId: string) => all.list(options).deleteThread(threadId),
       },
     };
-  }, [client, agentId, includeArchived, limit]);
+  }, [client, agentId, includeArchived, limit, search]);
   const snapshot = useSyncExternalStore(binding.subscribe, binding.getSnapshot, serverSnapshot);
   return useMemo(() => ({ ...snapshot, ...binding.methods }), [snapshot, binding]);
 }

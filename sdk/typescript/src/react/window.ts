@@ -1,5 +1,6 @@
 // The threads that a list shows: the newest ones, down to where it was loaded. Pure.
 
+import { isFound } from "../search.js";
 import type { FeedEntry, Thread } from "../types.js";
 
 /** Which threads a list shows. */
@@ -8,6 +9,8 @@ export interface ThreadFilter {
   readonly agentId?: string;
   /** Archived threads, too. */
   readonly includeArchived?: boolean;
+  /** Only threads whose name has this text in it, whatever the case of its letters. White space alone is no search. */
+  readonly search?: string;
 }
 
 /** The newest threads, in order, and whether there are older ones. */
@@ -18,7 +21,9 @@ export interface Window {
 
 export function isShownBy(filter: ThreadFilter, thread: Thread): boolean {
   return (
-    (filter.includeArchived || !thread.archived) && (filter.agentId === undefined || thread.agentId === filter.agentId)
+    (filter.includeArchived || !thread.archived) &&
+    (filter.agentId === undefined || thread.agentId === filter.agentId) &&
+    (filter.search === undefined || isFound(thread.name, filter.search))
   );
 }
 
@@ -29,10 +34,13 @@ export function compare(one: Thread, other: Thread): number {
   return one.threadId === other.threadId ? 0 : one.threadId < other.threadId ? -1 : 1;
 }
 
-/** Whether a thread would stand behind all that are loaded, so that it comes with another page. */
-export function isBeyond({ threads, hasMore }: Window, thread: Thread): boolean {
+/**
+ * Whether a thread would stand behind all that are loaded, so that it comes with another page. Never in a search: how far it has
+ * looked its pages do not say, and what is found otherwise may as well be shown.
+ */
+export function isBeyond({ threads, hasMore }: Window, filter: ThreadFilter, thread: Thread): boolean {
   const last = threads.at(-1);
-  return hasMore && (last === undefined || compare(last, thread) < 0);
+  return filter.search === undefined && hasMore && (last === undefined || compare(last, thread) < 0);
 }
 
 /** The threads after a change. The same array if it shows nothing of it. */
@@ -40,7 +48,7 @@ export function withEntry(window: Window, filter: ThreadFilter, { threadId, thre
   const { threads } = window;
   const at = threads.findIndex((shown) => shown.threadId === threadId);
   if (!thread || !isShownBy(filter, thread)) return at < 0 ? threads : threads.toSpliced(at, 1);
-  if (at < 0 && isBeyond(window, thread)) return threads;
+  if (at < 0 && isBeyond(window, filter, thread)) return threads;
   const others = at < 0 ? threads : threads.toSpliced(at, 1);
   const behind = others.findIndex((other) => compare(thread, other) < 0);
   return others.toSpliced(behind < 0 ? others.length : behind, 0, thread);

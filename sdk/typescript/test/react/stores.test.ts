@@ -143,7 +143,8 @@ test("a list's window is what the server would list, whatever comes in whatever 
       const threadId = `t${random.below(32)}`;
       const thread = random.chance(0.2) ? null : { ...make(0), threadId };
       // A thread that has been shown stays, wherever it goes: only what is behind the last one is left out.
-      if (thread && window.threads.some((shown) => shown.threadId === threadId) && isBeyond(window, thread)) continue;
+      if (thread && window.threads.some((shown) => shown.threadId === threadId) && isBeyond(window, filter, thread))
+        continue;
       if (thread) all.set(threadId, thread);
       else all.delete(threadId);
       window = {

@@ -1,0 +1,18 @@
+import type { Http } from "./http.js";
+import type { Cancellable } from "./runs.js";
+import type { Agent } from "./types.js";
+
+/** The agents that runs can be handed to. */
+export class Agents {
+  readonly #http: Http;
+
+  constructor(http: Http) {
+    this.#http = http;
+  }
+
+  /** All of them, by name. */
+  async list({ signal }: Cancellable = {}): Promise<readonly Agent[]> {
+    const { agents } = await this.#http.call<{ agents: readonly Agent[] }>({ path: ["agents"], signal });
+    return agents;
+  }
+}
