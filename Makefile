@@ -12,9 +12,9 @@ run: setup
 	$(CARGO) run --release --quiet -- serve
 
 # In parts, so that `make -k test` goes on behind one that fails.
-test: test-rust test-planted test-package test-tour test-cluster
+test: test-rust test-planted test-package test-console test-tour test-cluster
 
-.PHONY: test-rust test-planted test-package test-tour test-cluster debug
+.PHONY: test-rust test-planted test-package test-console test-tour test-cluster debug
 test-rust: setup-test
 	$(CARGO) test --no-fail-fast
 
@@ -26,6 +26,9 @@ debug: setup-test
 
 test-package: debug
 	cd sdk/typescript && THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
+
+test-console: debug
+	cd console && THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
 
 test-tour: debug
 	scripts/tour.sh target/debug/threadline
@@ -49,14 +52,18 @@ test-full: setup-copilotkit
 chaos: setup-test
 	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" scripts/chaos.sh
 
-lint: fmt doc deny containers audited lint-package clippy
+lint: fmt doc deny containers audited lint-package lint-console clippy
 
-.PHONY: clippy lint-package
+.PHONY: clippy lint-package lint-console
 clippy:
 	$(CARGO) clippy --all-targets -- -D warnings
 
 lint-package: setup-test
 	cd sdk/typescript && npm run --silent lint
+
+# Also whether what is embedded is what its source says.
+lint-console: setup-test
+	cd console && npm run --silent lint && node build.mjs --check
 
 fmt:
 	$(CARGO) fmt --check

@@ -95,7 +95,7 @@ folders=(
   # CopilotKit as its users have it.
   tests/copilotkit/packages/newest tests/copilotkit/packages/browser
   examples/copilotkit examples/agentkit examples/react
-  sdk/typescript
+  sdk/typescript console
 )
 if [ -n "$older" ]; then
   folders+=(tests/copilotkit/packages/1.69 tests/copilotkit/packages/1.57 examples/copilotkit/runtime)

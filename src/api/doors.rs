@@ -1,6 +1,6 @@
 //! The one place where routes and frames are registered, so that a test can list them all.
 
-use axum::{Extension, Router};
+use axum::{Extension, Router, routing::MethodRouter};
 use utoipa::openapi::{
     Content, Info, OpenApi, Ref, RefOr, Response,
     path::{Operation, PathItem},
@@ -38,10 +38,10 @@ impl Access {
     pub const ADMIN: Self = Self::Needs(Scope::Admin);
 }
 
-/// A registered route or frame.
+/// A registered route, frame or page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// The method; `None` for a frame.
+    /// The method; `None` for a frame or a page.
     pub method: Option<&'static str>,
     /// The path; for a frame the path of its socket.
     pub path: String,
@@ -90,6 +90,14 @@ impl Doors {
             }
         }
         self.router = self.router.routes(routes);
+        self
+    }
+
+    /// Registers a page for people: it is open to everybody and no part of the description, which is for programs.
+    pub fn page(mut self, path: &str, methods: MethodRouter<ApiState>) -> Self {
+        let entry = Entry { method: None, path: path.to_owned(), frame: None, access: Access::Public };
+        self.entries.push(entry);
+        self.router = self.router.route(path, methods);
         self
     }
 

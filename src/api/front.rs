@@ -12,7 +12,7 @@ use tower_http::{
 use utoipa::openapi::OpenApi;
 
 use super::{
-    ApiState, agui, conversations, copilotkit,
+    ApiState, agui, console, conversations, copilotkit,
     doors::{Doors, Entry},
     guard,
     native::{self, envelope, meta, socket::CloseCode},
@@ -21,7 +21,8 @@ use super::{
 use crate::domain::{AllowedOrigins, limits::PREFLIGHT_AGE};
 
 fn doors() -> Doors {
-    copilotkit::register(conversations::register(agui::register(native::register(Doors::default()))))
+    let native = native::register(Doors::default());
+    console::register(copilotkit::register(conversations::register(agui::register(native))))
 }
 
 /// The router of all doors.

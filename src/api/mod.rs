@@ -3,6 +3,7 @@
 pub mod agui;
 mod answers;
 pub mod body;
+mod console;
 pub mod conversations;
 pub mod copilotkit;
 pub mod doors;

@@ -11,6 +11,7 @@ mod chat;
 mod commands;
 mod configuration;
 mod connections;
+mod console;
 mod contract_documents;
 mod conversations;
 mod copilotkit;

@@ -1,0 +1,35 @@
+import { useEffect, useState } from "react";
+import { useConnection } from "./connection.ts";
+import { Button } from "./parts/Button.tsx";
+
+/** A break that is shorter is not spoken of. */
+const PATIENCE_MS = 700;
+
+/** Tells of a server that is away, and that it is back by itself when it is. */
+export function Banner({ failure, onAgain }: { readonly failure: string | undefined; readonly onAgain: () => void }) {
+  const status = useConnection();
+  const isAway = status.state === "reconnecting" || status.state === "offline" || failure !== undefined;
+  const isShown = useLasting(isAway, PATIENCE_MS);
+  return (
+    <div aria-live="polite">
+      {isShown && (
+        <div className="banner" data-testid="reconnect-banner">
+          <span className="spinner" aria-hidden="true" />
+          {failure ?? "The connection is gone. What you see may be old; it goes on by itself."}
+          {failure && <Button onClick={onAgain}>Try again</Button>}
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** True when it has been for so long; false at once. */
+function useLasting(is: boolean, ms: number): boolean {
+  const [lasts, setLasts] = useState(false);
+  useEffect(() => {
+    if (!is) return setLasts(false);
+    const timer = setTimeout(() => setLasts(true), ms);
+    return () => clearTimeout(timer);
+  }, [is, ms]);
+  return is && lasts;
+}

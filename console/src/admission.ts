@@ -1,0 +1,53 @@
+// Whether the server lets us in.
+
+import { useCallback, useEffect, useState } from "react";
+import { isProblem, type Threadline } from "threadline";
+import { messageOf } from "./parts/failure.ts";
+
+export type Admission =
+  | { readonly state: "asking" }
+  | { readonly state: "in" }
+  | { readonly state: "refused"; readonly refusal: string }
+  /** It does not answer, or badly: what is shown goes on trying by itself. */
+  | { readonly state: "unknown"; readonly failure: string };
+
+/** An API key without a user sees no list: that is asked for, too. */
+const REFUSALS = ["unauthorized", "forbidden", "forbidden-token", "project-not-found", "invalid-request"] as const;
+
+const ASKING: Admission = { state: "asking" };
+
+/** Asks for the smallest list there is; and asks again, when told to. */
+export function useAdmission(client: Threadline): readonly [Admission, () => void] {
+  const [known, setKnown] = useState<{ client: Threadline; admission: Admission }>({ client, admission: ASKING });
+  const [count, setCount] = useState(0);
+  useEffect(() => {
+    const leave = new AbortController();
+    const tell = (admission: Admission) => leave.signal.aborted || setKnown({ client, admission });
+    client.threads.list({ limit: 1, signal: leave.signal }).then(
+      () => tell({ state: "in" }),
+      (error: unknown) => tell(judged(error)),
+    );
+    return () => leave.abort();
+  }, [client, count]);
+  // What was let in may not be any more: the key was revoked, the token is over.
+  useEffect(
+    () =>
+      client.onStatus((status) => {
+        if (status.state === "failed") setKnown({ client, admission: judged(status.error) });
+      }),
+    [client],
+  );
+  const again = useCallback(() => setCount((count) => count + 1), []);
+  return [known.client === client ? known.admission : ASKING, again];
+}
+
+function judged(error: unknown): Admission {
+  // The request itself was right: what it lacks is the user of an API key.
+  const message = isProblem(error, "invalid-request")
+    ? "An API key shows the threads of one user: say whose."
+    : isProblem(error, "unauthorized")
+      ? "This key or token is not let in. It may be wrong, revoked, or over."
+      : messageOf(error);
+  const isRefusal = REFUSALS.some((slug) => isProblem(error, slug));
+  return isRefusal ? { state: "refused", refusal: message } : { state: "unknown", failure: message };
+}

@@ -1,0 +1,24 @@
+import { useEffect, useRef, useState } from "react";
+import type { UseThread } from "threadline/react";
+
+/** Says to those who do not see it that an answer begins and how it ended; not each word of it. */
+export function Announcer({ live }: { readonly live: UseThread }) {
+  const { isRunning, isLoading, run, interrupts } = live;
+  const wasRunning = useRef(isRunning);
+  const wasStopping = useRef(false);
+  const [said, say] = useState("");
+  useEffect(() => {
+    if (isRunning) wasStopping.current = run?.status === "stopping";
+    if (isLoading || wasRunning.current === isRunning) return;
+    wasRunning.current = isRunning;
+    if (isRunning) say(`${run?.agentId ?? "The agent"} is answering.`);
+    else if (run?.status === "error") say(`The run failed. ${run.error?.message ?? ""}`);
+    else if (wasStopping.current) say("The run was stopped.");
+    else say(interrupts.length > 0 ? "The agent asks for an answer." : "The answer is complete.");
+  }, [isRunning, isLoading, run, interrupts]);
+  return (
+    <p className="visually-hidden" role="status" data-testid="announcer">
+      {said}
+    </p>
+  );
+}

@@ -1,0 +1,121 @@
+import { ArrowUp, Square } from "lucide-react";
+import { type KeyboardEvent, type ReactNode, useId, useLayoutEffect, useRef, useState } from "react";
+import type { Agent } from "threadline";
+import { Button } from "../parts/Button.tsx";
+import { useShortcuts } from "../threads/shortcuts.ts";
+import { AgentChoice } from "./AgentChoice.tsx";
+import { useDraft } from "./draft.ts";
+import { refusalOf } from "./refusal.ts";
+
+/** Where a message is written. What is not sent is kept, and so is what was refused. */
+export function Composer(props: {
+  /** Whose draft it is. */
+  readonly threadId: string;
+  readonly agents: readonly Agent[] | undefined;
+  readonly agentId: string | undefined;
+  readonly onAgent: (agentId: string) => void;
+  readonly onSend: (text: string) => Promise<unknown>;
+  /** Where a run is under way: `stopping` if it was asked to stop. */
+  readonly running?: "running" | "stopping" | undefined;
+  readonly onStop?: () => void;
+  /** Why nothing can be sent. */
+  readonly blocked?: ReactNode;
+  readonly hasFocus?: boolean;
+}) {
+  const { threadId, agents, agentId, onAgent, onSend, running, onStop, blocked, hasFocus } = props;
+  const [text, write] = useDraft(threadId);
+  const [isSending, setSending] = useState(false);
+  const [refusal, setRefusal] = useState<string | null>(null);
+  const area = useRef<HTMLTextAreaElement>(null);
+  const hint = useId();
+  useShortcuts({ c: () => area.current?.focus() });
+  useLayoutEffect(() => {
+    const { current } = area;
+    if (!current) return;
+    // As high as what is written; CSS says how high at most.
+    current.style.height = "auto";
+    current.style.height = `${current.scrollHeight + 2}px`;
+  }, [text]);
+
+  const canSend = text.trim() !== "" && !isSending && !running && !blocked && agentId !== undefined;
+  const send = async () => {
+    if (!canSend) return;
+    setSending(true);
+    setRefusal(null);
+    try {
+      await onSend(text.trim());
+      write("");
+    } catch (error) {
+      setRefusal(refusalOf(error));
+    } finally {
+      setSending(false);
+    }
+    area.current?.focus();
+  };
+  const keyed = (event: KeyboardEvent) => {
+    // An input method takes these keys for its own.
+    if (event.nativeEvent.isComposing || event.keyCode === 229) return;
+    // So that the page's shortcuts can be used.
+    if (event.key === "Escape") area.current?.blur();
+    if (event.key !== "Enter" || event.shiftKey) return;
+    event.preventDefault();
+    void send();
+  };
+  return (
+    <form
+      className="composer"
+      aria-label="Write a message"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+    >
+      {refusal && (
+        <p className="composer-refusal" role="alert">
+          {refusal}
+        </p>
+      )}
+      {blocked && (
+        <p className="composer-blocked" id={hint}>
+          {blocked}
+        </p>
+      )}
+      <div className="composer-box">
+        <textarea
+          ref={area}
+          rows={1}
+          dir="auto"
+          aria-label="Message"
+          aria-describedby={blocked ? hint : undefined}
+          placeholder={agentId && !blocked ? `Message ${agentId}` : "Message"}
+          value={text}
+          readOnly={isSending}
+          disabled={Boolean(blocked)}
+          autoFocus={hasFocus}
+          onChange={(event) => write(event.target.value)}
+          onKeyDown={keyed}
+        />
+        <div className="composer-bar">
+          <AgentChoice agents={agents} chosen={agentId} onChoose={onAgent} />
+          {running ? (
+            <Button
+              className="send"
+              onClick={() => {
+                onStop?.();
+                // The button goes; the keyboard goes on where one writes.
+                area.current?.focus();
+              }}
+              disabled={running === "stopping"}
+            >
+              <Square aria-hidden="true" fill="currentColor" /> {running === "stopping" ? "Stopping…" : "Stop"}
+            </Button>
+          ) : (
+            <Button className="send" type="submit" tone="primary" disabled={!canSend}>
+              <ArrowUp aria-hidden="true" /> Send
+            </Button>
+          )}
+        </div>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,116 @@
+import { MessageCircleQuestionMark } from "lucide-react";
+import { type FormEvent, useState } from "react";
+import type { Interrupt } from "threadline";
+import type { InterruptAnswer } from "threadline/react";
+import { Button } from "../parts/Button.tsx";
+import { type Field, fieldsOf, payloadOf } from "./answers.ts";
+import { refusalOf } from "./refusal.ts";
+
+/** What the agent wants to know before it goes on. All of it is answered at once, as AG-UI asks. */
+export function Interrupts(props: {
+  readonly interrupts: readonly Interrupt[];
+  readonly onAnswer: (answers: readonly InterruptAnswer[]) => Promise<unknown>;
+}) {
+  const { interrupts, onAnswer } = props;
+  const [isBusy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<string | null>(null);
+  const all = interrupts.map((interrupt, at) => ({ interrupt, prefix: `${at}.`, fields: fieldsOf(interrupt) }));
+  const [first] = all;
+  const single = all.length === 1 && first?.fields.length === 1 ? first.fields[0] : undefined;
+  const isYesOrNo = single?.kind === "boolean";
+
+  const give = async (answers: () => readonly InterruptAnswer[]) => {
+    setBusy(true);
+    setFailure(null);
+    try {
+      await onAnswer(answers());
+    } catch (error) {
+      setFailure(refusalOf(error));
+    }
+    setBusy(false);
+  };
+  const cancel = () => give(() => interrupts.map(({ id = "" }) => ({ interruptId: id, status: "cancelled" })));
+  const resolve = (form: FormData) =>
+    give(() =>
+      all.map(({ interrupt, prefix, fields }) => {
+        const values = new Map(fields.map(({ name }) => [name, String(form.get(prefix + name) ?? "")]));
+        return { interruptId: interrupt.id ?? "", status: "resolved", payload: payloadOf(fields, values) };
+      }),
+    );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    // The button that was pressed is an answer, too.
+    const { submitter } = event.nativeEvent as SubmitEvent;
+    void resolve(new FormData(event.currentTarget, submitter));
+  };
+  return (
+    <form className="interrupts" aria-label="The agent asks" onSubmit={submit}>
+      {all.map(({ interrupt, prefix, fields }) => (
+        <fieldset key={interrupt.id ?? prefix} disabled={isBusy}>
+          <legend>
+            <MessageCircleQuestionMark aria-hidden="true" />
+            <span>{questionOf(interrupt)}</span>
+          </legend>
+          {isYesOrNo
+            ? single.help && <p>{single.help}</p>
+            : fields.map((field) => <Ask key={field.name} name={prefix + field.name} field={field} />)}
+        </fieldset>
+      ))}
+      {failure && <p role="alert">{failure}</p>}
+      <div className="actions">
+        {isYesOrNo ? (
+          <>
+            <Button type="submit" tone="primary" name={`0.${single.name}`} value="true" disabled={isBusy}>
+              Yes
+            </Button>
+            <Button type="submit" name={`0.${single.name}`} value="false" disabled={isBusy}>
+              No
+            </Button>
+          </>
+        ) : (
+          <Button type="submit" tone="primary" disabled={isBusy}>
+            Answer
+          </Button>
+        )}
+        <Button onClick={() => void cancel()} disabled={isBusy}>
+          Cancel
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function questionOf({ message, reason }: Interrupt): string {
+  if (typeof message === "string" && message) return message;
+  return typeof reason === "string" && reason ? reason : "The agent waits for an answer";
+}
+
+function Ask({ name, field }: { readonly name: string; readonly field: Field }) {
+  return (
+    <label className="field">
+      <span>{field.label}</span>
+      <Control name={name} field={field} />
+      {field.help && <small>{field.help}</small>}
+    </label>
+  );
+}
+
+function Control({ name, field }: { readonly name: string; readonly field: Field }) {
+  const { kind, choices, isRequired } = field;
+  if (kind === "boolean" || kind === "choice") {
+    const options = kind === "boolean" ? ["true", "false"] : choices;
+    return (
+      <select className="input" name={name} required={isRequired} defaultValue="">
+        <option value="">Choose…</option>
+        {options.map((option) => (
+          <option key={option} value={option}>
+            {kind === "boolean" ? { true: "Yes", false: "No" }[option] : option.replace(/^"(.*)"$/, "$1")}
+          </option>
+        ))}
+      </select>
+    );
+  }
+  if (kind === "json") return <textarea className="input mono" name={name} required={isRequired} rows={2} />;
+  const type = kind === "number" ? "number" : "text";
+  return <input className="input" type={type} step="any" name={name} required={isRequired} autoComplete="off" />;
+}

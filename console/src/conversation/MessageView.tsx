@@ -1,0 +1,185 @@
+import { Activity as ActivityIcon } from "lucide-react";
+import { memo, type ReactNode } from "react";
+import type { Message } from "threadline";
+import { textOf } from "./content.ts";
+import { CopyButton } from "./CopyButton.tsx";
+import { Fold } from "./Fold.tsx";
+import { callsOf, type Item } from "./items.ts";
+import { Json } from "./Json.tsx";
+import { Parts } from "./Parts.tsx";
+import { ToolCard, type ToolAnswer } from "./ToolCard.tsx";
+
+/** A message of a conversation, with the tool calls that it makes. */
+export const MessageView = memo(function MessageView(props: {
+  readonly item: Item;
+  /** More of it is to be expected. */
+  readonly isGrowing: boolean;
+  readonly isRunning: boolean;
+  readonly agentId: string | null;
+  /** Gives the result of a call in the place of the client; absent where none can be given. */
+  readonly answer: ToolAnswer | undefined;
+}) {
+  const { item, isGrowing } = props;
+  const { message } = item;
+  switch (message.role) {
+    case "user":
+      return (
+        <Article label="You" message={message} className="from-user">
+          <div className="bubble">
+            <Parts message={message} isPlain />
+          </div>
+        </Article>
+      );
+    case "assistant":
+      return (
+        <Turn item={item} agentId={props.agentId}>
+          <Assistant {...props} />
+        </Turn>
+      );
+    case "reasoning":
+      return (
+        <Turn item={item} agentId={props.agentId}>
+          <Reasoning message={message} isGrowing={isGrowing} />
+        </Turn>
+      );
+    case "activity":
+      return (
+        <Turn item={item} agentId={props.agentId}>
+          <ActivityView message={message} />
+        </Turn>
+      );
+    default:
+      return <Aside message={message} />;
+  }
+});
+
+/** Says who begins to speak. */
+function Turn(props: { readonly item: Item; readonly agentId: string | null; readonly children: ReactNode }) {
+  const { item, agentId, children } = props;
+  const name = nameOf(item.message) ?? agentId;
+  return (
+    <>
+      {item.beginsTurn && name && (
+        <p className="speaker" dir="auto">
+          {name}
+        </p>
+      )}
+      {children}
+    </>
+  );
+}
+
+function nameOf({ name }: Message): string | undefined {
+  return typeof name === "string" && name ? name : undefined;
+}
+
+function Assistant({
+  item,
+  isGrowing,
+  isRunning,
+  agentId,
+  answer,
+}: {
+  readonly item: Item;
+  readonly isGrowing: boolean;
+  readonly isRunning: boolean;
+  readonly agentId: string | null;
+  readonly answer: ToolAnswer | undefined;
+}) {
+  const { message, results } = item;
+  const calls = callsOf(message);
+  return (
+    <Article label={nameOf(message) ?? agentId ?? "Assistant"} message={message} className="from-assistant">
+      <Owner message={message} />
+      {/* The caret belongs to the text, as long as no call follows it. */}
+      <div className={isGrowing && calls.length === 0 ? "said growing" : "said"}>
+        <Parts message={message} isGrowing={isGrowing} />
+      </div>
+      {calls.map((call) => (
+        <ToolCard
+          key={call.id}
+          call={call}
+          result={results.find(({ toolCallId }) => toolCallId === call.id)}
+          isRunning={isRunning}
+          answer={answer}
+        />
+      ))}
+    </Article>
+  );
+}
+
+/** Who says it, what is said, and a button that copies it. */
+function Article(props: {
+  readonly label: string;
+  readonly message: Message;
+  readonly className: string;
+  readonly children: ReactNode;
+}) {
+  const { label, message, className, children } = props;
+  const text = textOf(message);
+  return (
+    <article className={`message ${className}`} aria-label={`Message from ${label}`} data-message-id={message.id}>
+      {children}
+      {text && (
+        <div className="message-tools">
+          <CopyButton text={text} label="Copy the message" />
+        </div>
+      )}
+    </article>
+  );
+}
+
+/** A subagent, if it was one. */
+function Owner({ message }: { readonly message: Message }) {
+  if (typeof message.subagentRunId !== "string") return null;
+  return <span className="message-owner">Subagent {message.subagentRunId}</span>;
+}
+
+/** The last words of a thought that is still going on. */
+function Thinking({ message }: { readonly message: Message }) {
+  return (
+    <>
+      <span className="thinking">Thinking…</span>
+      <span className="glimpse thought">{textOf(message).slice(-160).replaceAll("\n", " ")}</span>
+    </>
+  );
+}
+
+function Reasoning({ message, isGrowing }: { readonly message: Message; readonly isGrowing: boolean }) {
+  const isEncrypted = textOf(message) === "" && !isGrowing;
+  if (isEncrypted) return <p className="aside">Thought, without showing what.</p>;
+  return (
+    <Fold id={message.id} className="reasoning" summary={isGrowing ? <Thinking message={message} /> : "Thought"}>
+      <Parts message={message} isGrowing={isGrowing} />
+    </Fold>
+  );
+}
+
+/** Progress of an agent, in a shape of its own. */
+function ActivityView({ message }: { readonly message: Message }) {
+  const type = typeof message.activityType === "string" ? message.activityType : "";
+  const summary = (
+    <>
+      <ActivityIcon aria-hidden="true" /> Activity {type && <code>{type}</code>}
+    </>
+  );
+  return (
+    <Fold id={message.id} className="activity" summary={summary}>
+      <Json value={message.content} label="Content of the activity" />
+    </Fold>
+  );
+}
+
+/** What is not said to anybody: instructions, and results of calls that are not here. */
+function Aside({ message }: { readonly message: Message }) {
+  const titles: Record<string, string> = {
+    system: "System message",
+    developer: "Developer message",
+    tool: "Result of a tool",
+  };
+  return (
+    <Fold id={message.id} className="aside" summary={titles[message.role] ?? `Message of the role ${message.role}`}>
+      <Parts message={message} isPlain />
+    </Fold>
+  );
+}

@@ -1,0 +1,115 @@
+import { useEffect, useState } from "react";
+import { useThread } from "threadline/react";
+import { useMoment } from "../inspector/moment.ts";
+import { useNotices } from "../parts/notices.tsx";
+import { go, type Panel } from "../route.ts";
+import { useThreadActions } from "../threads/actions.tsx";
+import { nameOf } from "../threads/name.ts";
+import { useShortcuts } from "../threads/shortcuts.ts";
+import { preferred, rememberAgent, useAgents } from "./agents.ts";
+import { Announcer } from "./Announcer.tsx";
+import { Composer } from "./Composer.tsx";
+import { Messages } from "./Messages.tsx";
+import { Missing, MomentBar, Skeleton } from "./places.tsx";
+import { refusalOf } from "./refusal.ts";
+import { useRuns } from "./runs.ts";
+import { useSeen } from "./seen.ts";
+import { Tail } from "./Tail.tsx";
+import { ThreadHeader } from "./ThreadHeader.tsx";
+
+/** A conversation: live, or, with `at`, as it was after that seq. */
+export function ThreadPane(props: {
+  readonly threadId: string;
+  readonly panel?: Panel | undefined;
+  readonly at?: number | undefined;
+}) {
+  const { threadId, panel, at } = props;
+  const { fail } = useNotices();
+  const live = useThread(threadId);
+  const { thread, run, isRunning } = live;
+  const moment = useMoment(threadId, at);
+  const agents = useAgents();
+  const { last: lastRun, onlyAgent } = useRuns(threadId, live);
+  const [chosen, setChosen] = useState<string>();
+  const own = thread?.agentId ?? lastRun?.agentId ?? undefined;
+  const agentId = chosen ?? own ?? (agents && preferred(agents, undefined));
+  const { send, resume, addToolResult } = useThread(threadId, { agentId });
+  const [actions, dialogs] = useThreadActions();
+  useSeen(live);
+  useTitle(thread && nameOf(thread), isRunning);
+
+  const inspect = () => go({ name: "thread", threadId, ...(panel ? {} : { panel: "events" }) });
+  useShortcuts({ i: inspect, F2: () => thread && actions.rename(thread) });
+  const choose = (agentId: string) => {
+    setChosen(agentId);
+    rememberAgent(agentId);
+  };
+
+  const isMissing = !live.isLoading && thread === null;
+  if (isMissing) return <Missing threadId={threadId} error={live.error} />;
+  const running = isRunning ? (run?.status === "stopping" ? "stopping" : "running") : undefined;
+  const shown = moment ?? live;
+  const isEmpty = shown.isLoading && shown.messages.length === 0;
+  const isPast = moment !== undefined;
+  return (
+    <>
+      <ThreadHeader
+        thread={thread}
+        agentId={(isRunning && run?.agentId) || own}
+        running={running}
+        actions={actions}
+        isInspecting={panel !== undefined}
+        onInspect={inspect}
+      />
+      {moment && <MomentBar threadId={threadId} panel={panel} moment={moment} tail={thread?.tail ?? 0} />}
+      <Announcer live={live} />
+      {isEmpty ? (
+        <Skeleton />
+      ) : (
+        <Messages
+          // What was unfolded and where one was belong to one of the two.
+          key={isPast ? "past" : "now"}
+          messages={shown.messages}
+          isRunning={isRunning && !isPast}
+          agentId={onlyAgent ?? null}
+          hasMore={!isPast && live.hasMoreMessages}
+          isFetching={!isPast && live.isFetchingMoreMessages}
+          onMore={() => void live.fetchMoreMessages().catch(fail)}
+          answer={isPast || isRunning ? undefined : addToolResult}
+        >
+          <Tail
+            live={live}
+            moment={moment}
+            lastRun={lastRun}
+            onAnswer={resume}
+            onAgain={() => send({ messages: [] })}
+          />
+        </Messages>
+      )}
+      <Composer
+        threadId={threadId}
+        agents={agents}
+        agentId={agentId}
+        onAgent={choose}
+        onSend={send}
+        running={running}
+        onStop={() => void live.stop().catch((error: unknown) => fail(refusalOf(error)))}
+        blocked={blockedBy(isPast, !isRunning && live.interrupts.length > 0)}
+        hasFocus={matchMedia("(hover: hover)").matches && !panel}
+      />
+      {dialogs}
+    </>
+  );
+}
+
+function blockedBy(isPast: boolean, isAsked: boolean): string | undefined {
+  if (isPast) return "This is the past. Go back to now to write.";
+  return isAsked ? "The agent waits for an answer; give it first." : undefined;
+}
+
+function useTitle(name: string | null, isRunning: boolean): void {
+  useEffect(() => {
+    document.title = [isRunning && "●", name && `${name} —`, "Threadline"].filter(Boolean).join(" ");
+    return () => void (document.title = "Threadline");
+  }, [name, isRunning]);
+}

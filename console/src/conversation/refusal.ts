@@ -1,0 +1,15 @@
+import { isProblem } from "threadline";
+import { messageOf } from "../parts/failure.ts";
+
+/** Why something was not sent, for a person. */
+export function refusalOf(error: unknown): string {
+  if (isProblem(error, "run-active")) {
+    const { run } = error.problem as { run?: { agentId?: unknown } };
+    const who = typeof run?.agentId === "string" ? `The agent ${run.agentId} is` : "Somebody else is";
+    return `${who} doing a run in this thread. Wait for its end, or stop it; what you wrote is kept.`;
+  }
+  if (isProblem(error, "interrupts-open"))
+    return "The thread waits for an answer: give it first. What you wrote is kept.";
+  if (isProblem(error, "agent-not-found")) return "There is no such agent any more: choose another one.";
+  return messageOf(error);
+}

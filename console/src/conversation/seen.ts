@@ -1,0 +1,17 @@
+import { useEffect, useSyncExternalStore } from "react";
+import type { UseThread } from "threadline/react";
+
+/** Marks a thread as read when all of it is shown to somebody, and nothing more is on its way. */
+export function useSeen({ thread, messages, isLoading, isRunning, markRead }: UseThread): void {
+  const isVisible = useSyncExternalStore(subscribe, () => document.visibilityState === "visible");
+  const isSeen = isVisible && thread !== null && !isLoading && !isRunning;
+  const tail = thread?.tail;
+  useEffect(() => {
+    if (isSeen) void markRead();
+  }, [isSeen, tail, messages, markRead]);
+}
+
+function subscribe(listener: () => void): () => void {
+  document.addEventListener("visibilitychange", listener);
+  return () => document.removeEventListener("visibilitychange", listener);
+}

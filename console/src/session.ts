@@ -1,0 +1,77 @@
+// Who asks, and of which server. The console has no rights of its own: it does what the key or token may do that it is given.
+
+import { Threadline } from "threadline";
+
+export interface Credentials {
+  /** An API key, or a user's token. Neither in development mode. */
+  readonly apiKey?: string;
+  readonly token?: string;
+  /** On behalf of whom an API key asks; in development anybody. */
+  readonly user?: string;
+  /** For the operator's key. */
+  readonly project?: string;
+}
+
+const KEY = "threadline.session";
+/** Begins the keys of what has been typed and not sent. */
+export const DRAFTS = "threadline.draft.";
+
+/** What was given before: in this tab, or on this device if that was wanted. */
+export function savedCredentials(): Credentials {
+  const text = sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
+  try {
+    return (JSON.parse(text ?? "{}") as Credentials | null) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+export function saveCredentials(credentials: Credentials, { remember }: { remember: boolean }): void {
+  const text = JSON.stringify(credentials);
+  sessionStorage.setItem(KEY, text);
+  if (remember) localStorage.setItem(KEY, text);
+  else localStorage.removeItem(KEY);
+}
+
+export function isRemembered(): boolean {
+  return localStorage.getItem(KEY) !== null;
+}
+
+/** They are refused: what was typed with them stays, for who comes back with others. */
+export function dropCredentials(): void {
+  sessionStorage.removeItem(KEY);
+  localStorage.removeItem(KEY);
+}
+
+/** Calls when another tab has forgotten what this one has, too; gives what ends that. */
+export function onForgotten(credentials: Credentials, listener: () => void): () => void {
+  const changed = ({ key, oldValue, newValue }: StorageEvent) => {
+    if (key === KEY && newValue === null && oldValue === JSON.stringify(credentials)) listener();
+  };
+  addEventListener("storage", changed);
+  return () => removeEventListener("storage", changed);
+}
+
+/** Also what was typed with them. */
+export function forgetCredentials(): void {
+  dropCredentials();
+  for (const key of Object.keys(sessionStorage)) if (key.startsWith(DRAFTS)) sessionStorage.removeItem(key);
+}
+
+/** The server's address: where the page came from, also behind a proxy that puts it under a path. */
+export function serverUrl(): string {
+  return SERVER ?? new URL(".", location.href).href.replace(/[?#].*$/, "");
+}
+
+/** Throws a `ConfigError` if what was given cannot be sent. */
+export function connect({ apiKey, token, user, project }: Credentials): Threadline {
+  return new Threadline({
+    url: serverUrl(),
+    ...(apiKey && { apiKey }),
+    ...(token && { token }),
+    ...(user && { user }),
+    ...(project && { project }),
+    // Somebody watches: a banner tells of a server that is away, and a request fails in a time that one waits.
+    retryFor: 10_000,
+  });
+}

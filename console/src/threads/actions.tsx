@@ -1,0 +1,102 @@
+import { Archive, ArchiveRestore, Copy, Link, Pencil, Trash2 } from "lucide-react";
+import { type ReactNode, useMemo, useState } from "react";
+import type { Thread } from "threadline";
+import { useThreadline } from "threadline/react";
+import { copyText } from "../parts/copy.ts";
+import { Dialog } from "../parts/Dialog.tsx";
+import type { MenuItem } from "../parts/Menu.tsx";
+import { useNotices } from "../parts/notices.tsx";
+import { go, href, parse } from "../route.ts";
+import { nameOf } from "./name.ts";
+
+/** Names are cut by the server; longer ones are not typed. */
+const MAX_NAME = 200;
+
+/** What can be done to a thread as a whole. */
+export interface ThreadActions {
+  rename(thread: Thread): void;
+  /** Asks first. */
+  remove(thread: Thread): void;
+  items(thread: Thread, options?: { readonly withLink?: boolean }): readonly MenuItem[];
+}
+
+/** The actions, and the dialogs that they open, which have to be rendered. */
+export function useThreadActions(): readonly [ThreadActions, ReactNode] {
+  const client = useThreadline();
+  const { tell, fail } = useNotices();
+  const [asked, setAsked] = useState<{ what: "rename" | "remove"; thread: Thread } | null>(null);
+  const actions = useMemo((): ThreadActions => {
+    const copy = (text: string, what: string) => copyText(text).then(() => tell(`${what} copied.`), fail);
+    const archive = async (thread: Thread) => {
+      const ref = client.thread(thread.threadId);
+      await (thread.archived ? ref.unarchive() : ref.archive());
+      tell(`“${nameOf(thread)}” is ${thread.archived ? "back in the list" : "archived"}.`);
+    };
+    const rename = (thread: Thread) => setAsked({ what: "rename", thread });
+    const remove = (thread: Thread) => setAsked({ what: "remove", thread });
+    const items = (thread: Thread, { withLink = false } = {}): MenuItem[] => {
+      const { threadId, archived } = thread;
+      const link = () => new URL(href({ name: "thread", threadId }), location.href).href;
+      return [
+        { label: "Rename", icon: <Pencil />, onSelect: () => rename(thread) },
+        {
+          label: archived ? "Unarchive" : "Archive",
+          icon: archived ? <ArchiveRestore /> : <Archive />,
+          onSelect: () => void archive(thread).catch(fail),
+        },
+        { label: "Copy id", icon: <Copy />, onSelect: () => void copy(threadId, "The id is") },
+        ...(withLink ? [{ label: "Copy link", icon: <Link />, onSelect: () => void copy(link(), "The link is") }] : []),
+        { label: "Delete", icon: <Trash2 />, tone: "danger", onSelect: () => remove(thread) },
+      ];
+    };
+    return { rename, remove, items };
+  }, [client, tell, fail]);
+  const close = () => setAsked(null);
+  return [actions, asked && <Asked key={asked.thread.threadId} {...asked} onClose={close} />];
+}
+
+function Asked(props: { what: "rename" | "remove"; thread: Thread; onClose: () => void }) {
+  return props.what === "rename" ? <Rename {...props} /> : <Remove {...props} />;
+}
+
+function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
+  const client = useThreadline();
+  const rename = (form: FormData) =>
+    client.thread(thread.threadId).rename(String(form.get("name") ?? "").trim() || null);
+  return (
+    <Dialog title="Rename the thread" confirm="Rename" onConfirm={rename} onClose={onClose}>
+      <label className="field">
+        <span>Name</span>
+        <input
+          className="input"
+          name="name"
+          defaultValue={thread.name ?? ""}
+          maxLength={MAX_NAME}
+          autoFocus
+          autoComplete="off"
+          onFocus={(event) => event.currentTarget.select()}
+        />
+        <small>Empty: the thread has no name.</small>
+      </label>
+    </Dialog>
+  );
+}
+
+function Remove({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
+  const client = useThreadline();
+  const { tell } = useNotices();
+  const remove = async () => {
+    const route = parse(location.hash);
+    await client.thread(thread.threadId).delete();
+    tell(`“${nameOf(thread)}” is deleted.`);
+    if (route.name === "thread" && route.threadId === thread.threadId) go({ name: "home" }, { replace: true });
+  };
+  return (
+    <Dialog title="Delete the thread?" confirm="Delete" tone="danger" onConfirm={remove} onClose={onClose}>
+      <p>
+        “{nameOf(thread)}” and all of its events will be gone for ever, for everybody.
+        {thread.activeRun && " A run is under way in it; that ends, too."}
+      </p>
+    </Dialog>
+  );
+}

@@ -1,0 +1,229 @@
+// Reloads, a server that is killed, a network that is cut: nothing is missing afterwards, and nothing is there twice.
+
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { client, log, openRun, Proxy, said, Server, text, thread } from "./harness/api.ts";
+import { AWAY, Chromium } from "./harness/chromium.ts";
+import {
+  banner,
+  begin,
+  button,
+  from,
+  gone,
+  idle,
+  letters,
+  messages,
+  numbers,
+  row,
+  rowOf,
+  running,
+  squeezed,
+  upTo,
+} from "./harness/parts.ts";
+
+let server: Server;
+let browser: Chromium;
+let proxy: Proxy;
+beforeAll(async () => {
+  // Runs whose server has died are ended soon.
+  [server, browser] = await Promise.all([Server.start({ args: ["--lock-ttl-seconds", "3"] }), Chromium.start()]);
+  proxy = await Proxy.start(server);
+});
+afterEach(() => browser.leave());
+afterAll(async () => {
+  proxy?.end();
+  await Promise.all([browser?.end(), server?.end()]);
+});
+
+/** Waits until so many numbered sentences are shown. */
+const reaches = (page: Page, count: number, who = "demo") =>
+  expect.poll(async () => (await numbers(from(page, who).locator(".said"))).length).toBeGreaterThanOrEqual(count);
+
+/** What is shown is what was said, and each sentence once, in order. */
+async function expectWhole(page: Page, threadId: string, who = "demo"): Promise<void> {
+  const spoken = (await said(server, threadId, "assistant")).join("");
+  await expect.poll(() => letters(from(page, who).locator(".said"))).toBe(squeezed(spoken));
+  const seen = await numbers(from(page, who).locator(".said"));
+  expect(seen).toEqual(upTo(seen.length));
+}
+
+/** Numbered sentences, said one by one for as long as the test wants. */
+class Speaker {
+  readonly threadId: string;
+  readonly #run: Awaited<ReturnType<typeof openRun>>;
+  #said = 0;
+
+  static async start(threadId: string): Promise<Speaker> {
+    const speaker = new Speaker(threadId, await openRun(server, threadId));
+    await speaker.#run.run.append({ type: "TEXT_MESSAGE_START", messageId: "speech", role: "assistant" });
+    return speaker;
+  }
+
+  private constructor(threadId: string, run: Awaited<ReturnType<typeof openRun>>) {
+    this.threadId = threadId;
+    this.#run = run;
+  }
+
+  /** Does not wait until they have arrived: the server may be away. */
+  async say(count: number): Promise<void> {
+    for (let each = 0; each < count; each += 1) {
+      this.#said += 1;
+      await this.#run.run.append({
+        type: "TEXT_MESSAGE_CONTENT",
+        messageId: "speech",
+        delta: `(${this.#said}) sentence, `,
+      });
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.#run.run.append({ type: "TEXT_MESSAGE_END", messageId: "speech" });
+    await this.#run.end();
+  }
+}
+
+const speakerIn = async (name: string) => Speaker.start(await thread(server, [], { name }));
+
+test("a reload in the middle of a run: the text goes on where it was", async () => {
+  const page = await browser.open(server);
+  const threadId = await begin(page, "Write me a long answer");
+  await reaches(page, 3);
+  await page.reload();
+  await running(page);
+  await reaches(page, 6);
+  await page.reload();
+  await reaches(page, 9);
+  await expect(from(page, "You").count()).resolves.toBe(1);
+  await button(page, "Stop").click();
+  await idle(page);
+  await expectWhole(page, threadId);
+  await page.reload();
+  await expectWhole(page, threadId);
+});
+
+describe("the server is killed in the middle of a run and comes back", () => {
+  test("of an agent of its own: the run's end is shown as it is in the log", async () => {
+    const page = await browser.open(server, { expects: [AWAY] });
+    const threadId = await begin(page, "Write me a long answer");
+    await reaches(page, 3);
+    await server.kill();
+    await banner(page).getByText("The connection is gone").waitFor();
+    await server.restart();
+    await gone(banner(page));
+    await page.getByRole("region", { name: "The run failed" }).waitFor();
+    const end = (await log(server, threadId)).at(-1)!.event;
+    expect(end.type).toBe("RUN_ERROR");
+    await page.getByRole("region", { name: "The run failed" }).getByText(String(end.message)).waitFor();
+    await idle(page);
+    await expectWhole(page, threadId);
+    await gone(rowOf(page, threadId).getByRole("img", { name: "Running" }));
+  });
+
+  test("of a program that goes on: so does the text", async () => {
+    const speaker = await speakerIn("Through a restart");
+    const page = await browser.open(server, { at: `#/threads/${speaker.threadId}`, expects: [AWAY] });
+    await speaker.say(20);
+    await reaches(page, 20, "writer");
+    await server.kill();
+    await speaker.say(20);
+    await banner(page).waitFor();
+    await server.restart();
+    await reaches(page, 40, "writer");
+    await gone(banner(page));
+    await speaker.say(20);
+    await speaker.end();
+    await idle(page);
+    await reaches(page, 60, "writer");
+    await expectWhole(page, speaker.threadId, "writer");
+  });
+
+  test("while nothing goes on: what is tried meanwhile is refused in words, and can be tried again", async () => {
+    const threadId = await thread(server, text("m", "assistant", "Here I am"), { name: "Kept" });
+    const page = await browser.open(server, { at: `#/threads/${threadId}`, expects: [AWAY] });
+    await messages(page).getByText("Here I am").waitFor();
+    await server.kill();
+    await banner(page).waitFor();
+    await messages(page).getByText("Here I am").waitFor();
+    await row(page, "Kept").waitFor();
+    await server.restart();
+    await gone(banner(page));
+    await client(server).thread(threadId).rename("Kept and renamed");
+    await row(page, "Kept and renamed").waitFor();
+  });
+});
+
+describe("without a network for a while", () => {
+  test("the browser knows it: it catches up by itself, and nothing is there twice", async () => {
+    const speaker = await speakerIn("Offline");
+    const page = await browser.open(server, { at: `#/threads/${speaker.threadId}`, expects: [AWAY] });
+    await speaker.say(10);
+    await reaches(page, 10, "writer");
+    await page.context().setOffline(true);
+    await banner(page).waitFor();
+    await speaker.say(30);
+    await client(server).thread(speaker.threadId).rename("Renamed meanwhile");
+    await expect(numbers(from(page, "writer").locator(".said"))).resolves.toEqual(upTo(10));
+    await page.context().setOffline(false);
+    await gone(banner(page));
+    await reaches(page, 40, "writer");
+    await row(page, "Renamed meanwhile").waitFor();
+    await speaker.say(10);
+    await speaker.end();
+    await reaches(page, 50, "writer");
+    await expectWhole(page, speaker.threadId, "writer");
+  });
+
+  test("connections are cut, and refused for a time", async () => {
+    const speaker = await speakerIn("Cut");
+    const page = await browser.open(proxy, { at: `#/threads/${speaker.threadId}`, expects: [AWAY] });
+    await speaker.say(10);
+    await reaches(page, 10, "writer");
+    // Short breaks are not spoken of.
+    for (let count = 20; count <= 40; count += 10) {
+      await expect.poll(() => proxy.cut()).toBeGreaterThan(0);
+      await speaker.say(10);
+      await reaches(page, count, "writer");
+    }
+    proxy.refuse = true;
+    proxy.cut();
+    await banner(page).waitFor();
+    await speaker.say(10);
+    await speaker.end();
+    proxy.refuse = false;
+    await reaches(page, 50, "writer");
+    await gone(banner(page));
+    await idle(page);
+    await expectWhole(page, speaker.threadId, "writer");
+  });
+
+  test("a network without WebSockets", async () => {
+    proxy.upgrade = "refuse";
+    const speaker = await speakerIn("Without sockets");
+    const page = await browser.open(proxy, {
+      at: `#/threads/${speaker.threadId}`,
+      expects: [/WebSocket connection to/],
+    });
+    await speaker.say(10);
+    await reaches(page, 10, "writer");
+    await speaker.say(10);
+    await speaker.end();
+    await reaches(page, 20, "writer");
+    await idle(page);
+    await expectWhole(page, speaker.threadId, "writer");
+    proxy.upgrade = "pass";
+  });
+
+  test("the page is opened while the server is away: it is there as soon as the server is", async () => {
+    const threadId = await thread(server, text("m", "assistant", "Back again"), { name: "Away" });
+    const page = await browser.open(proxy, { at: "#/", expects: [AWAY] });
+    await row(page, "Away").waitFor();
+    proxy.refuse = true;
+    proxy.cut();
+    await banner(page).waitFor();
+    await row(page, "Away").click();
+    await page.waitForURL(`**/#/threads/${threadId}`);
+    proxy.refuse = false;
+    await messages(page).getByText("Back again").waitFor();
+    await gone(banner(page));
+  });
+});

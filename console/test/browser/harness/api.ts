@@ -1,0 +1,80 @@
+// What the server itself says, beside what the console shows; and threads for it to show.
+
+import { randomUUID } from "node:crypto";
+import { type Message, type NewEvent, type Producer, type Run, Threadline } from "threadline";
+import type { Server } from "../../../../sdk/typescript/test/harness/server.ts";
+
+export { Proxy } from "../../../../sdk/typescript/test/harness/proxy.ts";
+export { Server } from "../../../../sdk/typescript/test/harness/server.ts";
+export { log, type Logged } from "../../../../sdk/typescript/test/harness/writer.ts";
+
+/** The package, in the place of somebody else's program. */
+export function client(server: Server, user?: string): Threadline {
+  const { url, apiKey } = server;
+  return new Threadline({ url, ...(apiKey && { apiKey }), ...(user && { user }) });
+}
+
+/** What was said in a thread by one role, as the server folds it. */
+export async function said(server: Server, threadId: string, role: string): Promise<string[]> {
+  const { messages } = await client(server).thread(threadId).messages();
+  return messages.filter((message: Message) => message.role === role).map(({ content }) => String(content));
+}
+
+export const text = (messageId: string, role: string, ...deltas: string[]): NewEvent[] => [
+  { type: "TEXT_MESSAGE_START", messageId, role },
+  ...deltas.map((delta) => ({ type: "TEXT_MESSAGE_CONTENT", messageId, delta })),
+  { type: "TEXT_MESSAGE_END", messageId },
+];
+
+/** A thread with one finished run of these events. */
+export async function thread(
+  server: Server,
+  events: readonly NewEvent[],
+  { name, user, agentId }: { name?: string; user?: string; agentId?: string } = {},
+): Promise<string> {
+  const threadline = client(server, user);
+  const { threadId } = await threadline.threads.create({
+    threadId: randomUUID(),
+    ...(name && { name }),
+    ...(agentId && { agentId }),
+  });
+  const options = agentId === undefined ? {} : { agentId };
+  if (events.length > 0) await threadline.thread(threadId).run((run) => append(run, events), options);
+  return threadId;
+}
+
+/** A whole run of these events. */
+export async function write(
+  server: Server,
+  threadId: string,
+  events: readonly NewEvent[],
+  agentId?: string,
+): Promise<void> {
+  const options = agentId === undefined ? {} : { agentId };
+  await client(server)
+    .thread(threadId)
+    .run((run) => append(run, events), options);
+}
+
+/** As a run of AG-UI begins. */
+const append = (run: Producer, events: readonly NewEvent[]) =>
+  run.append([{ type: "RUN_STARTED", threadId: run.threadId, runId: run.runId }, ...events]);
+
+/** A run that goes on until the test ends it. */
+export interface OpenRun {
+  readonly run: Producer;
+  /** Ends it well. */
+  end(): Promise<Run>;
+}
+
+export function openRun(server: Server, threadId: string, agentId = "writer"): Promise<OpenRun> {
+  return new Promise((resolve, reject) => {
+    const body = (run: Producer) =>
+      new Promise<void>((end) => {
+        void append(run, []);
+        resolve({ run, end: () => (end(), done) });
+      });
+    const done = client(server).thread(threadId).run(body, { agentId, leaseSeconds: 60 });
+    done.catch(reject);
+  });
+}

@@ -1,0 +1,71 @@
+// The parts of the page, by the names that people have for them (NAMES.md).
+
+import type { Locator, Page } from "playwright-core";
+
+export const sidebar = (page: Page) => page.getByRole("navigation", { name: "Threads" });
+/** Threads in the list. */
+export const rows = (page: Page) => sidebar(page).locator("[data-thread-id]");
+/** A thread in the list whose name begins so. */
+export const row = (page: Page, name: string) =>
+  sidebar(page).getByRole("link", { name: new RegExp(`^${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`) });
+export const rowOf = (page: Page, threadId: string) => sidebar(page).locator(`[data-thread-id="${threadId}"]`);
+
+export const messages = (page: Page) => page.getByRole("region", { name: "Messages" });
+export const from = (page: Page, who: string) =>
+  page.getByRole("article", { name: `Message from ${who}`, exact: true });
+export const field = (page: Page) => page.getByRole("textbox", { name: "Message", exact: true });
+export const button = (page: Page | Locator, name: string | RegExp) =>
+  page.getByRole("button", { name, ...(typeof name === "string" && { exact: true }) });
+export const heading = (page: Page, name: string | RegExp) => page.getByRole("heading", { name });
+export const dialog = (page: Page, name: string) => page.getByRole("dialog", { name });
+export const banner = (page: Page) => page.getByTestId("reconnect-banner");
+export const inspector = (page: Page) => page.getByRole("complementary", { name: "Inspector" });
+/** Rows of the inspector's events. */
+export const options = (page: Page) => inspector(page).getByRole("listbox", { name: "Events" }).getByRole("option");
+export const scale = (page: Page) => page.getByRole("slider", { name: "Event" });
+export const notice = (page: Page, text: string | RegExp) => page.locator(".notice", { hasText: text });
+
+/** Waits until it is gone, or hidden. */
+export const gone = (locator: Locator) => locator.waitFor({ state: "hidden" });
+
+/** Writes a message and sends it. */
+export async function send(page: Page, text: string): Promise<void> {
+  await field(page).fill(text);
+  await button(page, "Send").click();
+}
+
+/** Waits until no run is under way, and the next message could be sent. */
+export const idle = (page: Page) => button(page, "Send").waitFor();
+export const running = (page: Page) => button(page, "Stop").waitFor();
+
+/** Chooses from the menu of the thread that is open. */
+export async function choose(page: Page, item: string): Promise<void> {
+  await button(page, "Options of this thread").click();
+  await page.getByRole("menuitem", { name: item, exact: true }).click();
+}
+
+/** Begins a thread with the demo agent; gives its id. */
+export async function begin(page: Page, text: string): Promise<string> {
+  await sidebar(page).getByRole("link", { name: "New thread", exact: true }).first().click();
+  await heading(page, "What is it about?").waitFor();
+  await send(page, text);
+  await page.waitForURL(/#\/threads\//);
+  return threadIn(page);
+}
+
+/** The thread that is open. */
+export function threadIn(page: Page): string {
+  return decodeURIComponent(/#\/threads\/([^?]+)/.exec(page.url())?.[1] ?? "");
+}
+
+/** All letters that are shown, without spaces: how they are laid out does not matter. */
+export const letters = async (locator: Locator) => squeezed((await locator.allTextContents()).join(""));
+/** A text in the same form, without the signs of markdown. */
+export const squeezed = (text: string) => text.replace(/^- /gm, "").replace(/[*#`>\s]/g, "");
+
+/** The numbers of sentences that are shown: "(17) You may …". */
+export const numbers = async (locator: Locator) =>
+  [...(await letters(locator)).matchAll(/\((\d+)\)/g)].map(([, number]) => Number(number));
+
+/** 1 to `last`. */
+export const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);

@@ -1,0 +1,202 @@
+// A server that asks who one is.
+
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { Server, text, thread } from "./harness/api.ts";
+import { Chromium, refused } from "./harness/chromium.ts";
+import { begin, button, dialog, field, from, gone, heading, idle, notice, row, rows, send } from "./harness/parts.ts";
+
+const KEY = "the-key-of-the-operator";
+const expects = [refused(400, 401, 403)];
+
+let server: Server;
+let browser: Chromium;
+beforeAll(async () => {
+  [server, browser] = await Promise.all([Server.start({ apiKey: KEY }), Chromium.start()]);
+  await thread(server, text("m", "assistant", "For Ada"), { name: "Ada's thread", user: "ada" });
+  await thread(server, text("m", "assistant", "For Bob"), { name: "Bob's thread", user: "bob" });
+});
+afterEach(() => browser.leave());
+afterAll(() => Promise.all([browser?.end(), server?.end()]));
+
+const secret = (page: Page) => page.getByLabel("API key or token");
+
+async function signIn(page: Page, key: string, user = "", remember = false): Promise<void> {
+  await secret(page).fill(key);
+  await page.getByRole("textbox", { name: /^User/ }).fill(user);
+  if (remember) await page.getByRole("checkbox", { name: "Remember on this device" }).check();
+  await button(page, "Open the console").click();
+}
+
+/** All that the page has kept. */
+const kept = (page: Page) => page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
+
+/** A user's token, as the backend of an application gets it. */
+async function token(user: string, scopes?: string[]): Promise<string> {
+  const body = { userId: user, ...(scopes && { scopes }) };
+  const made = await server.request<{ token: string }>("POST", "/v1/tokens", { body });
+  return made.token;
+}
+
+describe("with a key", () => {
+  test("a wrong one is refused in words, the right one opens the threads of a user; it stands in no address", async () => {
+    const page = await browser.open(server, { expects });
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    page.on("websocket", (socket) => asked.push(socket.url()));
+    await signIn(page, "a-wrong-key", "ada");
+    await page.getByRole("alert").waitFor();
+    expect(await page.getByRole("alert").textContent()).toMatch(/\w+ \w+/);
+    await signIn(page, KEY, "ada");
+    await row(page, "Ada's thread").waitFor();
+    expect(await rows(page).count()).toBe(1);
+    await row(page, "Ada's thread").click();
+    await from(page, "Assistant").getByText("For Ada").waitFor();
+    await begin(page, "Hello from Ada");
+    await idle(page);
+    expect(asked.filter((url) => url.includes(KEY))).toEqual([]);
+    expect(asked.some((url) => url.startsWith("ws"))).toBe(true);
+    expect(await page.evaluate(() => document.documentElement.outerHTML)).not.toContain(KEY);
+  });
+
+  test("without a user it is asked for whom", async () => {
+    const page = await browser.open(server, { expects });
+    await signIn(page, KEY);
+    await page.getByRole("alert").waitFor();
+    expect(await page.getByRole("alert").textContent()).toMatch(/user/i);
+    await signIn(page, KEY, "bob");
+    await row(page, "Bob's thread").waitFor();
+  });
+
+  test("it is forgotten with the tab, unless it is to be remembered", async () => {
+    const page = await browser.open(server, { expects });
+    await signIn(page, KEY, "ada");
+    await row(page, "Ada's thread").waitFor();
+    await page.reload();
+    await row(page, "Ada's thread").waitFor();
+    const other = await page.context().newPage();
+    await other.goto(page.url());
+    await secret(other).waitFor();
+    await signIn(other, KEY, "bob", true);
+    await row(other, "Bob's thread").waitFor();
+    const third = await page.context().newPage();
+    await third.goto(page.url());
+    await row(third, "Bob's thread").waitFor();
+  });
+
+  test("who signs out leaves nothing behind", async () => {
+    const page = await browser.open(server, { expects });
+    await signIn(page, KEY, "ada", true);
+    await row(page, "Ada's thread").waitFor();
+    await row(page, "Ada's thread").click();
+    await field(page).fill("A draft that nobody else should read");
+    expect(await kept(page)).toContain(KEY);
+    await button(page, "More").click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await secret(page).waitFor();
+    expect(await kept(page)).not.toContain(KEY);
+    expect(await kept(page)).not.toContain("A draft that nobody else should read");
+    expect(await secret(page).inputValue()).toBe("");
+    expect(await rows(page).count()).toBe(0);
+    await page.reload();
+    await secret(page).waitFor();
+  });
+
+  test("who signs out does so in all tabs that have it from the device", async () => {
+    const page = await browser.open(server, { expects });
+    await signIn(page, KEY, "ada", true);
+    await row(page, "Ada's thread").waitFor();
+    const other = await page.context().newPage();
+    await other.goto(server.url);
+    await row(other, "Ada's thread").waitFor();
+    await button(page, "More").click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await secret(page).waitFor();
+    await secret(other).waitFor();
+    expect(await kept(other)).not.toContain(KEY);
+  });
+
+  test("the threads of another user can be looked at", async () => {
+    const page = await browser.open(server, { expects });
+    await signIn(page, KEY, "ada");
+    await row(page, "Ada's thread").waitFor();
+    await button(page, "More").click();
+    await page.getByRole("menuitem", { name: "View as user…" }).click();
+    await dialog(page, "View as user").getByRole("textbox", { name: /^User/ }).fill("bob");
+    await button(dialog(page, "View as user"), "View").click();
+    await row(page, "Bob's thread").waitFor();
+    await gone(row(page, "Ada's thread"));
+  });
+
+  test("one that is revoked meanwhile: that is said, and asked for another", async () => {
+    const { keyId, key } = await server.request<{ keyId: string; key: string }>("POST", "/v1/keys", { body: {} });
+    // A socket that is being opened at that moment is refused by its ticket.
+    const cut = /WebSocket connection to .* failed: HTTP Authentication failed/;
+    const page = await browser.open(server, { expects: [...expects, cut] });
+    await signIn(page, key, "ada");
+    await row(page, "Ada's thread").waitFor();
+    await server.request("DELETE", `/v1/keys/${keyId}`);
+    await secret(page).waitFor();
+    expect(await page.getByRole("alert").textContent()).toContain("not let in");
+    expect(await kept(page)).not.toContain(key);
+    await signIn(page, KEY, "ada");
+    await row(page, "Ada's thread").waitFor();
+  });
+});
+
+describe("with a user's token", () => {
+  test("it knows by itself whose threads these are, and may write", async () => {
+    const page = await browser.open(server, { expects });
+    await signIn(page, await token("bob"));
+    await row(page, "Bob's thread").waitFor();
+    await page.getByTitle("bob", { exact: true }).waitFor();
+    await begin(page, "Hello from Bob");
+    await idle(page);
+    await button(page, "More").click();
+    await page.getByRole("menuitem", { name: "Sign out" }).waitFor();
+    expect(await page.getByRole("menuitem", { name: "View as user…" }).count()).toBe(0);
+  });
+
+  test("one that may only read: what cannot be done is said where it was tried, and nothing is lost", async () => {
+    const page = await browser.open(server, { expects });
+    await signIn(page, await token("bob", ["read"]));
+    await row(page, "Bob's thread").click();
+    await from(page, "Assistant").getByText("For Bob").waitFor();
+    await send(page, "May I?");
+    await page.getByRole("form", { name: "Write a message" }).getByRole("alert").waitFor();
+    expect(await field(page).inputValue()).toBe("May I?");
+    await button(page, "Options of this thread").click();
+    await page.getByRole("menuitem", { name: "Archive" }).click();
+    await notice(page, /\w/).waitFor();
+    await button(page, "Bob's thread").click();
+    const asked = dialog(page, "Rename the thread");
+    await asked.getByRole("textbox", { name: "Name" }).fill("Not mine to rename");
+    await button(asked, "Rename").click();
+    await asked.getByRole("alert").waitFor();
+    await button(asked, "Cancel").click();
+    await heading(page, "Bob's thread").waitFor();
+  });
+
+  test("one that is no token of this server's is refused", async () => {
+    const page = await browser.open(server, { expects });
+    const [head, body] = (await token("ada")).split(".");
+    await signIn(page, `${head}.${body}.AAAA`);
+    await page.getByRole("alert").waitFor();
+    expect(await rows(page).count()).toBe(0);
+  });
+
+  test("somebody else's thread looks like one that is not there", async () => {
+    const { threads } = await server.request<{ threads: { threadId: string }[] }>("GET", "/v1/threads", {
+      user: "ada",
+    });
+    const page = await browser.open(server, {
+      at: `#/threads/${threads.at(-1)!.threadId}`,
+      expects: [...expects, refused(404)],
+    });
+    await signIn(page, await token("bob"));
+    await heading(page, "No such thread").waitFor();
+    await page.goto(`${server.url}/#/threads/never-was-there`);
+    await page.getByText("never-was-there").waitFor();
+    await heading(page, "No such thread").waitFor();
+  });
+});
