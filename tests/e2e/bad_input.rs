@@ -89,7 +89,7 @@ everywhere! {
         let before = prepare(server).await;
         for route in routes() {
             assert!(route.body() == Body::None || (route.documents(400) || route.documents(422)) && route.documents(413));
-            for (what, bytes, kind) in bad_bodies(&route) {
+            for (what, bytes, kind) in bad_bodies(route) {
                 let statuses: &[u16] = match kind {
                     b"large" => &[413],
                     b"unstorable" => &[422],
@@ -183,7 +183,7 @@ everywhere! {
 everywhere! {
     async fn bad_queries_on_every_route(server) {
         let before = prepare(server).await;
-        for route in routes().into_iter().filter(|route| !route.is_channel()) {
+        for route in routes().iter().filter(|route| !route.is_channel()) {
             let query = route.query();
             let line = |query: &str| format!("{} {}?{query}", route.method, route.at("t", "r"));
             let mut bad = Vec::new();

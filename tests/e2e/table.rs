@@ -1,5 +1,7 @@
 //! Every route, as the server itself lists and describes it: a new one is in these tests without being named here.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
 use threadline::api::{
     doors::{Access, Entry},
@@ -43,7 +45,13 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
 }
 
 /// All routes, the socket's handshake among them.
-pub fn routes() -> Vec<Route> {
+pub fn routes() -> &'static [Route] {
+    // The description is long to make: tests ask for each route.
+    static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(describe);
+    &ROUTES
+}
+
+fn describe() -> Vec<Route> {
     let document = serde_json::to_value(front::openapi()).expect("a document");
     let describe = |entry: Entry| {
         let method = entry.method?;

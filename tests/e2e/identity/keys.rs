@@ -51,7 +51,7 @@ async fn every_route_and_frame_wants_its_scope_and_no_other() {
                 };
                 assert!(route.documents(403) && route.documents(401), "{what}");
                 for (client, has) in [(&without, needed != Some(*lacking)), (&only, needed == Some(*lacking))] {
-                    let answer = ask(client, &route).await;
+                    let answer = ask(client, route).await;
                     let Some(scope) = needed else {
                         answer.problem(403, "forbidden");
                         continue;

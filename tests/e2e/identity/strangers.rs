@@ -62,8 +62,8 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
     for route in routes() {
         let what = format!("{} {}", route.method, route.path);
         if route.path.contains("{threadId}") {
-            let foreign = ask(eve, &route, "t", "r").await;
-            let unknown = ask(eve, &route, "none", "r").await;
+            let foreign = ask(eve, route, "t", "r").await;
+            let unknown = ask(eve, route, "none", "r").await;
             if route.is_forgiving() {
                 assert!(matches!(foreign.status, 200 | 204), "{what}: {}", foreign.text());
                 assert!(!foreign.text().contains("SECRET") && !foreign.text().contains("private"), "{what}");
@@ -94,14 +94,14 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
             }
             ("GET", "/v1/socket") => {}
             ("GET" | "DELETE", "/v1/conversations/{name}") => {
-                let (foreign, unknown) = (ask(eve, &route, "t", "r").await, ask(eve, &route, "none", "r").await);
+                let (foreign, unknown) = (ask(eve, route, "t", "r").await, ask(eve, route, "none", "r").await);
                 foreign.problem(404, "thread-not-found");
                 assert_eq!((foreign.body, foreign.headers.len()), (unknown.body, unknown.headers.len()), "{what}");
             }
             // The names of another project are nothing to this one.
             ("PUT", "/v1/conversations/{name}") if elsewhere => {}
             ("PUT", "/v1/conversations/{name}") => {
-                ask(eve, &route, "t", "r").await.problem(409, "thread-exists");
+                ask(eve, route, "t", "r").await.problem(409, "thread-exists");
                 let named = |thread: &str| {
                     let request = eve.request(reqwest::Method::PUT, &route.at(thread, "r")).header("if-match", "*");
                     send(request.json(&json!({ "messages": [] })))
@@ -127,7 +127,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
             }
             ("POST", "/copilotkit/threads/subscribe") => {
                 let (hers, others) =
-                    (ask(ann, &route, "t", "r").await.ok(200), ask(eve, &route, "t", "r").await.ok(200));
+                    (ask(ann, route, "t", "r").await.ok(200), ask(eve, route, "t", "r").await.ok(200));
                 assert_ne!(hers["joinToken"], others["joinToken"]);
             }
             ("POST", "/copilotkit") => {
@@ -164,7 +164,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 assert!(!named.text().contains("private-url"), "{}", named.text());
             }
             ("PUT" | "DELETE", "/v1/agents/{agentId}") => {
-                ask(eve, &route, "t", "r").await.problem(403, "forbidden");
+                ask(eve, route, "t", "r").await.problem(403, "forbidden");
             }
             ("POST", "/agui/{agentId}") => {
                 let input = json!({ "threadId": "t", "messages": [{ "role": "user", "content": "x" }] });
@@ -184,7 +184,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
             }
             // Numbers of the whole node: nothing of them is anybody's. Tokens are not shown them.
             ("GET", "/metrics") if stranger != Stranger::Token => {
-                let answer = ask(eve, &route, "t", "r").await;
+                let answer = ask(eve, route, "t", "r").await;
                 assert_eq!(answer.status, 200);
                 assert!(!answer.text().contains("private") && !answer.text().contains("ann"), "{}", answer.text());
             }
@@ -218,19 +218,19 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
             // The key itself is trusted with its project, whichever user it names.
             _ if stranger == Stranger::OtherUser => assert_ne!(route.access, Access::Needs(Scope::Read), "{what}"),
             _ if stranger == Stranger::Token || route.access == Access::Operator => {
-                ask(eve, &route, "t", "r").await.problem(403, "forbidden");
+                ask(eve, route, "t", "r").await.problem(403, "forbidden");
             }
             ("GET", "/v1/keys" | "/v1/audit") => {
-                let answer = ask(eve, &route, "t", "r").await;
+                let answer = ask(eve, route, "t", "r").await;
                 answer.ok(200);
                 assert!(!answer.text().contains("private"), "{}", answer.text());
             }
-            ("POST", "/v1/keys") => assert_eq!(ask(eve, &route, "t", "r").await.ok(201)["projectId"], "q"),
+            ("POST", "/v1/keys") => assert_eq!(ask(eve, route, "t", "r").await.ok(201)["projectId"], "q"),
             ("DELETE", "/v1/keys/{keyId}") => {
                 eve.delete("/v1/keys/private-key").await.problem(404, "key-not-found");
             }
             ("GET" | "POST", "/v1/projects/{projectId}" | "/v1/projects/{projectId}/token-secret") => {
-                let foreign = ask(eve, &route, "t", "r").await;
+                let foreign = ask(eve, route, "t", "r").await;
                 foreign.problem(404, "project-not-found");
             }
             ("DELETE", "/v1/users/{userId}") => {

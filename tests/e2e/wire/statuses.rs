@@ -273,14 +273,14 @@ async fn too_much(server: &Server, seen: &mut Seen) {
     let frugal = json!({ "limits": { "projectRequestsPerSecond": 1, "projectRequestBurst": 1 } });
     server.project().put("/v1/projects/frugal", frugal).await.ok(201);
     let spender = key(server, "frugal", Scope::ALL).await;
-    for route in routes().into_iter().filter(|route| !route.is_channel()) {
+    for route in routes().iter().filter(|route| !route.is_channel()) {
         // What is the operator's is asked by the operator, in that project.
         let operator = server.project().request(route.method.parse().expect("a method"), &route.at("t", "r"));
         let operator = operator.header("threadline-project", "frugal").header("content-type", "application/json");
         for _ in 0..if route.access == Access::Public { 0 } else { 3 } {
             let answer = match route.access {
                 Access::Operator => send(operator.try_clone().expect("a request").body(route.valid_body())).await,
-                _ => ask(&spender, &route).await,
+                _ => ask(&spender, route).await,
             };
             if answer.status == 429 {
                 seen.insert((route.method, route.path.clone(), 429));
@@ -448,9 +448,9 @@ async fn documented_statuses_can_be_had_and_no_others() {
         ann.thread("t").await;
         ann.run("t", "r").await;
         let mut seen = Seen::new();
-        let routes = || routes().into_iter().filter(|route| !route.is_channel());
+        let routes = || routes().iter().filter(|route| !route.is_channel());
         for route in routes() {
-            any_route(server, &route, &mut seen).await;
+            any_route(server, route, &mut seen).await;
         }
         platform(&project, &mut seen).await;
         let waits = ann.put("/v1/threads/t/runs/whole", json!([{ "type": "A" }]));
