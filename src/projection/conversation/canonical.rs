@@ -4,6 +4,8 @@
 //! and numbers are written as digits and an exponent, however large they are: what a Rust number cannot hold is told apart,
 //! and `1`, `1.0` and `1e0` are not.
 
+use memchr::memchr2;
+
 use super::text::Wtf8;
 
 /// Appends the form of a message, which must be valid JSON; of what is not, anything comes out. It is without its `id`, and without
@@ -91,14 +93,18 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> &'a str {
         let start = self.at;
         self.at += 1;
-        while let Some(byte) = self.peek() {
-            match byte {
-                b'"' => {
-                    self.at += 1;
+        loop {
+            let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+            match memchr2(b'"', b'\\', rest) {
+                Some(at) if rest[at] == b'"' => {
+                    self.at += at + 1;
                     break;
                 }
-                b'\\' => self.at += 2,
-                _ => self.at += 1,
+                Some(at) => self.at += at + 2,
+                None => {
+                    self.at += rest.len();
+                    break;
+                }
             }
         }
         self.text.get(start..self.at).unwrap_or_default()
