@@ -223,15 +223,27 @@ impl Threads {
         Ok(thread.filter(|thread| thread.key == ended.key).map(|thread| thread.name_source))
     }
 
-    /// Gives the thread of a run a name of ours; whether it has it now. A name by a heuristic only where there is none, one by
-    /// a model also in place of that, and neither in place of a person's, which may have come meanwhile.
-    pub async fn name(&self, ended: &EndedRun, name: &str, source: NameSource) -> Result<bool, ServiceError> {
+    /// Gives the thread of a run a name of ours; whether it has it now. `seen` is who had named it when this name was asked
+    /// for. A name by a heuristic comes only where there is none, one by a model also in place of that, and neither in place
+    /// of a person's, or where a person took one away: both may have come meanwhile.
+    pub async fn name(
+        &self,
+        ended: &EndedRun,
+        name: &str,
+        source: NameSource,
+        seen: Option<NameSource>,
+    ) -> Result<bool, ServiceError> {
         check_name(name)?;
         for _ in 0..EDIT_TRIES {
             let thread = self.context.store.thread(&ended.project, &ended.thread).await?;
             // It may have been deleted, and made again.
             let Some(thread) = thread.filter(|thread| thread.key == ended.key) else { return Ok(false) };
-            if !thread.name_source.is_none_or(|there| there == NameSource::Auto && source == NameSource::Title) {
+            let is_wanted = match thread.name_source {
+                None => seen.is_none(),
+                Some(NameSource::Auto) => source == NameSource::Title,
+                Some(NameSource::Title | NameSource::Person) => false,
+            };
+            if !is_wanted {
                 return Ok(false);
             }
             let patch = ThreadPatch { name: Some(Some((name.to_owned(), source))), ..ThreadPatch::default() };
