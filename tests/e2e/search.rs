@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use threadline::domain::{
     NewThread, ProjectId, ThreadId, UserId,
-    limits::{MAX_PAGE, SEARCH_ROWS},
+    limits::{MAX_NAME_BYTES, MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
 };
 
 use crate::harness::{Client, Options, Server, eventually, everywhere, number, run, text};
@@ -129,6 +129,20 @@ async fn a_page_of_a_search_may_be_empty_and_not_the_last() {
         assert_eq!(asked("created").await, [vec![], vec!["10498".to_owned()]]);
         dev.delete("/v1/threads/10498").await;
         assert_eq!(asked("created").await, [[""; 0]; 2]);
+    })
+    .await;
+}
+
+/// Long names are many bytes to compare: of these fewer are looked at for one page.
+#[tokio::test]
+async fn a_page_of_a_search_looks_at_so_many_bytes() {
+    run(Options::memory().with_manual_clock(), async |server: &Server| {
+        let first = SEARCH_BYTES.div_ceil(MAX_PAGE * MAX_NAME_BYTES) * MAX_PAGE;
+        let long = "x".repeat(MAX_NAME_BYTES);
+        let name = |n: usize| Some(if n == first { "needle".to_owned() } else { long.clone() });
+        fill(server, 0..first + 1, name).await;
+        let found = pages(&server.client(), &[("search", "Needle"), ("order", "created")]).await;
+        assert_eq!(found, [vec![], vec![format!("{first:05}")]]);
     })
     .await;
 }
