@@ -1,9 +1,9 @@
-//! Calling an agent over HTTP: one request, answered by an event stream.
+//! Calling an agent over HTTP: one request, answered by an event stream, or by JSON where that will do.
 
-use std::{pin::Pin, time::Duration};
+use std::{future::ready, pin::Pin, time::Duration};
 
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream, stream::BoxStream};
 use reqwest::{
     Method, RequestBuilder, Response,
     header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue},
@@ -18,7 +18,7 @@ use crate::{
     domain::{
         EventErrorKind::EventTooLarge,
         agent::Secret,
-        limits::{AGENT_REFUSAL_BYTES, AGENT_REFUSAL_TIMEOUT},
+        limits::{AGENT_REFUSAL_BYTES, AGENT_REFUSAL_TIMEOUT, MAX_EVENT_BYTES},
     },
     egress::{Outbound, Refused},
 };
@@ -49,21 +49,38 @@ pub(super) struct Call {
     pub(super) idle: Duration,
 }
 
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// The data of one event of a stream.
+    Event(Bytes),
+    /// A body of JSON, all of it, in the place of a stream.
+    Json(Bytes),
+}
+
 impl Call {
     /// Sends it when first polled, and gives the data of the events that come back. After an error there is nothing.
     pub(super) fn events(self) -> EventStream {
         let idle = self.idle;
-        let body = move |response: Response| {
-            let chunks = response.bytes_stream().map_err(|error| {
-                tracing::warn!("an agent's stream broke: {}", causes(error));
-                AgentFailure::Broken
-            });
-            decode(chunks, idle)
+        let body = move |(kind, response): (Kind, Response)| match kind {
+            Kind::Events => ready(Ok(decode(chunks(response), idle))),
+            Kind::Json | Kind::Other => ready(Err(not_a_stream(&response))),
         };
-        stream::once(self.send()).map_ok(body).try_flatten().boxed()
+        stream::once(self.send()).and_then(body).try_flatten().boxed()
     }
 
-    async fn send(self) -> Result<Response, AgentFailure> {
+    /// The same for somebody who asks for a stream and may get a body of JSON instead.
+    pub(super) fn pieces(self) -> BoxStream<'static, Result<Piece, AgentFailure>> {
+        let idle = self.idle;
+        let body = move |(kind, response): (Kind, Response)| match kind {
+            Kind::Events => ready(Ok(decode(chunks(response), idle).map_ok(Piece::Event).boxed())),
+            Kind::Json => ready(Ok(stream::once(gather(chunks(response), idle)).map_ok(Piece::Json).boxed())),
+            Kind::Other => ready(Err(not_a_stream(&response))),
+        };
+        stream::once(self.send()).and_then(body).try_flatten().boxed()
+    }
+
+    async fn send(self) -> Result<(Kind, Response), AgentFailure> {
         let Self { request, secrets, idle } = self;
         // Set last, and instead of what may be configured.
         let formats = [
@@ -89,12 +106,7 @@ impl Call {
             tracing::warn!(status = status.as_u16(), body = %redact(&body, &secrets), "an agent refused a run");
             return Err(AgentFailure::Refused(status.as_u16()));
         }
-        if !is_event_stream(&response) {
-            let kind = response.headers().get(CONTENT_TYPE);
-            tracing::warn!(status = status.as_u16(), content_type = ?kind, "an agent's answer is no event stream");
-            return Err(AgentFailure::NotAStream);
-        }
-        Ok(response)
+        Ok((Kind::of(&response), response))
     }
 }
 
@@ -125,12 +137,54 @@ where
     stream::try_unfold(state, next).boxed()
 }
 
-fn is_event_stream(response: &Response) -> bool {
-    let text = |name| response.headers().get(name).map(|value| value.to_str().unwrap_or_default());
-    let media_type = text(CONTENT_TYPE).and_then(|value| value.split(';').next()).unwrap_or_default().trim();
-    // No encoding was asked for, and a compressed stream would be read as garbage.
-    let plain = text(CONTENT_ENCODING).is_none_or(|encoding| encoding.trim().eq_ignore_ascii_case("identity"));
-    media_type.eq_ignore_ascii_case("text/event-stream") && plain
+/// A body as a whole, with the bounds of one event.
+async fn gather<S>(chunks: S, idle: Duration) -> Result<Bytes, AgentFailure>
+where
+    S: Stream<Item = Result<Bytes, AgentFailure>> + Send + 'static,
+{
+    let (mut chunks, mut body) = (Box::pin(chunks), BytesMut::new());
+    while let Some(chunk) = timeout(idle, chunks.try_next()).await.map_err(|_| AgentFailure::Silent(idle))?? {
+        if body.len() + chunk.len() > MAX_EVENT_BYTES {
+            return Err(AgentFailure::InvalidEvent(EventTooLarge.to_string()));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.freeze())
+}
+
+fn chunks(response: Response) -> impl Stream<Item = Result<Bytes, AgentFailure>> + Send + 'static {
+    response.bytes_stream().map_err(|error| {
+        tracing::warn!("an agent's answer broke off: {}", causes(error));
+        AgentFailure::Broken
+    })
+}
+
+/// What an answer says that it is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Events,
+    Json,
+    Other,
+}
+
+impl Kind {
+    fn of(response: &Response) -> Self {
+        let text = |name| response.headers().get(name).map(|value| value.to_str().unwrap_or_default());
+        let media_type = text(CONTENT_TYPE).and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+        // No encoding was asked for, and a compressed stream would be read as garbage.
+        let plain = text(CONTENT_ENCODING).is_none_or(|encoding| encoding.trim().eq_ignore_ascii_case("identity"));
+        match media_type.to_ascii_lowercase().as_str() {
+            "text/event-stream" if plain => Self::Events,
+            "application/json" if plain => Self::Json,
+            _ => Self::Other,
+        }
+    }
+}
+
+fn not_a_stream(response: &Response) -> AgentFailure {
+    let kind = response.headers().get(CONTENT_TYPE);
+    tracing::warn!(status = response.status().as_u16(), content_type = ?kind, "an agent's answer is no event stream");
+    AgentFailure::NotAStream
 }
 
 /// What a refusal says, as far as it is worth logging.

@@ -2,7 +2,10 @@
 
 use std::io::{self, BufWriter, Write};
 
-use clap::{Args, builder::RangedU64ValueParser};
+use clap::{
+    Args,
+    builder::{NonEmptyStringValueParser, RangedU64ValueParser},
+};
 
 use super::{
     CliError, ConnectArgs,
@@ -25,6 +28,7 @@ The thread used last comes first.
 Examples:
   threadline threads
   threadline threads --all --limit 1000
+  threadline threads --search lisbon
   threadline threads --agent support --json | jq -r .threadId")]
 pub struct ThreadsArgs {
     /// Archived threads, too
@@ -33,6 +37,9 @@ pub struct ThreadsArgs {
     /// Only the threads of this agent
     #[arg(long, value_name = "AGENT")]
     pub agent: Option<String>,
+    /// Only threads whose name has this text in it, whatever the case and the accents of its letters
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub search: Option<String>,
     /// Print each thread as one line of JSON
     #[arg(long)]
     pub json: bool,
@@ -49,7 +56,12 @@ pub async fn run(connect: &ConnectArgs, args: &ThreadsArgs) -> Result<(), CliErr
 
 /// [`run`] with everything that a test wants to hold in its own hands.
 pub async fn list(client: &Client, args: &ThreadsArgs, out: &mut impl Write) -> Result<(), CliError> {
-    let mut query = ThreadQuery { include_archived: args.all, agent_id: args.agent.clone(), ..ThreadQuery::default() };
+    let mut query = ThreadQuery {
+        include_archived: args.all,
+        agent_id: args.agent.clone(),
+        search: args.search.clone(),
+        ..ThreadQuery::default()
+    };
     let mut left = args.limit;
     let mut table = Vec::new();
     loop {
@@ -74,7 +86,8 @@ pub async fn list(client: &Client, args: &ThreadsArgs, out: &mut impl Write) -> 
     }
     out.flush()?;
     if table.is_empty() && !args.json {
-        note(if args.all { "no threads" } else { "no threads (archived ones are shown with --all)" });
+        let found = if args.search.is_some() { "no threads have that in their name" } else { "no threads" };
+        note(&format!("{found}{}", if args.all { "" } else { " (archived ones are shown with --all)" }));
     } else if query.cursor.is_some() {
         note("there are more: raise --limit");
     }

@@ -23,6 +23,9 @@ pub struct ThreadQuery {
     pub agent_id: Option<String>,
     /// Only those of a user, where the principal is a whole project.
     pub user_id: Option<String>,
+    /// Only those whose name has this text in it, whatever the case and the accents of its letters. Then a page may be short, or
+    /// empty, and have another one behind it.
+    pub search: Option<String>,
     /// In which order.
     pub order: ThreadOrder,
     /// Most threads in the page.
@@ -136,6 +139,7 @@ impl Client {
         put(&mut url, "includeArchived", query.include_archived.then_some("true"));
         put(&mut url, "agentId", query.agent_id.as_deref());
         put(&mut url, "userId", query.user_id.as_deref());
+        put(&mut url, "search", query.search.as_deref());
         put(&mut url, "limit", query.limit.map(|n| n.to_string()).as_deref());
         put(&mut url, "cursor", query.cursor.as_deref());
         self.json(self.request(Method::GET, url)).await
@@ -144,6 +148,13 @@ impl Client {
     /// Changes a thread.
     pub async fn patch_thread(&self, thread: &str, patch: &PatchThread) -> Result<Thread, ClientError> {
         self.json(self.request(Method::PATCH, self.url(&["threads", thread])?).json(patch)).await
+    }
+
+    /// Moves the mark of up to where a thread was read ([`Thread::read_seq`]) forward to `seq`, never back. May safely be
+    /// repeated; beyond the tail it is `cursor-ahead`.
+    pub async fn mark_read(&self, thread: &str, seq: Seq) -> Result<Thread, ClientError> {
+        let request = self.request(Method::PUT, self.url(&["threads", thread, "read"])?);
+        self.json(request.json(&json!({ "seq": seq }))).await
     }
 
     /// Deletes a thread with its log. A second time it is `thread-not-found`.

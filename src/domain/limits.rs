@@ -48,6 +48,8 @@ pub const DEFAULT_PAGE: usize = 50;
 pub const MAX_PAGE: usize = 500;
 /// Threads whose names one request of a search looks at; then it says where to go on.
 pub const SEARCH_ROWS: usize = 10_000;
+/// The same in bytes of these names: long ones of rare letters take long to compare. It is looked at between two pages.
+pub const SEARCH_BYTES: usize = 1_024 * 1_024;
 /// Events in a page when the client names no limit.
 pub const DEFAULT_EVENT_PAGE: usize = 1_000;
 /// Most events in a page.

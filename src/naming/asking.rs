@@ -4,6 +4,7 @@ use futures_util::StreamExt;
 use serde_json::{json, value::RawValue};
 
 use super::{
+    heuristic::only_greets,
     title::{self, Flaw},
     words::{is_word, start},
 };
@@ -37,13 +38,13 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// None if the user has said nothing in words.
+    /// None if the user has said nothing in words, or has only greeted: a name of that would stay for ever.
     pub fn of(conversation: &Conversation) -> Option<Self> {
         let mut messages = conversation.messages();
         let said = |message: &Message, role: &str| {
             Some(message.text()).filter(|text| message.role() == role && is_word(text)).map(|text| text.into_owned())
         };
-        let question = messages.find_map(|message| said(message, "user"))?;
+        let question = messages.find_map(|message| said(message, "user").filter(|text| !only_greets(text)))?;
         let answer = messages.find_map(|message| said(message, "assistant")).unwrap_or_default();
         Some(Self { question, answer })
     }
@@ -163,7 +164,8 @@ mod tests {
         assert_eq!(opening(json!([assistant("Welcome")])), None);
         let greeted =
             json!([assistant("Welcome"), user("hi".into()), assistant("a"), user("x".into()), assistant("b")]);
-        assert_eq!(opening(greeted), of("hi", "a"));
+        assert_eq!(opening(greeted), of("x", "b"));
+        assert_eq!(opening(json!([user("こんにちは！".into()), assistant("a")])), None);
         let image = json!([{ "type": "image", "source": { "type": "url", "value": "https://h/i.png" } }]);
         assert_eq!(opening(json!([user(image.clone())])), None);
         assert_eq!(opening(json!([user(image), assistant("nice"), user("what is it?".into())])), of("what is it?", ""));

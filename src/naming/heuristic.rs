@@ -1,18 +1,19 @@
 //! A name from what the user said first, in the user's own words.
 
 use super::{
-    phrases::{self, GREETINGS, REQUESTS},
+    phrases::{self, GREETED, GREETINGS, REQUESTS},
     plain,
-    words::{count, cut, is_mark, is_word, start, tidy, words},
+    words::{count, cut, is_mark, is_word, start, words},
 };
 use crate::domain::limits::NAMING_TEXT_BYTES;
 
-/// The name; none if the message says nothing in words.
+/// The name; none if the message says nothing in words, or only greets.
 pub(super) fn name(message: &str) -> Option<String> {
     let lines = plain::lines(start(message, NAMING_TEXT_BYTES));
     let sentences: Vec<&str> = lines.iter().flat_map(|line| sentences(line)).filter(|one| is_word(one)).collect();
     let telling = sentences.iter().map(|sentence| ungreeted(sentence)).find(|sentence| count(sentence) > 1);
-    let sentence = telling.or_else(|| sentences.first().copied())?;
+    // Of one that tells little, like `Bananas`, all of it.
+    let sentence = telling.or_else(|| sentences.iter().copied().find(|sentence| is_word(ungreeted(sentence))))?;
     Some(capital(cut(to_the_point(sentence)))).filter(|name| is_word(name))
 }
 
@@ -43,29 +44,36 @@ fn last_word(text: &str) -> usize {
     text.split(|c: char| !c.is_alphanumeric()).next_back().unwrap_or_default().chars().count()
 }
 
-/// A sentence without the greeting in front of it.
-fn ungreeted(sentence: &str) -> &str {
-    let mut rest = sentence.trim();
-    for (at, word) in sentence.split_whitespace().enumerate() {
-        let bare = tidy(word).to_lowercase();
-        // "Good question" is no greeting, and what follows one only greets somebody by name up to the comma.
-        let is_one = is_greeting(&bare);
-        if !is_one
-            || (at == 0 && matches!(bare.as_str(), "good" | "all" | "tag" | "team" | "there") && !greets(sentence))
-        {
-            break;
-        }
-        rest = rest.strip_prefix(word).unwrap_or(rest).trim_start();
+/// Whether all that a message says is good day.
+pub(super) fn only_greets(message: &str) -> bool {
+    is_word(message) && !is_word(ungreeted(start(message, NAMING_TEXT_BYTES)))
+}
+
+/// A text without the greetings in front of it.
+fn ungreeted(text: &str) -> &str {
+    let (mut rest, mut is_greeted) = (text, false);
+    loop {
+        let trimmed = rest.trim_start_matches(is_between);
+        let greeted = phrases::of(GREETED).filter(|_| is_greeted);
+        let shorter = phrases::of(GREETINGS).chain(greeted).filter_map(|phrase| behind_greeting(trimmed, phrase));
+        let Some(shorter) = shorter.min_by_key(|rest| rest.len()) else {
+            return if is_greeted { trimmed } else { text.trim() };
+        };
+        (rest, is_greeted) = (shorter, true);
     }
-    rest
 }
 
-fn is_greeting(word: &str) -> bool {
-    phrases::of(GREETINGS).any(|greeting| greeting == word)
-}
-
-fn greets(sentence: &str) -> bool {
-    sentence.split_whitespace().nth(1).is_some_and(|word| is_greeting(&tidy(word).to_lowercase()))
+/// What follows a greeting, if the text begins with it, and it is more than the beginning of a word like `hi-fi`.
+fn behind_greeting<'a>(text: &'a str, greeting: &str) -> Option<&'a str> {
+    let (greeting, needs_mark) = match greeting.strip_suffix(',') {
+        Some(greeting) => (greeting, true),
+        None => (greeting, false),
+    };
+    let rest = behind(text, greeting)?;
+    let pauses = |text: &str| text.starts_with(|c: char| ",!?;".contains(c) || (is_mark(c) && !c.is_ascii()));
+    let is_glued = rest.trim_start_matches(is_mark).starts_with(char::is_alphanumeric) && !pauses(rest);
+    let after = rest.trim_start();
+    (!is_glued && (!needs_mark || after.is_empty() || after.starts_with('.') || pauses(after))).then_some(rest)
 }
 
 /// A sentence without the words that only ask for something; all of it if nothing else is left.
@@ -84,19 +92,33 @@ fn to_the_point(sentence: &str) -> &str {
 
 /// What follows these words, if the text begins with them.
 fn without<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
-    let mut rest = text.trim_start_matches(|c: char| c.is_whitespace() || is_mark(c)).chars();
-    for expected in beginning.chars() {
-        let found = rest.next().map(|c| if c == '’' { '\'' } else { c })?;
-        if found != expected && !found.to_lowercase().eq([expected]) {
-            return None;
-        }
-    }
-    let rest = rest.as_str();
+    let rest = behind(text.trim_start_matches(is_between), beginning)?;
     let is_whole = !beginning.is_ascii() && beginning.contains(super::words::is_spaceless);
     if !is_whole && rest.starts_with(char::is_alphanumeric) {
         return None;
     }
     Some(rest.trim_start_matches(|c: char| c == ',' || c.is_whitespace()))
+}
+
+/// The text behind this beginning, which is in lower case, if it begins with it.
+fn behind<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
+    let mut rest = text.chars();
+    for expected in beginning.chars() {
+        let found = match rest.next()? {
+            '’' => '\'',
+            // Its lower case is two characters, of which Turkish writes one.
+            'İ' => 'i',
+            c => c,
+        };
+        if found != expected && !found.to_lowercase().eq([expected]) {
+            return None;
+        }
+    }
+    Some(rest.as_str())
+}
+
+fn is_between(c: char) -> bool {
+    c.is_whitespace() || is_mark(c)
 }
 
 /// With a capital in front, unless its first word has a form of its own, as `iPhone` has.
@@ -123,8 +145,17 @@ mod tests {
             ("Can you help me plan a trip to Ghent next week?", "Plan a trip to Ghent"),
             ("Hi there! Could you please write a poem about autumn leaves in Japan?", "Write a poem about autumn"),
             ("Hello, what is the best way to learn Rust?", "What is the best way"),
-            ("hello", "Hello"),
-            ("Hello!", "Hello"),
+            ("Hello world", "Hello world"),
+            ("Hello Ann!", "Hello Ann"),
+            ("Hello. Bananas", "Bananas"),
+            ("Good morning, all! Bananas?", "Bananas"),
+            ("Hi-fi speakers for a small room", "Hi-fi speakers for a small"),
+            ("hello.py does not start", "Hello.py does not start"),
+            ("Morning routine for kids", "Morning routine for kids"),
+            ("Morning! plan my day", "Plan my day"),
+            ("Tag: release notes of May", "Tag: release notes of May"),
+            ("Buenas prácticas de seguridad", "Buenas prácticas de seguridad"),
+            ("Morning, how do I bake bread?", "How do I bake bread"),
             ("good question: who invented the wheel", "Good question: who invented"),
             ("Please", "Please"),
             ("help me", "Help me"),
@@ -147,6 +178,11 @@ mod tests {
             ("请帮我写一首关于秋天的诗。谢谢！", "写一首关于秋天的诗"),
             ("来週の京都旅行の計画を立てるのを手伝ってください", "来週の京都旅行の計画を立てる"),
             ("こんにちは。東京の天気は?", "東京の天気は"),
+            ("こんにちは、東京の天気は?", "東京の天気は"),
+            ("你好，请帮我写一首诗", "写一首诗"),
+            ("你好吗", "你好吗"),
+            ("Γεια σας, πώς φτιάχνω ψωμί;", "Πώς φτιάχνω ψωμί"),
+            ("İyi günler! Ekmek nasıl yapılır?", "Ekmek nasıl yapılır"),
             ("ประเทศไทยมีกี่จังหวัด", "ประเทศไทยมีกี่จังหวัด"),
             // Markup and what is no word
             ("# Bug report\n\nThe app crashes", "Bug report"),
@@ -157,6 +193,65 @@ mod tests {
             ("\u{202e}evil\u{0000} text here", "Evil text here"),
         ] {
             assert_eq!(name(message).as_deref(), Some(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn who_only_greets_has_said_nothing_yet() {
+        for message in [
+            "hello",
+            "Hello!",
+            "Hi there",
+            "hey, hi!!",
+            "**Good morning**, everyone.",
+            "Hi 👋",
+            "> Moin moin",
+            "Guten Abend zusammen",
+            "Morgen!",
+            "Tag",
+            "¡Hola! Buenas",
+            "Bonjour à tous",
+            "Bom dia",
+            "Buongiorno",
+            "Goedemorgen",
+            "Hej",
+            "Dzień dobry",
+            "Ahoj",
+            "Γεια σου",
+            "ΓΕΙΑ",
+            "Καλημέρα!",
+            "Merhaba",
+            "Selam",
+            "Günaydın",
+            "İYİ günler",
+            "Привет!",
+            "Добрый день",
+            "Привіт",
+            "السلام عليكم",
+            "مرحبا",
+            "שלום",
+            "नमस्ते",
+            "வணக்கம்",
+            "Xin chào",
+            "Selamat pagi",
+            "สวัสดีครับ",
+            "안녕하세요",
+            "안녕!",
+            "こんにちは",
+            "こんにちは！",
+            "おはようございます。",
+            "你好",
+            "您好！",
+            "早上好，大家好",
+            "嗨～",
+        ] {
+            assert_eq!(name(message), None, "{message}");
+            assert!(only_greets(message), "{message}");
+        }
+        for message in
+            ["Bananas", "Hi Ann", "Hi\n```\ncode\n```", "Good question", "team", "there", "Morgen früh", "", "😀", "!"]
+        {
+            assert!(!only_greets(message), "{message}");
         }
     }
 

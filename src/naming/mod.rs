@@ -172,15 +172,17 @@ impl Shared {
         let Some(beginning) = self.service.projections.beginning(ended, NAMING_LOG_BYTES).await? else { return Ok(()) };
         let Some(opening) = Opening::of(&beginning) else { return Ok(()) };
         let counts = &self.service.metrics().names;
+        let mut seen = source;
         if is_new && let Some(name) = first_words(&beginning) {
-            if self.service.threads.name(ended, &name, NameSource::Auto).await? {
+            if self.service.threads.name(ended, &name, NameSource::Auto, seen).await? {
                 counts.auto.inc();
+                seen = Some(NameSource::Auto);
             } else {
                 counts.overtaken.inc();
             }
         }
         if let Some(asked) = asked
-            && self.titles.try_send(Title { ended: ended.clone(), asked, opening }).is_err()
+            && self.titles.try_send(Title { ended: ended.clone(), asked, opening, seen }).is_err()
         {
             counts.dropped.inc();
         }

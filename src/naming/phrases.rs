@@ -6,12 +6,30 @@ pub(super) fn of(table: &'static str) -> impl Iterator<Item = &'static str> {
     table.split(['|', '\n']).map(str::trim).filter(|phrase| !phrase.is_empty())
 }
 
-/// With these people open a conversation, before they come to what it is about.
+/// With these people open a conversation, before they come to what it is about. One with a comma means something else in
+/// other places, and greets only in front of punctuation or the end.
 pub(super) const GREETINGS: &str = "
-    hi | hello | hey | hiya | yo | there | all | everyone | team | good | morning | afternoon | evening | hallo
-    moin | servus | guten | tag | morgen | abend | bonjour | salut | bonsoir | hola | buenos | buenas | días
-    tardes | ciao | buongiorno | olá | oi | hej | hoi | привет | здравствуйте | 你好 | 您好 | こんにちは | もしもし | 안녕하세요
-    สวัสดี | สวัสดีครับ | สวัสดีค่ะ | नमस्ते | مرحبا | שלום
+    hi | hello | hey | hiya | yo | howdy | greetings | good morning | good afternoon | good evening | good day
+    morning, | afternoon, | evening,
+    hallo | moin | moin moin | servus | grüß gott | grüezi | guten tag | guten morgen | guten abend | tag, | morgen, | abend,
+    bonjour | bonsoir | salut | coucou | hola | buenos días | buen día | buenas tardes | buenas noches | buenas,
+    ciao | salve | buongiorno | buonasera | olá | oi | bom dia | boa tarde | boa noite | bon dia | bună | bună ziua
+    hoi | goedemorgen | goedemiddag | goedenavond | goedendag | hej | hei | hejsan | god morgon | god morgen | god dag
+    goddag | moi | terve | tere | labas | sveiki | cześć | witam | dzień dobry | ahoj | dobrý den | szia | sziasztok
+    helló | jó napot | zdravo | dobar dan | γεια | γειά | γεια σου | γεια σας | καλημέρα | καλησπέρα | χαίρετε
+    merhaba | merhabalar | selam | selamlar | günaydın | iyi günler | iyi akşamlar | привет | здравствуй | здравствуйте
+    добрый день | доброе утро | добрый вечер | привіт | вітаю | добрий день | здравей | здравейте | здраво
+    مرحبا | مرحباً | أهلا | أهلاً | السلام عليكم | سلام | שלום | היי | नमस्ते | नमस्कार | নমস্কার | வணக்கம்
+    halo | hai | selamat pagi | selamat siang | selamat sore | selamat malam | xin chào | chào bạn | kumusta | jambo
+    สวัสดี | สวัสดีครับ | สวัสดีค่ะ | สวัสดีคะ | หวัดดี | 안녕 | 안녕하세요 | 안녕하십니까
+    こんにちは | こんばんは | おはよう | おはようございます | はじめまして | もしもし | ハロー
+    你好 | 您好 | 你们好 | 你們好 | 大家好 | 早上好 | 下午好 | 晚上好 | 早安 | 嗨 | 哈喽 | 哈囉
+";
+
+/// Whom they greet, behind one of these.
+pub(super) const GREETED: &str = "
+    there | all | everyone | everybody | team | folks | zusammen | alle | à tous | a todos | a tutti | a todas | allemaal
+    herkese | σε όλους | всем | wszystkim
 ";
 
 /// With these they ask for it.
@@ -89,7 +107,7 @@ mod tests {
 
     #[test]
     fn phrases_are_as_they_are_compared() {
-        for table in [GREETINGS, REQUESTS, DANGLING, REFUSALS, ABOUT, ANNOUNCEMENTS, GENERIC, LABELS] {
+        for table in [GREETINGS, GREETED, REQUESTS, DANGLING, REFUSALS, ABOUT, ANNOUNCEMENTS, GENERIC, LABELS] {
             assert!(of(table).count() > 10);
             assert!(of(table).all(|phrase| phrase == phrase.to_lowercase() && !phrase.contains('’')));
         }

@@ -28,6 +28,8 @@ pub(super) struct Title {
     pub ended: EndedRun,
     pub asked: Asked,
     pub opening: Opening,
+    /// Who had named it when this was decided.
+    pub seen: Option<NameSource>,
 }
 
 /// Who is asked.
@@ -118,15 +120,17 @@ impl Shared {
 
     /// Whether the thread has the name that the model gave it; not, if somebody else was quicker.
     async fn try_entitle(&self, title: &Title, resting: &Resting) -> Result<bool, Unnamed> {
-        let Title { ended, asked, opening } = title;
+        let Title { ended, asked, opening, seen } = title;
         let is_endpoint = matches!(asked, Asked::Endpoint(_));
         if is_endpoint && resting.rests() {
             return Err(Unnamed::Resting);
         }
         // It may have waited for long.
         let threads = &self.service.threads;
-        if !matches!(threads.name_source(ended).await?, Some(None | Some(NameSource::Auto))) {
-            return Ok(false);
+        match threads.name_source(ended).await? {
+            Some(Some(NameSource::Auto)) => {}
+            Some(None) if seen.is_none() => {}
+            _ => return Ok(false),
         }
         let answer = time::timeout(self.naming.patience, self.ask(asked, opening)).await.unwrap_or(Err(Unnamed::Late));
         let has_failed = answer.as_ref().is_err_and(|unnamed| !unnamed.is_rejected());
@@ -137,7 +141,7 @@ impl Shared {
                 "the endpoint for names does not answer: for a while threads are named by their first words"
             );
         }
-        Ok(threads.name(ended, &answer?, NameSource::Title).await?)
+        Ok(threads.name(ended, &answer?, NameSource::Title, *seen).await?)
     }
 
     async fn ask(&self, asked: &Asked, opening: &Opening) -> Result<String, Unnamed> {

@@ -7,7 +7,7 @@ use super::{EndedRun, ServiceError, context::Context, directory::ThreadRef};
 use crate::{
     domain::{
         AgentId, NameSearch, NameSource, NewThread, Principal, Seq, Thread, ThreadId, ThreadPatch, UserId,
-        limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_PAGE, SEARCH_ROWS},
+        limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
     },
     store::{ListOrder, ListPosition, ListThreads, StoreError, ThreadPage},
 };
@@ -129,7 +129,7 @@ impl Threads {
     }
 
     /// A page of a user's threads. One of a search may be short, or empty, and have another one behind it: names are looked
-    /// at in order, at most [`SEARCH_ROWS`] of them for a page.
+    /// at in order, at most [`SEARCH_ROWS`] of them and about [`SEARCH_BYTES`] for a page.
     pub async fn list(&self, principal: &Principal, request: ListRequest) -> Result<ThreadPage, ServiceError> {
         let list = ListThreads {
             project: principal.project.clone(),
@@ -149,14 +149,16 @@ impl Threads {
     /// Pages through a list for the threads whose name is found.
     async fn search(&self, mut list: ListThreads, search: &NameSearch) -> Result<ThreadPage, ServiceError> {
         let limit = std::mem::replace(&mut list.limit, MAX_PAGE);
-        let (mut found, mut feed_cursor) = (Vec::new(), None);
+        let (mut found, mut feed_cursor, mut looked_at) = (Vec::new(), None, 0);
         for _ in 0..SEARCH_ROWS / MAX_PAGE {
             let page = self.context.store.list_threads(list.clone()).await?;
             // That of the first page: what changes while others are read is told after it.
             let feed_cursor = *feed_cursor.get_or_insert(page.feed_cursor);
             let last = page.threads.len();
             for (at, thread) in (1..).zip(page.threads) {
-                if !thread.name.as_deref().is_some_and(|name| search.finds(name)) {
+                let name = thread.name.as_deref().unwrap_or_default();
+                looked_at += name.len();
+                if !search.finds(name) {
                     continue;
                 }
                 let here = ListPosition::of(&thread, list.order);
@@ -167,7 +169,7 @@ impl Threads {
                 }
             }
             list.after = page.next;
-            if list.after.is_none() {
+            if list.after.is_none() || looked_at >= SEARCH_BYTES {
                 break;
             }
         }
@@ -223,15 +225,27 @@ impl Threads {
         Ok(thread.filter(|thread| thread.key == ended.key).map(|thread| thread.name_source))
     }
 
-    /// Gives the thread of a run a name of ours; whether it has it now. A name by a heuristic only where there is none, one by
-    /// a model also in place of that, and neither in place of a person's, which may have come meanwhile.
-    pub async fn name(&self, ended: &EndedRun, name: &str, source: NameSource) -> Result<bool, ServiceError> {
+    /// Gives the thread of a run a name of ours; whether it has it now. `seen` is who had named it when this name was asked
+    /// for. A name by a heuristic comes only where there is none, one by a model also in place of that, and neither in place
+    /// of a person's, or where a person took one away: both may have come meanwhile.
+    pub async fn name(
+        &self,
+        ended: &EndedRun,
+        name: &str,
+        source: NameSource,
+        seen: Option<NameSource>,
+    ) -> Result<bool, ServiceError> {
         check_name(name)?;
         for _ in 0..EDIT_TRIES {
             let thread = self.context.store.thread(&ended.project, &ended.thread).await?;
             // It may have been deleted, and made again.
             let Some(thread) = thread.filter(|thread| thread.key == ended.key) else { return Ok(false) };
-            if !thread.name_source.is_none_or(|there| there == NameSource::Auto && source == NameSource::Title) {
+            let is_wanted = match thread.name_source {
+                None => seen.is_none(),
+                Some(NameSource::Auto) => source == NameSource::Title,
+                Some(NameSource::Title | NameSource::Person) => false,
+            };
+            if !is_wanted {
                 return Ok(false);
             }
             let patch = ThreadPatch { name: Some(Some((name.to_owned(), source))), ..ThreadPatch::default() };

@@ -53,6 +53,9 @@ async fn threads() {
     let patch = PatchThread { name: Some(None), archived: Some(true), ..PatchThread::default() };
     client.patch_thread("t", &patch).await.expect("a thread");
     assert_eq!(sent.recv().await.expect("a request").2, r#"{"name":null,"archived":true}"#);
+    assert_eq!(client.mark_read("t/1", 5).await.expect("a thread").thread_id, "t/1");
+    let (line, _, body) = sent.recv().await.expect("a request");
+    assert_eq!((line.as_str(), body.as_str()), ("PUT /v1/threads/t%2F1/read", r#"{"seq":5}"#));
 
     // As the server writes it: its position among the runs is a number.
     let (server, mut sent) = answering(200, json!({ "runs": [], "nextCursor": 7 })).await;
@@ -72,11 +75,12 @@ async fn threads() {
         order: ThreadOrder::Created,
         limit: Some(2),
         cursor: Some("c1".into()),
+        search: Some("Café".into()),
         user_id: None,
     };
     let page = server.client().list_threads(&query).await.expect("a page");
     assert_eq!((page.next_cursor.as_deref(), page.feed_cursor), (Some("c2"), 9));
-    let line = "GET /v1/threads?order=created&includeArchived=true&agentId=a%26b&limit=2&cursor=c1";
+    let line = "GET /v1/threads?order=created&includeArchived=true&agentId=a%26b&search=Caf%C3%A9&limit=2&cursor=c1";
     assert_eq!(sent.recv().await.expect("a request").0, line);
 }
 

@@ -1,9 +1,14 @@
 //! Threads found by their names.
 
+use clap::Parser;
 use serde_json::{Value, json};
-use threadline::domain::{
-    NewThread, ProjectId, ThreadId, UserId,
-    limits::{MAX_PAGE, SEARCH_ROWS},
+use threadline::{
+    cli::{Cli, Command, threads},
+    client::{self, ClientConfig, ThreadQuery},
+    domain::{
+        NewThread, ProjectId, ThreadId, UserId,
+        limits::{MAX_NAME_BYTES, MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
+    },
 };
 
 use crate::harness::{Client, Options, Server, eventually, everywhere, number, run, text};
@@ -131,4 +136,53 @@ async fn a_page_of_a_search_may_be_empty_and_not_the_last() {
         assert_eq!(asked("created").await, [[""; 0]; 2]);
     })
     .await;
+}
+
+/// Long names are many bytes to compare: of these fewer are looked at for one page.
+#[tokio::test]
+async fn a_page_of_a_search_looks_at_so_many_bytes() {
+    run(Options::memory().with_manual_clock(), async |server: &Server| {
+        let first = SEARCH_BYTES.div_ceil(MAX_PAGE * MAX_NAME_BYTES) * MAX_PAGE;
+        let long = "x".repeat(MAX_NAME_BYTES);
+        let name = |n: usize| Some(if n == first { "needle".to_owned() } else { long.clone() });
+        fill(server, 0..first + 1, name).await;
+        let found = pages(&server.client(), &[("search", "Needle"), ("order", "created")]).await;
+        assert_eq!(found, [vec![], vec![format!("{first:05}")]]);
+    })
+    .await;
+}
+
+everywhere! {
+    async fn the_client_and_the_command_line_find_them_and_mark_them_as_read(server) {
+        let dev = server.client();
+        for (id, name) in [("cafe", "Café in Lisbon"), ("tea", "Tea"), ("old", "CAFE\u{301}")] {
+            dev.post("/v1/threads", json!({ "threadId": id, "name": name })).await.ok(201);
+        }
+        dev.put("/v1/threads/cafe/runs/r", json!([{ "type": "A" }, { "type": "RUN_FINISHED" }])).await.ok(201);
+        dev.patch("/v1/threads/old", json!({ "archived": true })).await.ok(200);
+        let client = client::Client::new(ClientConfig::new(format!("http://{}", server.addr))).expect("a client");
+        let query = ThreadQuery { search: Some("ｃａｆｅ".into()), ..ThreadQuery::default() };
+        let page = client.list_threads(&query).await.expect("a page");
+        let found: Vec<_> = page.threads.iter().map(|thread| (thread.thread_id.as_str(), thread.tail, thread.read_seq)).collect();
+        assert_eq!(found, [("cafe", 2, 0)]);
+        assert_eq!(client.mark_read("cafe", 2).await.expect("marked").read_seq, 2);
+        assert_eq!(client.mark_read("cafe", 1).await.expect("marked").read_seq, 2, "never back");
+        let ahead = client.mark_read("cafe", 3).await.expect_err("beyond the tail");
+        assert!(ahead.problem("cursor-ahead").is_some(), "{ahead:?}");
+        for (words, expected) in [
+            (&["--search", "cafe"] as &[&str], &["cafe"] as &[&str]),
+            (&["--search", "CAFÉ", "--all"], &["old", "cafe"]),
+            (&["--search", "coffee"], &[]),
+        ] {
+            let line = ["threadline", "threads", "--json"].iter().chain(words);
+            let Command::Threads(args) = Cli::try_parse_from(line).expect("a command line").command else { panic!("not threads") };
+            let mut out = Vec::new();
+            threads::list(&client, &args, &mut out).await.expect("listed");
+            let out = String::from_utf8(out).expect("text");
+            let mut ids: Vec<_> = out.lines().map(|line| text(&serde_json::from_str(line).expect("JSON"), "threadId").to_owned()).collect();
+            ids.sort_by_key(|id| id.len());
+            assert_eq!(ids, expected, "{words:?}");
+        }
+        assert!(Cli::try_parse_from(["threadline", "threads", "--search", ""]).is_err());
+    }
 }

@@ -1,6 +1,6 @@
 /**
- * Whether a name has a text somewhere in it, whatever the case: the rule of the server (`src/domain/search.rs`), for what comes
- * after its answer. Both are tested with `tests/shared/search.json`.
+ * Whether a name has a text somewhere in it, whatever the case and the accents: the rule of the server (`src/domain/search.rs`),
+ * for what comes after its answer. Both are tested with `tests/shared/search.json`.
  */
 export function isFound(name: string | null, search: string): boolean {
   return name !== null && fold(name).includes(fold(trimmed(search)));
@@ -11,7 +11,34 @@ export function trimmed(search: string): string {
   return search.replace(/^\p{White_Space}+|\p{White_Space}+$/gu, "");
 }
 
-/** Unicode's lower case, with one small sigma: which of the two it is depends on what stands behind it. */
+/**
+ * Marks that may be left out: those of Latin, Greek and Cyrillic (without what strikes out a sign, as in ≠), the points of Hebrew,
+ * the vowels of Arabic, and how a sign is to be drawn.
+ */
+const ACCENTS =
+  /[\u0300-\u0333\u0339-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\ufe20-\ufe2f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0652\u0670\ufe00-\ufe0f]+/gu;
+
+/** Letters with an accent that Unicode does not take apart, those that stand for two, and one of the two small sigmas. */
+const LETTERS: Readonly<Record<string, string>> = {
+  ς: "σ",
+  ı: "i",
+  ł: "l",
+  ø: "o",
+  đ: "d",
+  ħ: "h",
+  ŧ: "t",
+  ß: "ss",
+  æ: "ae",
+  œ: "oe",
+};
+
+/**
+ * What is compared: lower case, in one form of all those that say the same, without accents. Marks that make another letter stay:
+ * か is not found in が.
+ */
 function fold(text: string): string {
-  return text.toLowerCase().replaceAll("\u03c2", "\u03c3");
+  const lower = text.normalize("NFKD").toLowerCase();
+  const bare = lower.replace(ACCENTS, "").replace(/[ςıłøđħŧßæœ]/g, (letter) => LETTERS[letter] ?? letter);
+  // Accents that stand on nothing are all that there is: without them every name would be found.
+  return (bare || lower).normalize("NFC");
 }

@@ -25,8 +25,8 @@ export interface ListOptions extends Cancellable {
   /** Only threads of this agent. */
   readonly agentId?: string;
   /**
-   * Only threads whose name has this text in it, whatever the case of its letters. A page may be short or empty and have a
-   * `nextCursor` all the same: one request looks at 10,000 names.
+   * Only threads whose name has this text in it, whatever the case and the accents of its letters. A page may be short or
+   * empty and have a `nextCursor` all the same: one request looks at 10,000 names.
    */
   readonly search?: string;
   readonly includeArchived?: boolean;

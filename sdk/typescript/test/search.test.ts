@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => server?.end());
 
 test("names are found as the table says", () => {
-  expect(cases.length).toBeGreaterThan(20);
+  expect(cases.length).toBeGreaterThan(80);
   for (const { name, search, found } of cases) {
     expect(isFound(name, search), JSON.stringify({ name, search })).toBe(found);
   }
@@ -42,6 +42,43 @@ test("the server finds the same, whatever is searched for in whatever name", asy
     );
   }
 });
+
+// Letters and marks of many scripts, in an order that means nothing: whole letters, taken apart, in other forms.
+const ALPHABET = [
+  ..."aeioAEIO sSßẞ.éÉñøØłŁđıİIæﬁ２ｃＣ²½",
+  ..."\u0301\u0308\u0327\u0338\u0345\u1ab0\ufe0f\u20e3\u200d\u00a0",
+  ..."σςΣάΆᾳйЙё\u0306",
+  ..."שׁ\ufb2a\u05b8أا\u0654\u064f\u0651ﻻ",
+  ..."かが\u3099\u309aｶﾞ하한\u1112\u1161\u11ab",
+  ..."कि\u093cक़தமிน้ำ\u0e4d\u0e32K\u212bǄ≠=🦀𝐁",
+];
+
+test("the server finds the same in names of arbitrary letters and marks", async () => {
+  const seed = Number(process.env.THREADLINE_SEED ?? Math.floor(Math.random() * 0x7fff_ffff));
+  const random = generator(seed);
+  const word = (length: number) => Array.from({ length }, () => ALPHABET[random(ALPHABET.length)]).join("");
+  const client = new Threadline({ url: server.url, user: "arbitrary" });
+  const names = Array.from({ length: 200 }, () => word(1 + random(12)));
+  await Promise.all(names.map((name) => client.threads.create({ name })));
+  for (let n = 0; n < 100; n += 1) {
+    const search = n % 2 === 0 ? word(1 + random(2)) : [...names[n]!].slice(random(3), 4 + random(4)).join("");
+    if (trimmed(search) === "") continue;
+    const page = await client.threads.list({ search, limit: 500 });
+    const expected = names.filter((name) => isFound(name, search));
+    expect(page.threads.map(({ name }) => name).sort(), JSON.stringify({ search, seed })).toEqual(expected.sort());
+  }
+});
+
+/** Numbers below a bound, the same for the same seed (mulberry32). */
+function generator(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
+  };
+}
 
 test("white space alone is no search, and what is longer than a name none either", async () => {
   const client = new Threadline({ url: server.url });

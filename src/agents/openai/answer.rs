@@ -71,19 +71,28 @@ impl Answer {
 
     /// Reads a chunk; true if it was the last one.
     pub(super) fn read(&mut self, chunk: &[u8]) -> Result<bool, AgentFailure> {
-        let invalid = |what: &str| AgentFailure::InvalidEvent(what.to_owned());
-        let text = std::str::from_utf8(chunk).map_err(|_| invalid("a chunk is not valid UTF-8"))?;
-        if text.trim() == "[DONE]" {
+        if chunk.trim_ascii() == b"[DONE]" {
             self.start();
             return self.finish();
         }
-        let chunk: Value = serde_json::from_str(&whole(text)).map_err(|_| invalid("a chunk is not valid JSON"))?;
-        if !chunk.is_object() {
-            return Err(invalid("a chunk is no JSON object"));
+        let chunk = parsed(chunk, "a chunk")?;
+        self.start();
+        self.take(&chunk, "delta")
+    }
+
+    /// Reads a completion that did not come in chunks. Always true.
+    pub(super) fn read_whole(&mut self, completion: &[u8]) -> Result<bool, AgentFailure> {
+        let completion = parsed(completion, "the completion")?;
+        if error_in(&completion).is_none() && !completion["choices"][0]["message"].is_object() {
+            return Err(AgentFailure::InvalidEvent("the answer is no chat completion".to_owned()));
         }
         self.start();
-        let error = chunk.get("error").filter(|error| !error.is_null());
-        if let Some(error) = error.or_else(|| (chunk["object"] == "error").then_some(&chunk)) {
+        if self.take(&completion, "message")? { Ok(true) } else { self.finish() }
+    }
+
+    /// Takes in what is said in this member of the choice; true if it is an error, and the end.
+    fn take(&mut self, chunk: &Value, said: &str) -> Result<bool, AgentFailure> {
+        if let Some(error) = error_in(chunk) {
             self.report(error);
             return Ok(true);
         }
@@ -93,7 +102,7 @@ impl Answer {
         }
         // Only one choice was asked for. The chunk with the usage has none.
         let choice = &chunk["choices"][0];
-        self.delta(&choice["delta"])?;
+        self.delta(&choice[said])?;
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             if reason == "error" {
                 self.report(choice);
@@ -251,7 +260,20 @@ impl Answer {
     }
 }
 
-/// What a delta adds to the reasoning and to the text.
+/// A chunk, or a completion, as an object.
+fn parsed(json: &[u8], what: &str) -> Result<Value, AgentFailure> {
+    let invalid = |flaw: &str| AgentFailure::InvalidEvent(format!("{what} is {flaw}"));
+    let text = std::str::from_utf8(json).map_err(|_| invalid("not valid UTF-8"))?;
+    let value: Value = serde_json::from_str(&whole(text)).map_err(|_| invalid("not valid JSON"))?;
+    if value.is_object() { Ok(value) } else { Err(invalid("no JSON object")) }
+}
+
+fn error_in(chunk: &Value) -> Option<&Value> {
+    let error = chunk.get("error").filter(|error| !error.is_null());
+    error.or_else(|| (chunk["object"] == "error").then_some(chunk))
+}
+
+/// What a delta, or a whole message, adds to the reasoning and to the text.
 fn content(delta: &Value) -> (String, String) {
     let text = |name: &str| delta[name].as_str().filter(|text| !text.is_empty());
     // Not OpenAI's own, but what DeepSeek, vLLM and OpenRouter say.

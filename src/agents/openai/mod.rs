@@ -11,7 +11,7 @@ mod tests;
 
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, stream, stream::BoxStream};
 use reqwest::{
     Url,
     header::{AUTHORIZATION, HeaderValue},
@@ -19,7 +19,7 @@ use reqwest::{
 
 use self::answer::Answer;
 use super::{
-    http::{self, Call},
+    http::{self, Call, Piece},
     source::{AgentFailure, EventStream, RunInput},
 };
 use crate::{domain::agent::Secret, egress::Outbound};
@@ -28,7 +28,8 @@ use crate::{domain::agent::Secret, egress::Outbound};
 /// RUN_FINISHED or RUN_ERROR, or a failure.
 ///
 /// `base_url` is what stands before `/chat/completions`; its query is kept. Nothing is sent before the stream is
-/// polled. An answer counts as complete with a `finish_reason` or `[DONE]`, whatever becomes of the connection then.
+/// polled. An answer counts as complete with a `finish_reason` or `[DONE]`, whatever becomes of the connection then. Some
+/// endpoints cannot stream and answer with the whole completion as JSON: then that is what was said, in one piece.
 pub fn run(
     outbound: &Outbound,
     base_url: &str,
@@ -57,16 +58,17 @@ pub fn run(
     }
     let secrets: Vec<_> = api_key.cloned().into_iter().collect();
     let answer = Answer::new(input, model, calls, secrets.clone());
-    let source = Call { request, secrets, idle }.events();
+    let source = Call { request, secrets, idle }.pieces();
     let state = (Some(source), answer);
-    let next = |(mut source, mut answer): (Option<EventStream>, Answer)| async move {
+    let next = |(mut source, mut answer): (Option<BoxStream<'static, _>>, Answer)| async move {
         loop {
             if let Some(event) = answer.next() {
                 return Ok(Some((event, (source, answer))));
             }
-            let Some(chunks) = &mut source else { return Ok(None) };
-            let ended = match chunks.next().await {
-                Some(Ok(chunk)) => answer.read(&chunk)?,
+            let Some(pieces) = &mut source else { return Ok(None) };
+            let ended = match pieces.next().await {
+                Some(Ok(Piece::Event(chunk))) => answer.read(&chunk)?,
+                Some(Ok(Piece::Json(completion))) => answer.read_whole(&completion)?,
                 Some(Err(failure)) => answer.end(Some(failure))?,
                 None => answer.end(None)?,
             };
@@ -81,8 +83,14 @@ pub fn run(
 /// The events that these chunks of an answer amount to, up to the first that is nonsense: for fuzzers.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn events_of(input: &RunInput, chunks: &[&[u8]]) -> Vec<bytes::Bytes> {
+    use memchr::memmem;
     let mut answer = Answer::new(input, "m", Vec::new(), vec![Secret::new("secret")]);
-    let ended = chunks.iter().any(|chunk| !matches!(answer.read(chunk), Ok(false)));
+    // What looks like a whole completion is read as one.
+    let read = |answer: &mut Answer, chunk: &[u8]| match memmem::find(chunk, b"\"message\":{\"") {
+        Some(_) => answer.read_whole(chunk),
+        None => answer.read(chunk),
+    };
+    let ended = chunks.iter().any(|chunk| !matches!(read(&mut answer, chunk), Ok(false)));
     if !ended {
         let _ = answer.end(None);
     }

@@ -9,7 +9,7 @@ use super::{
     },
     *,
 };
-use crate::domain::limits::MAX_OPEN_PARTS;
+use crate::domain::limits::{MAX_EVENT_BYTES, MAX_OPEN_PARTS};
 
 const IDLE: Duration = Duration::from_secs(30);
 const DONE: &str = "data: [DONE]\n\n";
@@ -277,6 +277,85 @@ async fn garbage_and_refusals() {
     }
     let refusal = b"HTTP/1.1 401 No\r\nContent-Length: 9\r\nConnection: close\r\n\r\nsk-secret".to_vec();
     assert_eq!(ask(Then::Send(refusal), &input()).await, (vec![], Some(AgentFailure::Refused(401))));
+}
+
+/// A body of JSON, of which the connection's end is the end.
+fn body(content_type: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nConnection: close\r\n\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+fn completion(message: Value, finish_reason: Option<&str>) -> Vec<u8> {
+    let choice = json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason });
+    let completion = json!({ "id": "chatcmpl-1", "object": "chat.completion", "created": 1_790_000_000, "model": "m-1-x",
+        "choices": [choice], "usage": { "prompt_tokens": 11, "completion_tokens": 7 } });
+    body("Application/JSON; charset=utf-8", completion.to_string().as_bytes())
+}
+
+#[tokio::test]
+async fn an_endpoint_that_cannot_stream_answers_as_a_whole() {
+    let call = json!({ "id": "call_a", "type": "function", "function": { "name": "f", "arguments": "{\"x\":1}" } });
+    let message = json!({ "role": "assistant", "content": "Both:", "reasoning_content": "hm", "tool_calls": [call] });
+    let (events, failure) = ask(Then::Send(completion(message, Some("tool_calls"))), &input()).await;
+    let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().expect("a type")).collect();
+    assert_eq!(failure, None);
+    assert_eq!(kinds[..2], ["RUN_STARTED", "REASONING_START"]);
+    let deltas: Vec<_> = events.iter().filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(deltas, ["hm", "Both:", "{\"x\":1}"]);
+    let usage = json!([{ "model": "m-1", "inputTokens": 11, "outputTokens": 7, "totalTokens": 18 }]);
+    let outcome = json!({ "type": "success", "pendingToolCallIds": ["call_a"] });
+    assert_eq!(events.last(), Some(&finished(json!({ "outcome": outcome, "usage": usage }))));
+    // Whole is whole, also without a reason.
+    let (events, failure) = ask(Then::Send(completion(json!({ "content": "Hé" }), None)), &input()).await;
+    assert_eq!((events.len(), &events[2], failure), (5, &text("Hé"), None));
+    let cut = ask(Then::Send(completion(json!({ "content": "Once" }), Some("length"))), &input()).await;
+    assert_eq!(cut.0[4]["metadata"], json!({ "finishReason": "length" }));
+}
+
+#[tokio::test]
+async fn json_that_is_no_completion_ends_the_run_as_a_stream_would() {
+    let error = json!({ "error": { "message": "sk-secret", "code": "insufficient_quota" } }).to_string();
+    let (events, failure) = ask(Then::Send(body("application/json", error.as_bytes())), &input()).await;
+    let message = "the model's endpoint reported an error: insufficient_quota";
+    let reported = json!({ "type": "RUN_ERROR", "message": message, "code": "agent-model-error" });
+    assert_eq!((events, failure), (vec![started(), reported], None));
+    for odd in [
+        "",
+        "nonsense",
+        "[1]",
+        "{}",
+        "{\"choices\":[]}",
+        "{\"choices\":[{\"message\":\"a\"}]}",
+        "{\"choices\":",
+        "\u{fffd}",
+    ] {
+        let (events, failure) = ask(Then::Send(body("application/json", odd.as_bytes())), &input()).await;
+        assert!(events.is_empty() && matches!(failure, Some(AgentFailure::InvalidEvent(_))), "{odd}: {failure:?}");
+    }
+    let large = ask(Then::Send(body("application/json", &vec![b' '; MAX_EVENT_BYTES + 1])), &input()).await;
+    assert!(matches!(large.1, Some(AgentFailure::InvalidEvent(_))), "{large:?}");
+    let torn = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"choices\"".to_vec();
+    assert_eq!(ask(Then::Send(torn.clone()), &input()).await, (vec![], Some(AgentFailure::Broken)));
+    let endpoint = Endpoint::start(Then::Hold(torn)).await;
+    let silent = run(&outbound(), &endpoint.url, "m", None, None, &input(), Duration::from_millis(50));
+    assert_eq!(collect(silent).await, (vec![], Some(AgentFailure::Silent(Duration::from_millis(50)))));
+    // What says that it is something else is not looked at, whatever it is.
+    for kind in ["text/html", "application/jsonl", "application/json\r\nContent-Encoding: gzip"] {
+        let (_, failure) = ask(Then::Send(body(kind, b"{\"choices\":[{\"message\":{}}]}")), &input()).await;
+        assert_eq!(failure, Some(AgentFailure::NotAStream), "{kind}");
+    }
+}
+
+/// Some endpoints repeat the whole message so far beside each delta.
+#[tokio::test]
+async fn a_message_beside_a_delta_is_not_said_twice() {
+    let both = |delta: &str, message: &str| {
+        let choice = json!({ "delta": { "content": delta }, "message": { "role": "assistant", "content": message } });
+        format!("data: {}\n\n", json!({ "object": "chat.completion", "choices": [choice] }))
+    };
+    let (events, _) = ask(Then::Send(answer(&(both("a", "a") + &both("b", "ab") + DONE))), &input()).await;
+    let deltas: Vec<_> = events.iter().filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(deltas, ["a", "b"]);
 }
 
 #[tokio::test]

@@ -88,8 +88,8 @@ pub struct ListParams {
     /// Only threads of this agent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// Only threads whose name has this text in it, whatever the case of its letters: 1 to 1024 bytes beside white space around
-    /// it. A page may be short or empty, and yet have a `nextCursor`: one request looks at 10,000 names.
+    /// Only threads whose name has this text in it, whatever the case and the accents of its letters: 1 to 1024 bytes beside
+    /// white space around it. A page may be short or empty, and yet have a `nextCursor`: one request looks at 10,000 names.
     search: Option<String>,
     /// `recent` (default): by last run, else last edit, newest first. `created`: oldest first; does not shift while
     /// it is paged.

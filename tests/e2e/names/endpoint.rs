@@ -46,6 +46,19 @@ everywhere_with_model! {
     }
 }
 
+everywhere_with_model! {
+    async fn a_model_that_cannot_stream_names_a_thread(server, model) {
+        let dev = server.client();
+        dev.thread("t").await;
+        converse(&dev, "t", "r", "Plan a trip to Ghent".into()).await;
+        let said = json!({ "choices": [{ "message": { "role": "assistant", "content": "Trip to Ghent" }, "finish_reason": "stop" }] });
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", said.to_string().len());
+        model.call().await.write(format!("{head}{said}")).await;
+        named(&dev, "t", "Trip to Ghent", "title").await;
+        outcome(server, "title", 1.0).await;
+    }
+}
+
 /// Only the first runs of a thread ask for a name.
 #[tokio::test]
 async fn a_model_that_names_nothing_is_asked_three_times() {

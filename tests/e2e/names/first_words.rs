@@ -50,8 +50,9 @@ everywhere! {
     async fn a_later_run_changes_nothing_and_names_what_has_no_name(server) {
         let dev = server.client();
         dev.thread("t").await;
-        // Nothing was said in words.
+        // Nothing was said in words, and then only good day.
         converse(&dev, "t", "wordless", "😀 !!!".into()).await;
+        converse(&dev, "t", "greeting", "こんにちは！".into()).await;
         converse(&dev, "t", "first", "Plan a trip to Ghent".into()).await;
         named(&dev, "t", "Plan a trip to Ghent", "auto").await;
         converse(&dev, "t", "second", "Now something else please".into()).await;

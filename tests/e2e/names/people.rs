@@ -38,15 +38,21 @@ everywhere_with_model! {
         converse(&dev, "t", "r", "Plan a trip to Ghent".into()).await;
         let call = model.call().await;
         named(&dev, "t", "Plan a trip to Ghent", "auto").await;
-        // Also while the model thinks.
+        // While the model thinks: what it says then is not wanted any more.
         dev.patch("/v1/threads/t", json!({ "name": null })).await.ok(200);
         answer(call, "Trip to Ghent").await;
-        named(&dev, "t", "Trip to Ghent", "title").await;
-        // And a model's name, which a later run's end replaces.
-        dev.patch("/v1/threads/t", json!({ "name": null })).await.ok(200);
-        converse(&dev, "t", "again", "And back".into()).await;
-        answer(model.call().await, "Ghent and Back").await;
-        named(&dev, "t", "Ghent and Back", "title").await;
+        outcome(server, "overtaken", 1.0).await;
+        let free = look(&dev, "t").await;
+        assert_eq!((&free["name"], &free["nameSource"]), (&Value::Null, &Value::Null));
+        // The next run's end names it again, and so it does where a model's name was taken away.
+        for (run, name) in [("again", "Ghent and Back"), ("once more", "Back Again")] {
+            converse(&dev, "t", run, "And back".into()).await;
+            let call = model.call().await;
+            named(&dev, "t", "Plan a trip to Ghent", "auto").await;
+            answer(call, name).await;
+            named(&dev, "t", name, "title").await;
+            dev.patch("/v1/threads/t", json!({ "name": null })).await.ok(200);
+        }
     }
 }
 

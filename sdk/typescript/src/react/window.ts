@@ -9,7 +9,10 @@ export interface ThreadFilter {
   readonly agentId?: string;
   /** Archived threads, too. */
   readonly includeArchived?: boolean;
-  /** Only threads whose name has this text in it, whatever the case of its letters. White space alone is no search. */
+  /**
+   * Only threads whose name has this text in it, whatever the case and the accents of its letters. White space alone is no
+   * search.
+   */
   readonly search?: string;
 }
 
