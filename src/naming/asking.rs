@@ -38,15 +38,18 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// None if the user has said nothing in words, or has only greeted: a name of that would stay for ever.
+    /// None if the user has said nothing in words. A greeting only if there is nothing else.
     pub fn of(conversation: &Conversation) -> Option<Self> {
-        let mut messages = conversation.messages();
         let said = |message: &Message, role: &str| {
             Some(message.text()).filter(|text| message.role() == role && is_word(text)).map(|text| text.into_owned())
         };
-        let question = messages.find_map(|message| said(message, "user").filter(|text| !only_greets(text)))?;
-        let answer = messages.find_map(|message| said(message, "assistant")).unwrap_or_default();
-        Some(Self { question, answer })
+        let opening = |is_one: fn(&str) -> bool| {
+            let mut messages = conversation.messages();
+            let question = messages.find_map(|message| said(message, "user").filter(|text| is_one(text)))?;
+            let answer = messages.find_map(|message| said(message, "assistant")).unwrap_or_default();
+            Some(Self { question, answer })
+        };
+        opening(|text| !only_greets(text)).or_else(|| opening(|_| true))
     }
 
     fn shown(&self) -> String {
@@ -165,7 +168,7 @@ mod tests {
         let greeted =
             json!([assistant("Welcome"), user("hi".into()), assistant("a"), user("x".into()), assistant("b")]);
         assert_eq!(opening(greeted), of("x", "b"));
-        assert_eq!(opening(json!([user("こんにちは！".into()), assistant("a")])), None);
+        assert_eq!(opening(json!([user("こんにちは！".into()), assistant("a")])), of("こんにちは！", "a"));
         let image = json!([{ "type": "image", "source": { "type": "url", "value": "https://h/i.png" } }]);
         assert_eq!(opening(json!([user(image.clone())])), None);
         assert_eq!(opening(json!([user(image), assistant("nice"), user("what is it?".into())])), of("what is it?", ""));

@@ -44,6 +44,13 @@ fn last_word(text: &str) -> usize {
     text.split(|c: char| !c.is_alphanumeric()).next_back().unwrap_or_default().chars().count()
 }
 
+/// The name while all that was said is good day: better than none.
+pub(super) fn greeting(message: &str) -> Option<String> {
+    let lines = plain::lines(start(message, NAMING_TEXT_BYTES));
+    let sentence = lines.iter().flat_map(|line| sentences(line)).find(|one| is_word(one))?;
+    Some(capital(cut(sentence))).filter(|name| is_word(name))
+}
+
 /// Whether all that a message says is good day.
 pub(super) fn only_greets(message: &str) -> bool {
     is_word(message) && !is_word(ungreeted(start(message, NAMING_TEXT_BYTES)))
@@ -247,6 +254,8 @@ mod tests {
         ] {
             assert_eq!(name(message), None, "{message}");
             assert!(only_greets(message), "{message}");
+            let provisional = greeting(message).expect("a name");
+            assert!(only_greets(&provisional), "{provisional}: a later run must know it again");
         }
         for message in
             ["Bananas", "Hi Ann", "Hi\n```\ncode\n```", "Good question", "team", "there", "Morgen früh", "", "😀", "!"]

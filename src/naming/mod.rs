@@ -148,10 +148,11 @@ async fn name(shared: Arc<Shared>, ended: EndedRun) {
     }
 }
 
-/// A name from what the user said first of which one can be made.
+/// A name from what the user said first of which one can be made; from a greeting if there is nothing else yet.
 fn first_words(beginning: &Conversation) -> Option<String> {
-    let mut said = beginning.messages().filter(|message| message.role() == "user").take(NAMING_MESSAGES);
-    said.find_map(|message| heuristic::name(&message.text()))
+    let said = || beginning.messages().filter(|message| message.role() == "user").take(NAMING_MESSAGES);
+    let telling = said().find_map(|message| heuristic::name(&message.text()));
+    telling.or_else(|| said().find_map(|message| heuristic::greeting(&message.text())))
 }
 
 impl Shared {
@@ -159,22 +160,23 @@ impl Shared {
         if !(self.wanted)(ended.project.clone()).await {
             return Ok(());
         }
-        let Some(source) = self.service.threads.name_source(ended).await? else { return Ok(()) };
-        let is_new = match source {
+        let Some(thread) = self.service.threads.of_run(ended).await? else { return Ok(()) };
+        let (source, name) = (thread.name_source, thread.name.unwrap_or_default());
+        let is_open = match source {
             None => true,
-            Some(NameSource::Auto) => false,
+            Some(NameSource::Auto) => heuristic::only_greets(&name),
             Some(NameSource::Title | NameSource::Person) => return Ok(()),
         };
         let asked = if self.leaving.is_cancelled() { None } else { self.whom_to_ask(ended).await? };
-        if !is_new && asked.is_none() {
+        if !is_open && asked.is_none() {
             return Ok(());
         }
         let Some(beginning) = self.service.projections.beginning(ended, NAMING_LOG_BYTES).await? else { return Ok(()) };
         let Some(opening) = Opening::of(&beginning) else { return Ok(()) };
         let counts = &self.service.metrics().names;
         let mut seen = source;
-        if is_new && let Some(name) = first_words(&beginning) {
-            if self.service.threads.name(ended, &name, NameSource::Auto, seen).await? {
+        if is_open && let Some(words) = first_words(&beginning).filter(|words| *words != name) {
+            if self.service.threads.name(ended, &words, NameSource::Auto, seen).await? {
                 counts.auto.inc();
                 seen = Some(NameSource::Auto);
             } else {

@@ -127,9 +127,10 @@ impl Shared {
         }
         // It may have waited for long.
         let threads = &self.service.threads;
-        match threads.name_source(ended).await? {
-            Some(Some(NameSource::Auto)) => {}
-            Some(None) if seen.is_none() => {}
+        let Some(thread) = threads.of_run(ended).await? else { return Ok(false) };
+        match thread.name_source {
+            Some(NameSource::Auto) => {}
+            None if seen.is_none() => {}
             _ => return Ok(false),
         }
         let answer = time::timeout(self.naming.patience, self.ask(asked, opening)).await.unwrap_or(Err(Unnamed::Late));

@@ -219,15 +219,15 @@ impl Threads {
         Err(StoreError::Unavailable("the thread is changing too fast; try again".into()).into())
     }
 
-    /// Who has named the thread of a run so far; `None` if this incarnation of it is gone.
-    pub async fn name_source(&self, ended: &EndedRun) -> Result<Option<Option<NameSource>>, ServiceError> {
+    /// The thread of a run, as it is now; `None` if this incarnation of it is gone.
+    pub async fn of_run(&self, ended: &EndedRun) -> Result<Option<Thread>, ServiceError> {
         let thread = self.context.store.thread(&ended.project, &ended.thread).await?;
-        Ok(thread.filter(|thread| thread.key == ended.key).map(|thread| thread.name_source))
+        Ok(thread.filter(|thread| thread.key == ended.key))
     }
 
     /// Gives the thread of a run a name of ours; whether it has it now. `seen` is who had named it when this name was asked
-    /// for. A name by a heuristic comes only where there is none, one by a model also in place of that, and neither in place
-    /// of a person's, or where a person took one away: both may have come meanwhile.
+    /// for. A name by a heuristic comes only where there is none, or in place of one like it that was seen, one by a model also
+    /// in place of that, and neither in place of a person's, or where a person took one away: both may have come meanwhile.
     pub async fn name(
         &self,
         ended: &EndedRun,
@@ -237,12 +237,11 @@ impl Threads {
     ) -> Result<bool, ServiceError> {
         check_name(name)?;
         for _ in 0..EDIT_TRIES {
-            let thread = self.context.store.thread(&ended.project, &ended.thread).await?;
             // It may have been deleted, and made again.
-            let Some(thread) = thread.filter(|thread| thread.key == ended.key) else { return Ok(false) };
+            let Some(thread) = self.of_run(ended).await? else { return Ok(false) };
             let is_wanted = match thread.name_source {
                 None => seen.is_none(),
-                Some(NameSource::Auto) => source == NameSource::Title,
+                Some(NameSource::Auto) => source == NameSource::Title || seen == Some(NameSource::Auto),
                 Some(NameSource::Title | NameSource::Person) => false,
             };
             if !is_wanted {

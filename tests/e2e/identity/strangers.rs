@@ -126,8 +126,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 assert_eq!(eve.get("/copilotkit/threads").await.ok(200)["threads"], json!([]));
             }
             ("POST", "/copilotkit/threads/subscribe") => {
-                let (hers, others) =
-                    (ask(ann, route, "t", "r").await.ok(200), ask(eve, route, "t", "r").await.ok(200));
+                let (hers, others) = (ask(ann, route, "t", "r").await.ok(200), ask(eve, route, "t", "r").await.ok(200));
                 assert_ne!(hers["joinToken"], others["joinToken"]);
             }
             ("POST", "/copilotkit") => {

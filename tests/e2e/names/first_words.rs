@@ -53,6 +53,7 @@ everywhere! {
         // Nothing was said in words, and then only good day.
         converse(&dev, "t", "wordless", "😀 !!!".into()).await;
         converse(&dev, "t", "greeting", "こんにちは！".into()).await;
+        named(&dev, "t", "こんにちは", "auto").await;
         converse(&dev, "t", "first", "Plan a trip to Ghent".into()).await;
         named(&dev, "t", "Plan a trip to Ghent", "auto").await;
         converse(&dev, "t", "second", "Now something else please".into()).await;
@@ -61,7 +62,7 @@ everywhere! {
         converse(&dev, "u", "r", "Another thread".into()).await;
         named(&dev, "u", "Another thread", "auto").await;
         assert_eq!(look(&dev, "t").await["name"], "Plan a trip to Ghent");
-        outcome(server, "auto", 2.0).await;
+        outcome(server, "auto", 3.0).await;
     }
 }
 
