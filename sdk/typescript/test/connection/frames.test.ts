@@ -53,6 +53,7 @@ const STREAM = [
   "data: one",
   "",
   "event: named",
+  ":",
   "data:  two words ",
   "data",
   "data:💬ß",
@@ -68,7 +69,9 @@ const STREAM = [
   "data: never ended",
 ];
 const READ = [
+  "a comment",
   { name: "message", data: "one" },
+  "a comment",
   { name: "named", data: " two words \n\n💬ß" },
   500,
   { name: "message", data: "after" },
@@ -79,6 +82,7 @@ function read(pieces: readonly Uint8Array[]): unknown[] {
   const push = streamParser(
     (event) => seen.push(event),
     (ms) => seen.push(ms),
+    () => seen.push("a comment"),
   );
   for (const piece of pieces) push(piece);
   return seen;

@@ -48,6 +48,35 @@ test("offline and back: at once, and nothing is missing", async () => {
   expect(seen.map(({ state }) => state)).toEqual(["idle", "connecting", "live", "offline", "connecting", "live"]);
 });
 
+test("on another network, which lets more through, the best transport is taken again", async () => {
+  const { tell } = page();
+  const threadId = await makeThread(server);
+  const [client, proxy] = await behind(server, {}, (proxy) => {
+    proxy.upgrade = "refuse";
+    proxy.cutStreamsAt = "event: hello";
+  });
+  const reader = new Reader(client, threadId);
+  const connected = (transport: string) =>
+    until(
+      transport,
+      () => client.status.state === "live" && client.status.transport === transport,
+      () => [client.status, proxy.requests],
+    );
+  await connected("long-poll");
+  tell(false);
+  proxy.cutStreamsAt = undefined;
+  tell(true);
+  await connected("sse");
+  tell(false);
+  proxy.upgrade = "pass";
+  tell(true);
+  await connected("websocket");
+  await write(server, threadId);
+  const all = await log(server, threadId);
+  await until("all of it", () => reader.events.length >= all.length);
+  expectExactly(reader.events, all);
+});
+
 test("offline from the beginning: nothing is tried before there is a network", async () => {
   const { tell } = page(false);
   const threadId = await makeThread(server);
