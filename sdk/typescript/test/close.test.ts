@@ -123,7 +123,7 @@ test("a run: its body hears of it, and its lease ends it", async () => {
         waits = true;
         await producer.flush();
       },
-      { leaseSeconds: 1 },
+      { leaseSeconds: 3 },
     );
   const seen = allClosed([ran]);
   await until("an append without an answer", () => waits);

@@ -51,14 +51,14 @@ describe.concurrent("a network that lets not everything through", () => {
     expect(client.status).toEqual({ state: "live", transport: "sse" });
   });
 
-  test("a proxy that swallows WebSockets: SSE", { timeout: 40_000 }, async ({ onTestFinished: finished }) => {
+  test("a proxy that swallows WebSockets: SSE", async ({ onTestFinished: finished }) => {
     const threadId = await makeThread(server);
     const [client] = await behind(server, {}, (proxy) => (proxy.upgrade = "swallow"), finished);
     await expectAll(client, threadId);
     expect(client.status).toEqual({ state: "live", transport: "sse" });
   });
 
-  test("a proxy that keeps streams back: long-polls", { timeout: 40_000 }, async ({ onTestFinished: finished }) => {
+  test("a proxy that keeps streams back: long-polls", async ({ onTestFinished: finished }) => {
     const threadId = await makeThread(server);
     const [client] = await behind(
       server,
@@ -80,7 +80,7 @@ describe.concurrent("a network that lets not everything through", () => {
     ["cuts them after their head", { cutStreamsAt: "HTTP/1.1 200" }],
     ["cuts them after the first event", { cutStreamsAt: "event: hello" }],
     ["cuts them when they are live", { cutStreamsAt: "event: caught_up" }],
-  ])("a proxy that refuses WebSockets, and %s for streams: long-polls", { timeout: 40_000 }, async (_, streams) => {
+  ])("a proxy that refuses WebSockets, and %s for streams: long-polls", async (_, streams) => {
     const threadId = await makeThread(server);
     await write(server, threadId);
     let end = () => {};

@@ -164,9 +164,11 @@ export class Proxy {
     }
     if (this.bytesPerSecond === Infinity) return void pair.near.write(bytes);
     pair.far.pause();
-    const step = Math.max(1, Math.floor((this.bytesPerSecond * THROTTLE_TICK_MS) / 1_000));
-    for (let at = 0; at < bytes.length && !pair.near.destroyed; at += step) {
-      pair.near.write(bytes.subarray(at, at + step));
+    for (let at = 0; at < bytes.length && !pair.near.destroyed;) {
+      // It may have been told otherwise meanwhile.
+      const end = at + Math.max(1, Math.floor((this.bytesPerSecond * THROTTLE_TICK_MS) / 1_000));
+      pair.near.write(bytes.subarray(at, end));
+      at = end;
       await sleep(THROTTLE_TICK_MS);
     }
     if (!this.#stalled) pair.far.resume();
