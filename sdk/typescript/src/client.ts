@@ -58,10 +58,12 @@ export class Threadline {
   }
 
   /**
-   * Ends the connection and everything that is followed, for ever; iterators end with a `ClosedError`. Requests that are under way
-   * go on: those end with their `signal`.
+   * Ends the connection and everything that is followed, for ever. Iterators and calls that are under way reject with a
+   * `ClosedError` at once, and so does every later one; what was sent may have had its effect. A run of this program that has
+   * not ended by then ends with its lease.
    */
   close(): void {
     this.#connection.close();
+    this.#http.close();
   }
 }

@@ -1,6 +1,14 @@
 import { backoff, sleep, unlessAborted } from "./backoff.js";
 import type { Config } from "./config.js";
-import { ConfigError, ConnectionError, messageOf, ProblemError, ProtocolError, ThreadlineError } from "./errors.js";
+import {
+  ClosedError,
+  ConfigError,
+  ConnectionError,
+  messageOf,
+  ProblemError,
+  ProtocolError,
+  ThreadlineError,
+} from "./errors.js";
 import { toJson } from "./json.js";
 import { REQUEST_TIMEOUT_MS } from "./limits.js";
 
@@ -26,9 +34,36 @@ export class Http {
   /** The server has answered as Threadline does: what is none of its answers from now on comes from something on the way. */
   spoken = false;
   readonly #config: Config;
+  /** What is under way. */
+  readonly #pending = new Set<AbortController>();
+  #closed: ClosedError | undefined;
 
   constructor(config: Config) {
     this.#config = config;
+  }
+
+  /** Ends everything that is under way, at once, and whatever is asked for from now on. */
+  close(): void {
+    this.#closed ??= new ClosedError("the client was closed");
+    for (const over of this.#pending) over.abort(this.#closed);
+  }
+
+  /**
+   * What ends with the caller's signal, and with the client; `done` is called when it has ended. Made of two by hand: what
+   * `AbortSignal.any` gives is collected too early by some engines.
+   */
+  begin(signal: AbortSignal | undefined): { readonly over: AbortController; done(): void } {
+    const over = new AbortController();
+    const stop = () => over.abort(signal?.reason);
+    if (this.#closed) over.abort(this.#closed);
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { once: true });
+    this.#pending.add(over);
+    const done = () => {
+      this.#pending.delete(over);
+      signal?.removeEventListener("abort", stop);
+    };
+    return { over, done };
   }
 
   /** What answers, but not as Threadline does: final if it never has, else it may go away as it came (a hotel's page, say). */
@@ -61,21 +96,16 @@ export class Http {
 
   /** One request, and its answer read: JSON, or `undefined` if there is none. */
   async once<T>(call: Call): Promise<T> {
-    const { signal } = call;
-    // One signal made of two by hand: what `AbortSignal.any` gives is collected too early by some engines.
-    const over = new AbortController();
-    const stop = () => over.abort(signal?.reason);
-    signal?.addEventListener("abort", stop, { once: true });
-    const timer = setTimeout(() => over.abort(), call.timeoutMs ?? REQUEST_TIMEOUT_MS);
+    const { over, done } = this.begin(call.signal);
+    const late = () => over.abort(this.#lost(new Error("not in time")));
+    const timer = setTimeout(late, call.timeoutMs ?? REQUEST_TIMEOUT_MS);
     let text: string;
     try {
-      signal?.throwIfAborted();
+      over.signal.throwIfAborted();
       text = await this.#text(await this.open({ ...call, signal: over.signal }), over.signal);
-    } catch (error) {
-      throw over.signal.aborted && !signal?.aborted ? this.#lost(new Error("not in time")) : error;
     } finally {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", stop);
+      done();
     }
     if (text === "") return undefined as T;
     let answer: T;
@@ -104,15 +134,20 @@ export class Http {
     again: (error: ThreadlineError) => boolean = (error) => error.retryable,
   ): Promise<T> {
     const deadline = performance.now() + this.#config.retryFor;
-    for (let failures = 1; ; failures += 1) {
-      try {
-        return await attempt();
-      } catch (error) {
-        if (!(error instanceof ThreadlineError && again(error))) throw error;
-        const wait = backoff(failures, Math.random(), error.retryAfterMs);
-        if (performance.now() + wait > deadline) throw error;
-        await sleep(wait, signal);
+    const { over, done } = this.begin(signal);
+    try {
+      for (let failures = 1; ; failures += 1) {
+        try {
+          return await attempt();
+        } catch (error) {
+          if (!(error instanceof ThreadlineError && again(error))) throw error;
+          const wait = backoff(failures, Math.random(), error.retryAfterMs);
+          if (performance.now() + wait > deadline) throw error;
+          await sleep(wait, over.signal);
+        }
       }
+    } finally {
+      done();
     }
   }
 

@@ -170,8 +170,13 @@ export class ThreadRef {
   ): AsyncGenerator<string, undefined> {
     const { signal, ...query } = options;
     const headers = { Accept: "application/x-ndjson" };
-    const call = { path: [...this.#path, "events"], query: { after: 0, ...query }, headers, signal };
-    return yield* linesOf(await this.#http.retrying(() => this.#http.open(call), signal), signal);
+    const { over, done } = this.#http.begin(signal);
+    const call = { path: [...this.#path, "events"], query: { after: 0, ...query }, headers, signal: over.signal };
+    try {
+      return yield* linesOf(await this.#http.retrying(() => this.#http.open(call), over.signal), over.signal);
+    } finally {
+      done();
+    }
   }
 
   /**

@@ -59,6 +59,14 @@ test("the proxy refuses, stalls, throttles, holds streams back and cuts", async 
   proxy.cut("/v1/feed");
   await expect(stream).rejects.toThrow();
   proxy.bufferStreams = false;
+  proxy.cutStreamsAt = "event: hello";
+  const cut = await get("/v1/feed?userId=carl", { accept: "text/event-stream" });
+  await expect(cut.text()).rejects.toThrow();
+  proxy.cutStreamsAt = undefined;
+  proxy.insteadOfStreams = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+  expect((await get("/v1/feed?userId=carl", { accept: "text/event-stream" })).status).toBe(403);
+  expect((await get("/readyz")).status).toBe(200);
+  proxy.insteadOfStreams = undefined;
 
   proxy.upgrade = "refuse";
   const upgrade = { connection: "upgrade", upgrade: "websocket" };

@@ -239,7 +239,7 @@ test("a run that is given up while it begins holds nothing up", async () => {
   const it = await thread(new Threadline({ url: proxy.url }));
   const abort = new AbortController();
   // The request gets through, its answer takes too long.
-  proxy.bytesPerSecond = 500;
+  proxy.bytesPerSecond = 1;
   const run = caught(it.run(() => expect.unreachable(), { signal: abort.signal, leaseSeconds: 60 }));
   const direct = client.thread(it.threadId);
   await until("the run", async () => (await direct.get()).activeRun);
@@ -326,7 +326,7 @@ test("a silent producer keeps its lease, and one that was fenced hears of it", a
         await it.delete();
         await aborted(run);
       },
-      { leaseSeconds: 1 },
+      { leaseSeconds: 3 },
     )
     .catch((error: unknown) => error);
   expect(isProblem(run, "thread-not-found") || isProblem(run, "run-not-found") || isProblem(run, "run-fenced")).toBe(

@@ -62,13 +62,14 @@ export class Binding {
     );
   }
 
-  /** Lets go of the agent, which keeps its history. */
-  close(): void {
+  /** Lets go of the agent, which keeps its history. Resolves when nothing more is asked of the client. */
+  async close(): Promise<void> {
     this.#over.abort(new ClosedError("the agent was let go"));
     // A chat that is under way goes on without a thread: its run must not hold that for ever.
-    void this.#chat?.end({ how: "aborted" });
+    const ends = [this.#ending, this.#chat?.end({ how: "aborted" })];
     for (const undo of this.#undo.reverse()) undo();
     this.#remote.close();
+    await Promise.allSettled(ends);
   }
 
   /** Takes over what the thread has, unless the agent has something that the thread does not. */

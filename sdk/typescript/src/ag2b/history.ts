@@ -37,6 +37,8 @@ export class ThreadHistory {
   #active: string | undefined;
   #saving: Promise<unknown> = Promise.resolve();
   #closed = false;
+  /** Why it follows no longer. */
+  #failure: { readonly error: unknown } | undefined;
 
   /** `onError` hears of what ends the following: afterwards nothing new arrives. */
   constructor(client: Threadline, threadId: string, onError: (error: unknown) => void = () => {}) {
@@ -148,21 +150,27 @@ export class ThreadHistory {
   #lost(error: unknown): void {
     this.#followed?.close();
     if (this.#closed) return;
-    if (isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead")) this.#load().catch(this.#onError);
-    else this.#onError(error);
+    const fail = (error: unknown) => {
+      this.#failure = { error };
+      this.#tell();
+      this.#onError(error);
+    };
+    if (isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead")) this.#load().catch(fail);
+    else fail(error);
   }
 
   async #replace(messages: readonly Message[]): Promise<void> {
     await this.reached(await save(this.#client, this.#thread.threadId, () => messages));
   }
 
-  /** Resolves when the log was read up to this event. */
+  /** Resolves when the log was read up to this event; rejects if it is followed no longer before. */
   reached(seq: number): Promise<void> {
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const look = () => {
-        if (this.cursor < seq && !this.#closed) return;
+        if (this.cursor < seq && !this.#closed && !this.#failure) return;
         done();
-        resolve();
+        if (this.cursor < seq && this.#failure) reject(this.#failure.error);
+        else resolve();
       };
       const done = this.subscribe(look);
       look();

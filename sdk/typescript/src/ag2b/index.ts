@@ -33,8 +33,9 @@ export function threadline(options: Ag2bOptions): (agent: Agent) => Promise<() =
     const binding = new Binding(agent, client, threadId, history, onError);
     binding.bind();
     return () => {
-      binding.close();
-      if (!options.client) client.close();
+      void binding.close().then(() => {
+        if (!options.client) client.close();
+      });
     };
   };
 }

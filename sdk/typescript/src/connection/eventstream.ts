@@ -7,12 +7,13 @@ export interface StreamEvent {
 
 /**
  * Reads server-sent events (WHATWG HTML, section 9.2) as they come, cut anywhere, also inside a character. Gives what takes
- * the bytes. `onRetry` is told when to come again, in milliseconds. Ids are passed over: what is followed here says its
- * position in its data.
+ * the bytes. `onRetry` is told when to come again, in milliseconds, `onComment` that a comment came: a heartbeat. Ids are passed
+ * over: what is followed here says its position in its data.
  */
 export function streamParser(
   onEvent: (event: StreamEvent) => void,
   onRetry: (ms: number) => void,
+  onComment: () => void,
 ): (bytes: Uint8Array) => void {
   const decoder = new TextDecoder();
   /** The line that has not ended yet, in pieces: an event may be large, and come in many. */
@@ -28,7 +29,7 @@ export function streamParser(
       name = "";
       data = [];
     }
-    // A comment has an empty name.
+    if (line.startsWith(":")) onComment();
     const [, field, value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
     if (field === "data") data.push(value);
     else if (field === "event") name = value;

@@ -5,7 +5,7 @@ import { ProblemError } from "../errors.js";
 import type { EventBatch, FeedEntry, LoggedEvent } from "../types.js";
 import type { ServerFrame, SubscribeRequest } from "./frames.js";
 import type { Failing } from "./machine.js";
-import { type Context, failing, type Listener, type Transport, type Wanted } from "./transport.js";
+import { type Context, diagnose, failing, type Listener, type Transport, type Wanted } from "./transport.js";
 import type { Place } from "./turns.js";
 
 /** One stream or one page; called again and again. Resolves to why the whole connection is over, if it is. */
@@ -49,7 +49,8 @@ export function openRequests(
     }
     if (signal.aborted || !why) return;
     close();
-    listener.ended(why);
+    const isTheWay = why.name === "blocked" || why.name === "unsupported";
+    listener.ended(isTheWay ? await diagnose(context, why) : why);
   };
 
   return {

@@ -1,6 +1,6 @@
 // An event stream for each subscription, read by `fetch`: an EventSource can send no credential.
 
-import { ConnectionError, ProblemError, ProtocolError } from "../errors.js";
+import { ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "../errors.js";
 import { HEARTBEAT_MS, MISSED_HEARTBEATS, OPEN_TIMEOUT_MS, TURN_MS } from "../limits.js";
 import type { ProblemDocument } from "../problems.js";
 import type { FeedEntry, LoggedEvent } from "../types.js";
@@ -8,7 +8,7 @@ import { type StreamEvent, streamParser } from "./eventstream.js";
 import { parseObject, type SubscribeRequest } from "./frames.js";
 import type { Failing } from "./machine.js";
 import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
-import { closing, type Context, diagnose, type Listener, type OpenTransport, watchdog } from "./transport.js";
+import { closing, type Context, failing, type Listener, type OpenTransport, watchdog } from "./transport.js";
 
 /** What events other than those of the log have in them. */
 type Body = ProblemDocument & { readonly epoch?: string; readonly code?: number; readonly reason?: string };
@@ -79,15 +79,14 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
       }
     };
 
-    const push = streamParser(take, (ms) => (retryAfterMs = ms));
+    const push = streamParser(
+      take,
+      (ms) => (retryAfterMs = ms),
+      () => turn.open && listener.alive(),
+    );
     function read(bytes: Uint8Array) {
-      const before = turn.moved;
-      turn.moved = false;
       push(bytes);
       flush();
-      // A comment: a heartbeat. (Or a piece of something large.)
-      if (turn.open && !turn.moved) listener.alive();
-      turn.moved ||= before;
     }
     return turn;
   };
@@ -98,7 +97,13 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     const stop = () => end.abort();
     signal.addEventListener("abort", stop);
     const watch = watchdog(OPEN_TIMEOUT_MS, stop);
+    let heardAt = 0;
+    let openAt = Number.POSITIVE_INFINITY;
+    /** A stream that has brought something for a while gets through; before that something on the way may be what ends it. */
+    const getsThrough = () => heardAt - openAt > OPEN_TIMEOUT_MS;
+    const broken = (error: ThreadlineError): Failing => ({ name: getsThrough() ? "lost" : "blocked", error });
     const turn = reading(() => {
+      openAt = performance.now();
       watch.expect(MISSED_HEARTBEATS * HEARTBEAT_MS);
       listener.opened();
     });
@@ -130,17 +135,20 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
       const reader = response.body.getReader();
       for (;;) {
         const { done, value } = await reader.read();
-        if (done) return { name: "lost", error: new ConnectionError("the event stream ended") };
+        if (done) return broken(new ConnectionError("the event stream ended"));
         watch.heard();
+        heardAt = performance.now();
         turn.read(value);
         if (turn.over) return turn.over;
         if (signal.aborted || over()) return undefined;
       }
     } catch (error) {
-      if (signal.aborted || !end.signal.aborted) throw error;
+      if (signal.aborted || isAnswer(error)) throw error;
+      if (!end.signal.aborted) return broken(failing(error).error);
       if (over()) return undefined;
-      if (turn.open) return { name: "silent", error: new ConnectionError("the server is silent") };
-      return diagnose(context, { name: "unsupported", error: new ConnectionError("no event stream began in time") });
+      const silent = new ConnectionError(turn.open ? "the server is silent" : "no event stream began in time");
+      // What is kept back will be so the next time, too: to try once more would only take as long.
+      return { name: getsThrough() ? "silent" : "unsupported", error: silent };
     } finally {
       clearTimeout(timer);
       watch.stop();
@@ -148,4 +156,10 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
       signal.removeEventListener("abort", stop);
     }
   };
+}
+
+/** Whether the server said so, or what is sent is wrong: it has nothing to do with the way there. */
+function isAnswer(error: unknown): boolean {
+  if (error instanceof ProblemError) return !error.slug.startsWith("http-");
+  return error instanceof ThreadlineError && !error.retryable;
 }

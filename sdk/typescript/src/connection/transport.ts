@@ -66,8 +66,8 @@ export function closing(code: number, reason: string, retryAfterMs?: number | nu
 }
 
 /**
- * Why a transport does not open: browsers do not tell. Asks the server for something small in the plainest way there is; if
- * that succeeds, it is the transport (`otherwise`).
+ * Why a transport does not open, or not for long: browsers do not tell. Asks the server for something small in the plainest way
+ * there is; if that succeeds, it is the transport (`otherwise`).
  */
 export async function diagnose(context: Context, otherwise: Failing): Promise<Failing> {
   try {

@@ -42,6 +42,8 @@ interface Waiter {
   readonly threadId: string;
   newest: FeedEntry | undefined;
   check: () => void;
+  /** It will not come back. */
+  readonly fail: (error: ThreadlineError) => void;
 }
 
 /**
@@ -121,10 +123,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     this.#leave = this.#feed.join({
       onEntry: (entry) => this.#take(entry),
       onReplaced: () => void this.#load(),
-      onError: (error) => {
-        this.setError(error);
-        this.changed();
-      },
+      onError: (error) => this.#lost(error),
     });
     void this.#load();
   }
@@ -173,11 +172,18 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
         if (signal.aborted) return;
         this.setError(error as ThreadlineError);
         this.publish();
-        if (!(error instanceof ThreadlineError && error.retryable)) return;
+        if (!(error instanceof ThreadlineError && error.retryable)) return this.#lost(error as ThreadlineError);
         await sleep(BACKOFF_MAX_MS, signal).catch(() => {});
         if (signal.aborted) return;
       }
     }
+  }
+
+  /** There will be no more news. */
+  #lost(error: ThreadlineError): void {
+    this.setError(error);
+    this.changed();
+    for (const waiter of [...this.#waiters]) waiter.fail(error);
   }
 
   async #fetchMore(signal: AbortSignal): Promise<void> {
@@ -219,15 +225,17 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   /** Sends a change, and waits until the list shows it. */
   #confirmed<T extends Thread | void>(threadId: string, request: (signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.act(async () => {
-      const waiter: Waiter = { threadId, newest: undefined, check: () => {} };
       const late = new AbortController();
+      const fail = (error: ThreadlineError) => late.abort(error);
+      const waiter: Waiter = { threadId, newest: undefined, check: () => {}, fail };
       const timer = setTimeout(() => {
-        late.abort(new TimeoutError("the server has not confirmed the change in time; it may still happen"));
+        fail(new TimeoutError("the server has not confirmed the change in time; it may still happen"));
       }, this.#timeoutMs);
       this.#waiters.add(waiter);
       try {
         const answer = await request(late.signal);
         await new Promise<void>((resolve, reject) => {
+          late.signal.throwIfAborted();
           late.signal.addEventListener("abort", () => reject(late.signal.reason));
           waiter.check = () => this.#hasCome(waiter, answer) && resolve();
           waiter.check();

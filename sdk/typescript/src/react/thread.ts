@@ -293,6 +293,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
         onError: (error) => {
           if (isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead")) return void this.#begin();
           if (isProblem(error, "thread-not-found")) return this.#deleted();
+          this.#tools.fail(error);
           this.#isLoading = false;
           this.setError(error);
           this.publish();

@@ -64,6 +64,12 @@ export class ToolResults {
     }
   }
 
+  /** No run can be begun with them any more. */
+  fail(error: unknown): void {
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+
   /** The page has left the thread: what comes late is for nobody. */
   drop(): void {
     for (const { resolve } of this.#waiting.values()) resolve(undefined);

@@ -258,7 +258,7 @@ test("an agent that is let go in the middle of a chat leaves no run behind, nor 
   const thread = client.thread(threadId);
   const { pass, passed } = gate();
   const agent = new AgentDouble(scripted({ content: ["One", "Two"], gate: (at) => (at === 1 ? passed : undefined) }));
-  const off = await agent.use(threadline({ client, threadId }));
+  const off = await agent.use(threadline({ url: server.url, ...classes, threadId }));
   const chat = agent.chat("Hello");
   await until("the run", async () => (await thread.get()).activeRun);
   off!();

@@ -102,7 +102,7 @@ describe("two at once", () => {
   });
 });
 
-test("2,000 messages are read back exactly", { timeout: 60_000 }, async () => {
+test("2,000 messages are read back exactly", async () => {
   const threadId = "long";
   const { history, network } = program();
   const state = stateOf(threadId);
@@ -123,10 +123,7 @@ test("2,000 messages are read back exactly", { timeout: 60_000 }, async () => {
     const newResults = all.slice(at, at + 100);
     await history.appendResults({ threadId, newResults, state, input: "", network: network as never });
   }
-  const begun = performance.now();
-  const found = await restored(threadId);
-  expect(found.map(kept)).toEqual(all.map(kept));
-  expect(performance.now() - begun).toBeLessThan(10_000);
+  expect((await restored(threadId)).map(kept)).toEqual(all.map(kept));
 });
 
 test("what comes in through another door is a turn as well", async () => {

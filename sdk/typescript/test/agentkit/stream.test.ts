@@ -152,18 +152,18 @@ test("two networks of one process work on one thread at once", async () => {
   const { history, network } = program();
   const other = program().network;
   other.history = history;
+  const streaming = { publish: history.publish };
   let asked = 0;
+  let second: Promise<unknown> | undefined;
   model.answer = async ({ messages }) => {
     asked += 1;
+    // It begins when the first is at work. (Had it to save its message before the first began, it would wait for its end.)
+    second ??= other.run("two", { state: stateOf("shared"), streaming });
     await until("both networks", () => asked >= 2);
     return { text: `to ${String(messages[1]?.content)}` };
   };
-  const streaming = { publish: history.publish };
-  const states = [stateOf("shared"), stateOf("shared")];
-  await Promise.all([
-    network.run("one", { state: states[0]!, streaming }),
-    other.run("two", { state: states[1]!, streaming }),
-  ]);
+  await network.run("one", { state: stateOf("shared"), streaming });
+  await second;
   const found = await restored("shared");
   expect(texts(found).sort()).toEqual(["helper: to one", "helper: to two", "user: one", "user: two"]);
   const { messages } = await client().thread("shared").messages();

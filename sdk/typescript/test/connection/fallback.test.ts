@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Threadline } from "../../src/index.js";
+import type { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 import { log, makeThread, write } from "../harness/writer.js";
@@ -50,14 +51,14 @@ describe.concurrent("a network that lets not everything through", () => {
     expect(client.status).toEqual({ state: "live", transport: "sse" });
   });
 
-  test("a proxy that swallows WebSockets: SSE", { timeout: 40_000 }, async ({ onTestFinished: finished }) => {
+  test("a proxy that swallows WebSockets: SSE", async ({ onTestFinished: finished }) => {
     const threadId = await makeThread(server);
     const [client] = await behind(server, {}, (proxy) => (proxy.upgrade = "swallow"), finished);
     await expectAll(client, threadId);
     expect(client.status).toEqual({ state: "live", transport: "sse" });
   });
 
-  test("a proxy that keeps streams back: long-polls", { timeout: 40_000 }, async ({ onTestFinished: finished }) => {
+  test("a proxy that keeps streams back: long-polls", async ({ onTestFinished: finished }) => {
     const threadId = await makeThread(server);
     const [client] = await behind(
       server,
@@ -67,6 +68,52 @@ describe.concurrent("a network that lets not everything through", () => {
     );
     await expectAll(client, threadId);
     expect(client.status).toEqual({ state: "live", transport: "long-poll" });
+  });
+
+  const answer = (status: string) =>
+    `HTTP/1.1 ${status}\r\ncontent-type: text/html\r\ncontent-length: 4\r\nconnection: close\r\n\r\nnone`;
+  test.each<[string, Partial<Proxy>]>([
+    ["answers 502", { insteadOfStreams: answer("502 Bad Gateway") }],
+    ["answers 403", { insteadOfStreams: answer("403 Forbidden") }],
+    ["answers with a page", { insteadOfStreams: answer("200 OK") }],
+    ["keeps them back", { bufferStreams: true }],
+    ["cuts them after their head", { cutStreamsAt: "HTTP/1.1 200" }],
+    ["cuts them after the first event", { cutStreamsAt: "event: hello" }],
+    ["cuts them when they are live", { cutStreamsAt: "event: caught_up" }],
+  ])("a proxy that refuses WebSockets, and %s for streams: long-polls", async (_, streams) => {
+    const threadId = await makeThread(server);
+    await write(server, threadId);
+    let end = () => {};
+    const prepare = (proxy: Proxy) => Object.assign(proxy, { upgrade: "refuse", ...streams });
+    const [client, proxy] = await behind(server, {}, prepare, (ended) => (end = ended));
+    const reader = new Reader(client, threadId);
+    await until(
+      "long-polls",
+      () => client.status.state === "live" && client.status.transport === "long-poll" && reader.count("caughtUp") > 0,
+      () => [reader.error, client.status, proxy.requests],
+    );
+    await write(server, threadId);
+    const all = await log(server, threadId);
+    await until("all of it", () => reader.events.length >= all.length);
+    expectExactly(reader.events, all);
+    expect(reader.error).toBeUndefined();
+    // Neither is tried more often than it takes to be sure.
+    expect(proxy.requests.filter((request) => request === "GET /v1/socket")).toHaveLength(2);
+    end();
+  });
+
+  test("a server that is away is waited for over SSE", async ({ onTestFinished: finished }) => {
+    const threadId = await makeThread(server);
+    const [client, proxy] = await behind(server, { transports: ["sse", "long-poll"] }, undefined, finished);
+    const reader = new Reader(client, threadId);
+    await until("live", () => reader.count("caughtUp") === 1);
+    // As what stands before a server answers everything while it is away.
+    proxy.instead = answer("502 Bad Gateway");
+    proxy.cut();
+    await until("some tries", () => reader.count("reconnecting") >= 3);
+    proxy.instead = undefined;
+    await until("live", () => client.status.state === "live");
+    expect(client.status).toEqual({ state: "live", transport: "sse" });
   });
 
   test("what answers is no Threadline server", async ({ onTestFinished: finished }) => {

@@ -300,6 +300,21 @@ describe("what it remembers", () => {
     expect(step(lesser, INPUTS.online, soon).machine.transport).toBe(0);
   });
 
+  test("down to the last transport, and from there up again", () => {
+    const blocked = ["timer", "authorized", "opened", "blocked"] as const;
+    const { machine: last } = through(at("waiting"), [...blocked, ...blocked, "opened", "blocked", ...blocked]);
+    expect([last.state.name, last.transport, last.strikes]).toEqual(["connecting", 2, 0]);
+    // What it loses there it takes up again there, for a while.
+    const { machine: again } = through(last, ["opened", "progress", "lost", "timer", "authorized"]);
+    expect([again.state.name, again.transport]).toEqual(["connecting", 2]);
+    for (const { machine: up } of [
+      through(last, ["opened", "lost", "online", "authorized"]),
+      through(last, ["opened", "lost", "timer", "authorized"], { now: DRAW.now + PREFER_AGAIN_MS, chance: 0 }),
+    ]) {
+      expect([up.state.name, up.transport]).toEqual(["connecting", 0]);
+    }
+  });
+
   test("a credential is asked for again once for each failure; what is refused then is final", () => {
     const again = through(at("open"), ["unauthorized", "authorized"]);
     expect(again.machine.state.name).toBe("connecting");

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { Conversation } from "../../src/conversation/index.js";
 import type { AgUiEvent, Message } from "../../src/types.js";
 import { Random } from "../harness/random.js";
+import { busyMs } from "../harness/until.js";
 import { run } from "./generate.js";
 
 const start = (messageId: string): AgUiEvent => ({ type: "TEXT_MESSAGE_START", messageId });
@@ -135,16 +136,11 @@ describe("patches from strangers", () => {
 });
 
 describe("the time it takes", () => {
-  const timed = (apply: () => void): number => {
-    const before = performance.now();
-    apply();
-    return performance.now() - before;
-  };
   // Ten times as much may take thirty times as long: what is quadratic takes a hundred times as long.
   const isLinear = (make: (count: number) => () => void, count: number): void => {
     make(count)();
-    const few = Math.max(1, timed(make(count / 10)));
-    expect(timed(make(count)) / few).toBeLessThan(30);
+    const few = Math.max(1, busyMs(make(count / 10)));
+    expect(busyMs(make(count)) / few).toBeLessThan(30);
   };
 
   test("of text, of arguments, of results and of patches grows with their number alone", () => {

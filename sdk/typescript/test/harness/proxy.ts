@@ -11,6 +11,8 @@ interface Pair {
   path: string;
   /** What is kept back of a response, if it is. */
   held: Buffer[] | undefined;
+  /** What has come of an event stream, if it is to be cut. */
+  streamed: string;
   /** Until everything that came from the server has been written. */
   down: Promise<void>;
 }
@@ -25,6 +27,10 @@ export class Proxy {
   instead: string | undefined;
   /** Event streams are kept back until they end, as some proxies do. */
   bufferStreams = false;
+  /** What answers requests for event streams in the server's place. */
+  insteadOfStreams: string | undefined;
+  /** Event streams are cut as soon as this has come by. */
+  cutStreamsAt: string | undefined;
   /** The socket's welcome promises a heartbeat every second, which the server does not keep: it seems to fall silent. */
   hurry = false;
   /** Bytes a second that go to the client over each connection. */
@@ -94,7 +100,7 @@ export class Proxy {
   #serve(near: Socket): void {
     if (this.refuse) return void near.destroy();
     const far = connect(this.#port, "127.0.0.1");
-    const pair: Pair = { near, far, path: "", held: undefined, down: Promise.resolve() };
+    const pair: Pair = { near, far, path: "", held: undefined, streamed: "", down: Promise.resolve() };
     this.#pairs.add(pair);
     const end = () => {
       near.destroy();
@@ -104,7 +110,7 @@ export class Proxy {
     near.on("error", end).on("close", end);
     far.on("error", end).on("close", async () => {
       await pair.down;
-      near.end(Buffer.concat(pair.held ?? []));
+      if (!near.writableEnded) near.end(Buffer.concat(pair.held ?? []));
     });
     near.on("data", (bytes: Buffer) => this.#up(pair, bytes));
     far.on("data", (bytes: Buffer) => void (pair.down = this.#down(pair, bytes)));
@@ -120,9 +126,11 @@ export class Proxy {
     if (method && path) {
       pair.path = path;
       this.requests.push(`${method} ${path}`);
-      if (this.instead !== undefined) {
+      const isStream = /^accept: text\/event-stream\r$/im.test(head);
+      const instead = this.instead ?? (isStream ? this.insteadOfStreams : undefined);
+      if (instead !== undefined) {
         pair.far.destroy();
-        return void pair.near.end(this.instead);
+        return void pair.near.end(instead);
       }
       if (this.upgrade !== "pass" && /^upgrade: websocket\r$/im.test(head)) {
         // What is swallowed the server does not hear, and so it says nothing.
@@ -137,9 +145,17 @@ export class Proxy {
 
   async #down(pair: Pair, bytes: Buffer): Promise<void> {
     this.bytes += bytes.length;
-    if (this.bufferStreams && /^HTTP\/1[^]*\r\ncontent-type: text\/event-stream/i.test(bytes.toString("latin1")))
-      pair.held = [];
+    const isStream = /^HTTP\/1[^]*\r\ncontent-type: text\/event-stream/i.test(bytes.toString("latin1"));
+    if (this.bufferStreams && isStream) pair.held = [];
     if (pair.held) return void pair.held.push(bytes);
+    if (this.cutStreamsAt !== undefined && (isStream || pair.streamed)) {
+      pair.streamed += bytes.toString("latin1");
+      if (pair.streamed.includes(this.cutStreamsAt)) {
+        // What has come is delivered, and then there is no more.
+        pair.near.end(bytes);
+        return void pair.far.destroy();
+      }
+    }
     if (this.hurry) {
       const text = bytes.toString("latin1");
       const promise = '"heartbeatSeconds":15';
@@ -148,9 +164,11 @@ export class Proxy {
     }
     if (this.bytesPerSecond === Infinity) return void pair.near.write(bytes);
     pair.far.pause();
-    const step = Math.max(1, Math.floor((this.bytesPerSecond * THROTTLE_TICK_MS) / 1_000));
-    for (let at = 0; at < bytes.length && !pair.near.destroyed; at += step) {
-      pair.near.write(bytes.subarray(at, at + step));
+    for (let at = 0; at < bytes.length && !pair.near.destroyed;) {
+      // It may have been told otherwise meanwhile.
+      const end = at + Math.max(1, Math.floor((this.bytesPerSecond * THROTTLE_TICK_MS) / 1_000));
+      pair.near.write(bytes.subarray(at, end));
+      at = end;
       await sleep(THROTTLE_TICK_MS);
     }
     if (!this.#stalled) pair.far.resume();

@@ -37,9 +37,17 @@ export class Server {
   static async start(options: ServerOptions = {}): Promise<Server> {
     if (!existsSync(BINARY))
       throw new Error(`there is no ${BINARY}: cargo build, or name the server's program by THREADLINE`);
-    const server = new Server(options, await freePort());
-    await server.restart();
-    return server;
+    for (;;) {
+      const server = new Server(options, await freePort());
+      try {
+        await server.restart();
+        return server;
+      } catch (error) {
+        await server.end();
+        // Another suite was given the same one in the same moment.
+        if (!String(error).includes("Address already in use")) throw error;
+      }
+    }
   }
 
   private constructor(options: ServerOptions, port: number) {
