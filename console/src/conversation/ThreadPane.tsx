@@ -12,7 +12,7 @@ import { Composer } from "./Composer.tsx";
 import { Messages } from "./Messages.tsx";
 import { Missing, MomentBar, Skeleton } from "./places.tsx";
 import { refusalOf } from "./refusal.ts";
-import { useRuns } from "./runs.ts";
+import { useEnds, useRuns } from "./runs.ts";
 import { useSeen } from "./seen.ts";
 import { Tail } from "./Tail.tsx";
 import { ThreadHeader } from "./ThreadHeader.tsx";
@@ -29,7 +29,8 @@ export function ThreadPane(props: {
   const { thread, run, isRunning } = live;
   const moment = useMoment(threadId, at);
   const agents = useAgents();
-  const { last: lastRun, onlyAgent } = useRuns(threadId, live);
+  const { last: lastRun, onlyAgent, ends } = useRuns(threadId, live);
+  const shownEnds = useEnds(ends, lastRun, at);
   const [chosen, setChosen] = useState<string>();
   const own = thread?.agentId ?? lastRun?.agentId ?? undefined;
   const agentId = chosen ?? own ?? (agents && preferred(agents, undefined));
@@ -70,6 +71,7 @@ export function ThreadPane(props: {
           // What was unfolded and where one was belong to one of the two.
           key={isPast ? "past" : "now"}
           messages={shown.messages}
+          ends={shownEnds}
           isRunning={isRunning && !isPast}
           agentId={onlyAgent ?? null}
           hasMore={!isPast && live.hasMoreMessages}
