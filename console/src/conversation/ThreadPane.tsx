@@ -2,6 +2,7 @@ import { useEffect, useState } from "react";
 import { useThread } from "threadline/react";
 import { useMoment } from "../inspector/moment.ts";
 import { useNotices } from "../parts/notices.tsx";
+import { READ_ONLY, useMayWrite } from "../rights.ts";
 import { go, type Panel } from "../route.ts";
 import { useThreadActions } from "../threads/actions.tsx";
 import { nameOf } from "../threads/name.ts";
@@ -28,6 +29,7 @@ export function ThreadPane(props: {
   const live = useThread(threadId);
   const { thread, run, isRunning } = live;
   const moment = useMoment(threadId, at);
+  const mayWrite = useMayWrite();
   const agents = useAgents();
   const { last: lastRun, onlyAgent, ends } = useRuns(threadId, live);
   const shownEnds = useEnds(ends, lastRun, at);
@@ -36,7 +38,7 @@ export function ThreadPane(props: {
   const agentId = chosen ?? own ?? (agents && preferred(agents, undefined));
   const { send, resume, addToolResult } = useThread(threadId, { agentId });
   const [actions, dialogs] = useThreadActions();
-  useSeen(live);
+  useSeen(live, mayWrite);
   useTitle(thread && nameOf(thread), isRunning);
 
   const inspect = () => go({ name: "thread", threadId, ...(panel ? {} : { panel: "events" }) });
@@ -77,14 +79,14 @@ export function ThreadPane(props: {
           hasMore={!isPast && live.hasMoreMessages}
           isFetching={!isPast && live.isFetchingMoreMessages}
           onMore={() => void live.fetchMoreMessages().catch(fail)}
-          answer={isPast || isRunning ? undefined : addToolResult}
+          answer={isPast || isRunning || !mayWrite ? undefined : addToolResult}
         >
           <Tail
             live={live}
             moment={moment}
             lastRun={lastRun}
-            onAnswer={resume}
-            onAgain={() => send({ messages: [] })}
+            onAnswer={mayWrite ? resume : undefined}
+            onAgain={mayWrite ? () => send({ messages: [] }) : undefined}
           />
         </Messages>
       )}
@@ -95,8 +97,8 @@ export function ThreadPane(props: {
         onAgent={choose}
         onSend={send}
         running={running}
-        onStop={() => void live.stop().catch((error: unknown) => fail(refusalOf(error)))}
-        blocked={blockedBy(isPast, !isRunning && live.interrupts.length > 0)}
+        onStop={mayWrite ? () => void live.stop().catch((error: unknown) => fail(refusalOf(error))) : undefined}
+        blocked={blockedBy(isPast, mayWrite, !isRunning && live.interrupts.length > 0)}
         hasFocus={matchMedia("(hover: hover)").matches && !panel}
       />
       {dialogs}
@@ -104,7 +106,8 @@ export function ThreadPane(props: {
   );
 }
 
-function blockedBy(isPast: boolean, isAsked: boolean): string | undefined {
+function blockedBy(isPast: boolean, mayWrite: boolean, isAsked: boolean): string | undefined {
+  if (!mayWrite) return READ_ONLY;
   if (isPast) return "This is the past. Go back to now to write.";
   return isAsked ? "The agent waits for an answer; give it first." : undefined;
 }

@@ -6,6 +6,7 @@ import { copyText } from "../parts/copy.ts";
 import { Dialog } from "../parts/Dialog.tsx";
 import type { MenuItem } from "../parts/Menu.tsx";
 import { useNotices } from "../parts/notices.tsx";
+import { READ_ONLY, useMayWrite } from "../rights.ts";
 import { go, href, parse } from "../route.ts";
 import { nameOf } from "./name.ts";
 
@@ -24,6 +25,7 @@ export interface ThreadActions {
 export function useThreadActions(): readonly [ThreadActions, ReactNode] {
   const client = useThreadline();
   const { tell, fail } = useNotices();
+  const mayWrite = useMayWrite();
   const [asked, setAsked] = useState<{ what: "rename" | "remove"; thread: Thread } | null>(null);
   const actions = useMemo((): ThreadActions => {
     const copy = (text: string, what: string) => copyText(text).then(() => tell(`${what} copied.`), fail);
@@ -32,25 +34,30 @@ export function useThreadActions(): readonly [ThreadActions, ReactNode] {
       await (thread.archived ? ref.unarchive() : ref.archive());
       tell(`“${nameOf(thread)}” is ${thread.archived ? "back in the list" : "archived"}.`);
     };
-    const rename = (thread: Thread) => setAsked({ what: "rename", thread });
-    const remove = (thread: Thread) => setAsked({ what: "remove", thread });
+    // Also by keys, and by the name in the header.
+    const ask = (what: "rename" | "remove", thread: Thread) =>
+      mayWrite ? setAsked({ what, thread }) : tell(READ_ONLY);
+    const rename = (thread: Thread) => ask("rename", thread);
+    const remove = (thread: Thread) => ask("remove", thread);
+    const blocked = mayWrite ? undefined : READ_ONLY;
     const items = (thread: Thread, { withLink = false } = {}): MenuItem[] => {
       const { threadId, archived } = thread;
       const link = () => new URL(href({ name: "thread", threadId }), location.href).href;
       return [
-        { label: "Rename", icon: <Pencil />, onSelect: () => rename(thread) },
+        { label: "Rename", icon: <Pencil />, blocked, onSelect: () => rename(thread) },
         {
           label: archived ? "Unarchive" : "Archive",
           icon: archived ? <ArchiveRestore /> : <Archive />,
+          blocked,
           onSelect: () => void archive(thread).catch(fail),
         },
         { label: "Copy id", icon: <Copy />, onSelect: () => void copy(threadId, "The id is") },
         ...(withLink ? [{ label: "Copy link", icon: <Link />, onSelect: () => void copy(link(), "The link is") }] : []),
-        { label: "Delete", icon: <Trash2 />, tone: "danger", onSelect: () => remove(thread) },
+        { label: "Delete", icon: <Trash2 />, tone: "danger", blocked, onSelect: () => remove(thread) },
       ];
     };
     return { rename, remove, items };
-  }, [client, tell, fail]);
+  }, [client, tell, fail, mayWrite]);
   const close = () => setAsked(null);
   return [actions, asked && <Asked key={asked.thread.threadId} {...asked} onClose={close} />];
 }
