@@ -1,6 +1,7 @@
 // Who asks, and of which server. The console has no rights of its own: it does what the key or token may do that it is given.
 
 import { Threadline } from "threadline";
+import { serverClock } from "./clock.ts";
 import { Rights, setRights } from "./rights.ts";
 
 export interface Credentials {
@@ -69,7 +70,7 @@ export function connect({ apiKey, token, user, project }: Credentials): Threadli
   const rights = new Rights(token);
   const client = new Threadline({
     url: serverUrl(),
-    fetch: rights.learning((input, init) => fetch(input, init)),
+    fetch: rights.learning(serverClock.hearing((input, init) => fetch(input, init))),
     ...(apiKey && { apiKey }),
     ...(token && { token }),
     ...(user && { user }),

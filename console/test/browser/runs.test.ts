@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import type { NewEvent } from "threadline";
 import { client, openRun, Server, text, thread, write } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
-import { from, messages, running } from "./harness/parts.ts";
+import { from, inspector, messages, running } from "./harness/parts.ts";
 
 let server: Server;
 let browser: Chromium;
@@ -84,4 +84,19 @@ test("calls whose results another run brought stand with the run that made them"
   await write(server, threadId, [result, ...text("b", "assistant", "It is found")], "reader");
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   await expect.poll(() => shown(page)).toEqual(["", "— writer · finished", "It is found", "— reader · finished"]);
+});
+
+test.each([-2, 2])("a browser whose clock is %i hours off counts by the server's", async (hours) => {
+  const threadId = await thread(server, [], { name: "Off" });
+  const open = await openRun(server, threadId);
+  await open.run.flush();
+  const page = await browser.open(server, { at: `#/threads/${threadId}?panel=live` });
+  await page.clock.setSystemTime(Date.now() + hours * 3_600_000);
+  await page.reload();
+  await page.getByText(/^running for (\d+ s|1 min.*)$/).waitFor();
+  await inspector(page)
+    .getByRole("timer")
+    .getByText(/^\d{1,2}\.\d s left$/)
+    .waitFor();
+  await open.end();
 });
