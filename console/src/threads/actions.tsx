@@ -1,5 +1,5 @@
 import { Archive, ArchiveRestore, Copy, Link, Pencil, Trash2 } from "lucide-react";
-import { type ReactNode, useMemo, useState } from "react";
+import { type ReactNode, useMemo, useRef, useState } from "react";
 import type { Thread } from "threadline";
 import { useThreadline } from "threadline/react";
 import { copyText } from "../parts/copy.ts";
@@ -67,9 +67,22 @@ function Asked(props: { what: "rename" | "remove"; thread: Thread; onClose: () =
 }
 
 function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
-  const client = useThreadline();
-  const rename = (form: FormData) =>
-    client.thread(thread.threadId).rename(String(form.get("name") ?? "").trim() || null);
+  const ref = useThreadline().thread(thread.threadId);
+  // The name that this one is to take the place of, as far as its author knows. The server takes any: it is asked just before.
+  const known = useRef(thread.name);
+  const rename = async (form: FormData) => {
+    const wanted = String(form.get("name") ?? "").trim() || null;
+    const { name } = await ref.get();
+    if (name !== known.current && name !== wanted) {
+      known.current = name;
+      throw new Error(
+        `Meanwhile the thread ${name === null ? "has lost its name" : `was named “${name}”`}. ` +
+          "Rename gives it your name all the same; Cancel leaves it as it is now.",
+      );
+    }
+    // Also where it is the same: a name that was made up becomes a person's.
+    await ref.rename(wanted);
+  };
   return (
     <Dialog title="Rename the thread" confirm="Rename" onConfirm={rename} onClose={onClose}>
       <label className="field">

@@ -66,6 +66,44 @@ test("what is done to a thread in one tab is seen in the other", async () => {
   await gone(rowOf(one, threadId).getByRole("img", { name: "Archived" }));
 });
 
+test("a name that was changed while another one was being typed is not lost without a word", async () => {
+  const threadId = await thread(server, text("m", "assistant", "Here I am"), { name: "At first" });
+  const ref = client(server).thread(threadId);
+  const page = await browser.open(server, { at: `#/threads/${threadId}` });
+  const asked = dialog(page, "Rename the thread");
+  const name = asked.getByRole("textbox", { name: "Name" });
+  const rename = async (to: string) => {
+    await name.fill(to);
+    await button(asked, "Rename").click();
+  };
+  await row(page, "At first").waitFor();
+  await choose(page, "Rename");
+  await ref.rename("Somebody else's");
+  await rename("Mine");
+  await asked.getByRole("alert").getByText("“Somebody else's”").waitFor();
+  expect((await ref.get()).name).toBe("Somebody else's");
+  // Told so, one decides: to give it up,
+  await button(asked, "Cancel").click();
+  await heading(page, "Somebody else's").waitFor();
+  // or to have one's way, unless there is yet another.
+  await choose(page, "Rename");
+  await ref.rename("A second one");
+  await rename("Mine");
+  await asked.getByRole("alert").getByText("“A second one”").waitFor();
+  await ref.rename(null);
+  await rename("Mine after all");
+  await asked.getByRole("alert").getByText("has lost its name").waitFor();
+  await button(asked, "Rename").click();
+  await gone(asked);
+  await heading(page, "Mine after all").waitFor();
+  expect((await ref.get()).name).toBe("Mine after all");
+  // What both want is not asked.
+  await choose(page, "Rename");
+  await ref.rename("Of one mind");
+  await rename("Of one mind");
+  await gone(asked);
+});
+
 test("a thread is deleted only when that is confirmed, and then everywhere", async () => {
   const threadId = await thread(server, text("m", "assistant", "Soon gone"), { name: "To be deleted" });
   const [one, other] = await both(threadId);
