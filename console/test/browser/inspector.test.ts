@@ -118,6 +118,21 @@ test("an event is shown whole, and by its keys the ones beside it", async () => 
   await gone(json(seq));
 });
 
+test("numbers stand in the list with all of their digits, loaded and live", async () => {
+  const live = await thread(server, [], { name: "Large numbers" });
+  const append = async (value: string) => {
+    const body = `[{"type":"CUSTOM","name":"large","value":{"id":${value}}}]`;
+    const headers = { "content-type": "application/json" };
+    const to = `${server.url}/v1/threads/${live}/runs/run-${value}`;
+    expect((await fetch(to, { method: "PUT", headers, body })).status).toBeLessThan(300);
+  };
+  await append("12345678901234567890");
+  const page = await browser.open(server, { at: `#/threads/${live}?panel=events` });
+  await options(page).getByText('{"id":12345678901234567890}').waitFor();
+  await append("-9007199254740993");
+  await options(page).getByText('{"id":-9007199254740993}').waitFor();
+});
+
 test("a filter leaves what it says: by text, by type, by run", async () => {
   const page = await browser.open(server, { at: at("panel=events") });
   await options(page).first().waitFor();
