@@ -43,7 +43,7 @@ async function expectNoOverflow(page: Page): Promise<void> {
       if (width <= 1 || height <= 1 || position === "fixed") continue;
       const pans = element.scrollWidth > element.clientWidth + 1 && (overflowX === "auto" || overflowX === "scroll");
       // Code and tables may be wider than what they are in, where they can be moved.
-      if (pans && !element.closest("pre, code, .scrolling, .table-scroll, .json-text")) {
+      if (pans && !element.closest("pre, code, .scrolling, .table-scroll, .json, .json-text")) {
         found.push(`scrolls sideways: ${element.tagName}.${element.className}`);
       }
       if (right <= innerWidth + 1 && left >= -1) continue;
