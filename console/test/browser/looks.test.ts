@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { Server, text, thread } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
-import { button, dialog, from, gone, heading, inspector, messages, row, rowOf } from "./harness/parts.ts";
+import { button, dialog, from, gone, heading, inspector, messages, row, rowOf, toTop } from "./harness/parts.ts";
 
 const NARROW = { viewport: { width: 390, height: 844 } };
 const WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft".repeat(4);
@@ -146,7 +146,7 @@ describe("narrow", () => {
       await expectNoOverflow(page);
       if (!at.endsWith("THREAD")) return;
       // All of the conversation, not only its end.
-      await messages(page).evaluate((element) => element.scrollTo(0, 0));
+      await toTop(page);
       await from(page, "You").waitFor();
       await expectNoOverflow(page);
     });

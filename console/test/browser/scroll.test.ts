@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 import { openRun, Server, text, thread, write } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
 import { stream } from "./harness/frames.ts";
-import { button, from, idle, messages, running } from "./harness/parts.ts";
+import { atRest, button, from, idle, messages, running, scrolled } from "./harness/parts.ts";
 
 let server: Server;
 let browser: Chromium;
@@ -77,12 +77,11 @@ test("who scrolls up while an answer grows is left there, and who comes back is 
   await page.mouse.wheel(0, -500);
   await button(page, "Jump to newest").waitFor();
   // Once it has come to rest, it stays.
-  let before = -1;
-  const top = () => messages(page).evaluate(({ scrollTop }) => scrollTop);
-  await expect.poll(async () => before === (before = await top())).toBe(true);
+  const place = await atRest(messages(page));
   await writing;
+  await stream(open.run, "n", { perSecond: 120, seconds: 1 });
   await open.run.flush();
-  expect(await top()).toBe(before);
+  expect(await scrolled(messages(page))).toBe(place);
   expect(await distance(page)).toBeGreaterThan(100);
   await page.mouse.wheel(0, 100_000);
   await button(page, "Jump to newest").waitFor({ state: "hidden" });

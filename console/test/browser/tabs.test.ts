@@ -22,6 +22,7 @@ import {
   send,
   sidebar,
   squeezed,
+  toTop,
   upTo,
 } from "./harness/parts.ts";
 
@@ -169,7 +170,7 @@ test("a conversation goes on from either tab", async () => {
   for (const page of [one, other]) {
     await expect.poll(() => letters(from(page, "demo").last().locator(".said"))).toBe(squeezed(whole));
     // Only what is in sight is there.
-    await messages(page).evaluate((element) => element.scrollTo(0, 0));
+    await toTop(page);
     await from(page, "You").getByText("First things first").waitFor();
   }
 });
