@@ -155,13 +155,16 @@ test("a run that is begun in one tab is seen in the other, word by word, and can
 test("a conversation goes on from either tab", async () => {
   const one = await browser.open(server);
   const threadId = await begin(one, "First things first");
+  const finished = async () =>
+    (await log(server, threadId)).filter(({ event }) => event.type === "RUN_FINISHED").length;
+  // A page that does not know of the run yet looks like one after its end, and what it sends is refused.
+  await expect.poll(finished).toBe(1);
   await idle(one);
   const other = await browser.open(server, { at: `#/threads/${threadId}` });
+  await messages(other).getByText("finished").waitFor();
   await idle(other);
   await send(other, "And from the other tab");
-  await expect
-    .poll(async () => (await log(server, threadId)).filter(({ event }) => event.type === "RUN_FINISHED").length)
-    .toBe(2);
+  await expect.poll(finished).toBe(2);
   await idle(one);
   await idle(other);
   const asked = await said(server, threadId, "user");
