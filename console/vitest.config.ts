@@ -10,7 +10,7 @@ export default defineConfig({
     // Two cores, and each file of the browser's has a server and a browser of its own.
     maxWorkers: 2,
     testTimeout: 90_000,
-    hookTimeout: 60_000,
+    hookTimeout: 120_000,
     expect: { poll: { timeout: 20_000 } },
     reporters: ["default", new Counts()],
     // What is skipped or left alone by mistake must not look like a success.

@@ -1,6 +1,8 @@
 // Who asks, and of which server. The console has no rights of its own: it does what the key or token may do that it is given.
 
 import { Threadline } from "threadline";
+import { serverClock } from "./clock.ts";
+import { Rights, setRights } from "./rights.ts";
 
 export interface Credentials {
   /** An API key, or a user's token. Neither in development mode. */
@@ -65,8 +67,10 @@ export function serverUrl(): string {
 
 /** Throws a `ConfigError` if what was given cannot be sent. */
 export function connect({ apiKey, token, user, project }: Credentials): Threadline {
-  return new Threadline({
+  const rights = new Rights(token);
+  const client = new Threadline({
     url: serverUrl(),
+    fetch: rights.learning(serverClock.hearing((input, init) => fetch(input, init))),
     ...(apiKey && { apiKey }),
     ...(token && { token }),
     ...(user && { user }),
@@ -74,4 +78,6 @@ export function connect({ apiKey, token, user, project }: Credentials): Threadli
     // Somebody watches: a banner tells of a server that is away, and a request fails in a time that one waits.
     retryFor: 10_000,
   });
+  setRights(client, rights);
+  return client;
 }

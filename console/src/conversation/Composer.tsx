@@ -17,7 +17,8 @@ export function Composer(props: {
   readonly onSend: (text: string) => Promise<unknown>;
   /** Where a run is under way: `stopping` if it was asked to stop. */
   readonly running?: "running" | "stopping" | undefined;
-  readonly onStop?: () => void;
+  /** Absent where it cannot be stopped. */
+  readonly onStop?: (() => void) | undefined;
   /** Why nothing can be sent. */
   readonly blocked?: ReactNode;
   readonly hasFocus?: boolean;
@@ -105,7 +106,7 @@ export function Composer(props: {
                 // The button goes; the keyboard goes on where one writes.
                 area.current?.focus();
               }}
-              disabled={running === "stopping"}
+              disabled={running === "stopping" || !onStop}
             >
               <Square aria-hidden="true" fill="currentColor" /> {running === "stopping" ? "Stopping…" : "Stop"}
             </Button>

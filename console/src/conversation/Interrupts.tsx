@@ -6,10 +6,10 @@ import { Button } from "../parts/Button.tsx";
 import { type Field, fieldsOf, payloadOf } from "./answers.ts";
 import { refusalOf } from "./refusal.ts";
 
-/** What the agent wants to know before it goes on. All of it is answered at once, as AG-UI asks. */
+/** What the agent wants to know before it goes on. All of it is answered at once, as AG-UI asks; who may only read sees it. */
 export function Interrupts(props: {
   readonly interrupts: readonly Interrupt[];
-  readonly onAnswer: (answers: readonly InterruptAnswer[]) => Promise<unknown>;
+  readonly onAnswer: ((answers: readonly InterruptAnswer[]) => Promise<unknown>) | undefined;
 }) {
   const { interrupts, onAnswer } = props;
   const [isBusy, setBusy] = useState(false);
@@ -17,13 +17,14 @@ export function Interrupts(props: {
   const all = interrupts.map((interrupt, at) => ({ interrupt, prefix: `${at}.`, fields: fieldsOf(interrupt) }));
   const [first] = all;
   const single = all.length === 1 && first?.fields.length === 1 ? first.fields[0] : undefined;
+  const isOff = isBusy || !onAnswer;
   const isYesOrNo = single?.kind === "boolean";
 
   const give = async (answers: () => readonly InterruptAnswer[]) => {
     setBusy(true);
     setFailure(null);
     try {
-      await onAnswer(answers());
+      await onAnswer?.(answers());
     } catch (error) {
       setFailure(refusalOf(error));
     }
@@ -46,7 +47,7 @@ export function Interrupts(props: {
   return (
     <form className="interrupts" aria-label="The agent asks" onSubmit={submit}>
       {all.map(({ interrupt, prefix, fields }) => (
-        <fieldset key={interrupt.id ?? prefix} disabled={isBusy}>
+        <fieldset key={interrupt.id ?? prefix} disabled={isOff}>
           <legend>
             <MessageCircleQuestionMark aria-hidden="true" />
             <span>{questionOf(interrupt)}</span>
@@ -60,19 +61,19 @@ export function Interrupts(props: {
       <div className="actions">
         {isYesOrNo ? (
           <>
-            <Button type="submit" tone="primary" name={`0.${single.name}`} value="true" disabled={isBusy}>
+            <Button type="submit" tone="primary" name={`0.${single.name}`} value="true" disabled={isOff}>
               Yes
             </Button>
-            <Button type="submit" name={`0.${single.name}`} value="false" disabled={isBusy}>
+            <Button type="submit" name={`0.${single.name}`} value="false" disabled={isOff}>
               No
             </Button>
           </>
         ) : (
-          <Button type="submit" tone="primary" disabled={isBusy}>
+          <Button type="submit" tone="primary" disabled={isOff}>
             Answer
           </Button>
         )}
-        <Button onClick={() => void cancel()} disabled={isBusy}>
+        <Button onClick={() => void cancel()} disabled={isOff}>
           Cancel
         </Button>
       </div>

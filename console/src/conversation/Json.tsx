@@ -1,49 +1,49 @@
-import { memo, type ReactNode } from "react";
+import { memo, useMemo } from "react";
+import { JsonLine } from "../inspector/json/JsonText.tsx";
+import { printed } from "../inspector/json/print.ts";
+import { jsonLines, type Line } from "../inspector/json/tokens.ts";
 
 /** More is cut: a page is no place for megabytes. The inspector has all of it. */
-const MAX_SHOWN = 20_000;
-const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+const MOST_SHOWN = 20_000;
+const MOST_LINES = 1_000;
 
-/** A value as JSON, or a text that is JSON or about to become it, in colours. */
+/** A value as JSON, or a text that is JSON, in lines and colours; any other text, or JSON that is still growing, as it is. */
 export const Json = memo(function Json({ value, label }: { readonly value: unknown; readonly label: string }) {
-  const text = typeof value === "string" ? pretty(value) : (JSON.stringify(value, null, 2) ?? "");
-  const isCut = text.length > MAX_SHOWN;
+  const { lines, text, isCut } = useMemo(() => shownOf(value), [value]);
   return (
-    <pre className="json" tabIndex={0} role="group" aria-label={label} dir="ltr">
-      <code>{coloured(isCut ? text.slice(0, MAX_SHOWN) : text)}</code>
-      {isCut && `\n… ${text.length - MAX_SHOWN} more characters`}
-    </pre>
+    <div className="json" tabIndex={0} role="group" aria-label={label} dir="ltr">
+      {lines ? lines.map((line, at) => <JsonLine key={at} line={line} />) : text}
+      {isCut && <p className="json-cut">… and more: the inspector has all of it.</p>}
+    </div>
   );
 });
 
-/** JSON with indentation; what is not JSON (yet) as it is. Numbers that JavaScript would change are left alone. */
-export function pretty(text: string): string {
-  const trimmed = text.trimStart();
-  if (!/^[[{]/.test(trimmed)) return text;
-  try {
-    const value: unknown = JSON.parse(text);
-    return /\d{16}/.test(text) ? text : JSON.stringify(value, null, 2);
-  } catch {
-    return text;
-  }
+interface Shown {
+  /** Of JSON. */
+  readonly lines?: readonly Line[];
+  /** Of anything else. */
+  readonly text?: string;
+  readonly isCut: boolean;
 }
 
-function coloured(text: string): ReactNode[] {
-  if (!/^\s*[[{"]/.test(text)) return [text];
-  const parts: ReactNode[] = [];
-  let at = 0;
-  for (const match of text.matchAll(TOKEN)) {
-    const [whole, string, colon] = match;
-    if (match.index > at) parts.push(text.slice(at, match.index));
-    const kind = string === undefined ? "number" : colon === undefined ? "string" : "key";
-    parts.push(
-      <span key={match.index} className={`tinted-${kind}`}>
-        {string ?? whole}
-      </span>,
-    );
-    if (colon !== undefined) parts.push(colon);
-    at = match.index + whole.length;
+/** What is shown of a value. */
+export function shownOf(value: unknown): Shown {
+  const { json, isCut } =
+    typeof value === "string"
+      ? { json: value.slice(0, MOST_SHOWN), isCut: value.length > MOST_SHOWN }
+      : printed(value, MOST_SHOWN);
+  if (typeof value === "string" && !isJson(value)) return { text: json, isCut };
+  const lines = jsonLines(json);
+  return { lines: lines.slice(0, MOST_LINES), isCut: isCut || lines.length > MOST_LINES };
+}
+
+/** Whether a text is an object or a list of JSON. */
+function isJson(text: string): boolean {
+  if (!/^\s*[[{]/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
-  parts.push(text.slice(at));
-  return parts;
 }

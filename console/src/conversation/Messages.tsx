@@ -1,11 +1,13 @@
 import { ArrowDown } from "lucide-react";
-import { type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
-import type { Message } from "threadline";
+import { Fragment, type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
+import type { Message, Run } from "threadline";
 import { Virtualizer, type VirtualizerHandle } from "virtua";
 import { Button } from "../parts/Button.tsx";
+import type { RunEnds } from "./ends.ts";
 import { OpenFolds } from "./Fold.tsx";
-import { itemMaker } from "./items.ts";
+import { type Item, itemMaker } from "./items.ts";
 import { MessageView } from "./MessageView.tsx";
+import { RunDivider } from "./RunEnd.tsx";
 import { useStickToEnd } from "./stick.ts";
 import type { ToolAnswer } from "./ToolCard.tsx";
 
@@ -16,6 +18,8 @@ const PADDING_PX = 20;
 /** The messages, of which only those in sight are made. Stays at the newest while one is there. */
 export function Messages(props: {
   readonly messages: readonly Message[];
+  /** The runs that ended after a message. */
+  readonly ends: RunEnds;
   readonly isRunning: boolean;
   readonly agentId: string | null;
   readonly hasMore: boolean;
@@ -25,7 +29,7 @@ export function Messages(props: {
   /** What follows the last message. */
   readonly children: ReactNode;
 }) {
-  const { messages, isRunning, agentId, hasMore, isFetching, onMore, answer, children } = props;
+  const { messages, ends, isRunning, agentId, hasMore, isFetching, onMore, answer, children } = props;
   const [make] = useState(itemMaker);
   const [folds] = useState(() => new Set<string>());
   const items = useMemo(() => make(messages), [make, messages]);
@@ -63,14 +67,18 @@ export function Messages(props: {
               onScroll={more}
             >
               {(item, at) => (
-                <MessageView
-                  key={item.message.id}
-                  item={item}
-                  isGrowing={isRunning && at === items.length - 1}
-                  isRunning={isRunning}
-                  agentId={agentId}
-                  answer={answer}
-                />
+                <Fragment key={item.message.id}>
+                  <MessageView
+                    item={item}
+                    isGrowing={isRunning && at === items.length - 1}
+                    isRunning={isRunning}
+                    agentId={agentId}
+                    answer={answer}
+                  />
+                  {endsOf(item, ends).map((run) => (
+                    <RunDivider key={run.runId} run={run} />
+                  ))}
+                </Fragment>
               )}
             </Virtualizer>
             <div className="messages-tail">{children}</div>
@@ -85,4 +93,10 @@ export function Messages(props: {
       </div>
     </OpenFolds>
   );
+}
+
+/** The runs that ended with an item: with its message, or with a result that stands in it. */
+function endsOf({ message, results }: Item, ends: RunEnds): readonly Run[] {
+  if (ends.size === 0) return [];
+  return [message, ...results].flatMap(({ id }) => ends.get(id) ?? []);
 }

@@ -1,6 +1,7 @@
 import { ArrowLeft } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
 import { useThreadline } from "threadline/react";
+import { READ_ONLY, useMayWrite } from "../rights.ts";
 import { go, href } from "../route.ts";
 import { Logo } from "../parts/Logo.tsx";
 import { useNotices } from "../parts/notices.tsx";
@@ -21,6 +22,7 @@ const EXAMPLES: readonly (readonly [string, string])[] = [
 export function NewThread({ agentId: wished }: { readonly agentId: string | undefined }) {
   const client = useThreadline();
   const { fail } = useNotices();
+  const mayWrite = useMayWrite();
   const agents = useAgents();
   const [chosen, setChosen] = useState<string>();
 
@@ -62,7 +64,11 @@ export function NewThread({ agentId: wished }: { readonly agentId: string | unde
           <ul className="examples" aria-label="Examples for the demo agent">
             {EXAMPLES.map(([what, text]) => (
               <li key={text}>
-                <button type="button" onClick={() => void send(text).catch((error) => fail(refusalOf(error)))}>
+                <button
+                  type="button"
+                  disabled={!mayWrite}
+                  onClick={() => void send(text).catch((error) => fail(refusalOf(error)))}
+                >
                   <strong>{text}</strong>
                   <span>{what}</span>
                 </button>
@@ -77,7 +83,7 @@ export function NewThread({ agentId: wished }: { readonly agentId: string | unde
         agentId={agentId}
         onAgent={setChosen}
         onSend={send}
-        blocked={agents?.length === 0 ? "No agent is configured." : undefined}
+        blocked={mayWrite ? (agents?.length === 0 ? "No agent is configured." : undefined) : READ_ONLY}
         hasFocus
       />
     </>

@@ -1,7 +1,8 @@
 import { CircleAlert } from "lucide-react";
-import { useState } from "react";
+import { memo, useState } from "react";
 import type { Run } from "threadline";
 import { Button } from "../parts/Button.tsx";
+import { line } from "../inspector/events/preview.ts";
 import { Time } from "../parts/Time.tsx";
 import { Long } from "./Long.tsx";
 import { refusalOf } from "./refusal.ts";
@@ -33,23 +34,57 @@ export function RunEnd(props: {
 }
 
 function Ended({ run }: { readonly run: Run }) {
-  const { agentId, status, startedAt, endedAt } = run;
-  const words: Partial<Record<Run["status"], string>> = {
-    stopped: "stopped",
-    error: "failed",
-    abandoned: "never began",
-  };
-  const took = endedAt && lasting(new Date(endedAt).getTime() - new Date(startedAt).getTime());
   return (
     <p className="run-end">
-      {[agentId ?? "a client", words[status], took && `took ${took}`].filter(Boolean).join(" · ")}
+      <Facts run={run} />
+    </p>
+  );
+}
+
+/** Between the messages of a run and those of the next one: how it ended. */
+export const RunDivider = memo(function RunDivider({ run }: { readonly run: Run }) {
+  const { status, errorCode, errorMessage } = run;
+  const why = status === "error" ? [errorCode, errorMessage].filter(Boolean).join(": ") : "";
+  return (
+    <div className={`run-divider ${status}`} role="note" aria-label="The end of a run">
+      <p>
+        <span>
+          <Facts run={run} />
+        </span>
+      </p>
+      {why && (
+        <p className="run-why" dir="auto">
+          {line(why)}
+        </p>
+      )}
+    </div>
+  );
+});
+
+const WORDS: Partial<Record<Run["status"], string>> = {
+  finished: "finished",
+  stopped: "stopped",
+  error: "failed",
+  abandoned: "never began",
+};
+
+/** Whose run it was, how it ended, how long it took and when that was. */
+function Facts({ run }: { readonly run: Run }) {
+  const { agentId, status, startedAt, endedAt } = run;
+  const took = endedAt && lasting(new Date(endedAt).getTime() - new Date(startedAt).getTime());
+  return (
+    <>
+      {agentId ?? "a client"}
+      {" · "}
+      <span className="run-word">{WORDS[status]}</span>
+      {took && ` · took ${took}`}
       {endedAt && (
         <>
           {" · "}
           <Time at={endedAt} />
         </>
       )}
-    </p>
+    </>
   );
 }
 

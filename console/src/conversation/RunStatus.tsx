@@ -1,4 +1,5 @@
 import { useEffect, useState } from "react";
+import { serverClock } from "../clock.ts";
 import { Running } from "../threads/ThreadRow.tsx";
 
 /** For how long a run has been under way. */
@@ -9,11 +10,11 @@ export function RunningFor({
   readonly since: string | undefined;
   readonly isStopping: boolean;
 }) {
-  const [mounted] = useState(() => Date.now());
+  const [mounted] = useState(serverClock.now);
   const begun = since === undefined ? mounted : new Date(since).getTime();
-  const [now, setNow] = useState(() => Date.now());
+  const [now, setNow] = useState(serverClock.now);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    const timer = setInterval(() => setNow(serverClock.now()), 1_000);
     return () => clearInterval(timer);
   }, []);
   return (

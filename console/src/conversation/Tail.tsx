@@ -13,8 +13,9 @@ export function Tail(props: {
   readonly live: UseThread;
   readonly moment: Moment | undefined;
   readonly lastRun: Run | undefined;
-  readonly onAnswer: (answers: readonly InterruptAnswer[]) => Promise<unknown>;
-  readonly onAgain: () => Promise<unknown>;
+  /** Absent for who may only read. */
+  readonly onAnswer: ((answers: readonly InterruptAnswer[]) => Promise<unknown>) | undefined;
+  readonly onAgain: (() => Promise<unknown>) | undefined;
 }) {
   const { live, moment, lastRun, onAnswer, onAgain } = props;
   if (moment)

@@ -3,6 +3,7 @@ import type { Thread } from "threadline";
 import { INSPECTOR_BUTTON } from "../inspector/place.ts";
 import { IconButton } from "../parts/Button.tsx";
 import { Menu } from "../parts/Menu.tsx";
+import { useMayWrite } from "../rights.ts";
 import { href } from "../route.ts";
 import type { ThreadActions } from "../threads/actions.tsx";
 import { nameOf } from "../threads/name.ts";
@@ -18,6 +19,7 @@ export function ThreadHeader(props: {
   readonly onInspect: () => void;
 }) {
   const { thread, agentId, running, actions, isInspecting, onInspect } = props;
+  const mayWrite = useMayWrite();
   return (
     <header className="pane-header">
       <a className="icon-button only-narrow" href={href({ name: "home" })} aria-label="Back to the threads">
@@ -28,7 +30,7 @@ export function ThreadHeader(props: {
           <h1>
             <button
               type="button"
-              title={`${nameOf(thread)} (F2 renames)`}
+              title={mayWrite ? `${nameOf(thread)} (F2 renames)` : nameOf(thread)}
               onClick={() => actions.rename(thread)}
               dir="auto"
             >

@@ -2,6 +2,7 @@ import { useEffect, useState } from "react";
 import { useThread } from "threadline/react";
 import { useMoment } from "../inspector/moment.ts";
 import { useNotices } from "../parts/notices.tsx";
+import { READ_ONLY, useMayWrite } from "../rights.ts";
 import { go, type Panel } from "../route.ts";
 import { useThreadActions } from "../threads/actions.tsx";
 import { nameOf } from "../threads/name.ts";
@@ -12,7 +13,7 @@ import { Composer } from "./Composer.tsx";
 import { Messages } from "./Messages.tsx";
 import { Missing, MomentBar, Skeleton } from "./places.tsx";
 import { refusalOf } from "./refusal.ts";
-import { useRuns } from "./runs.ts";
+import { useEnds, useRuns } from "./runs.ts";
 import { useSeen } from "./seen.ts";
 import { Tail } from "./Tail.tsx";
 import { ThreadHeader } from "./ThreadHeader.tsx";
@@ -28,14 +29,16 @@ export function ThreadPane(props: {
   const live = useThread(threadId);
   const { thread, run, isRunning } = live;
   const moment = useMoment(threadId, at);
+  const mayWrite = useMayWrite();
   const agents = useAgents();
-  const { last: lastRun, onlyAgent } = useRuns(threadId, live);
+  const { last: lastRun, onlyAgent, ends } = useRuns(threadId, live);
+  const shownEnds = useEnds(ends, lastRun, at);
   const [chosen, setChosen] = useState<string>();
   const own = thread?.agentId ?? lastRun?.agentId ?? undefined;
   const agentId = chosen ?? own ?? (agents && preferred(agents, undefined));
   const { send, resume, addToolResult } = useThread(threadId, { agentId });
   const [actions, dialogs] = useThreadActions();
-  useSeen(live);
+  useSeen(live, mayWrite);
   useTitle(thread && nameOf(thread), isRunning);
 
   const inspect = () => go({ name: "thread", threadId, ...(panel ? {} : { panel: "events" }) });
@@ -70,19 +73,20 @@ export function ThreadPane(props: {
           // What was unfolded and where one was belong to one of the two.
           key={isPast ? "past" : "now"}
           messages={shown.messages}
+          ends={shownEnds}
           isRunning={isRunning && !isPast}
           agentId={onlyAgent ?? null}
           hasMore={!isPast && live.hasMoreMessages}
           isFetching={!isPast && live.isFetchingMoreMessages}
           onMore={() => void live.fetchMoreMessages().catch(fail)}
-          answer={isPast || isRunning ? undefined : addToolResult}
+          answer={isPast || isRunning || !mayWrite ? undefined : addToolResult}
         >
           <Tail
             live={live}
             moment={moment}
             lastRun={lastRun}
-            onAnswer={resume}
-            onAgain={() => send({ messages: [] })}
+            onAnswer={mayWrite ? resume : undefined}
+            onAgain={mayWrite ? () => send({ messages: [] }) : undefined}
           />
         </Messages>
       )}
@@ -93,8 +97,8 @@ export function ThreadPane(props: {
         onAgent={choose}
         onSend={send}
         running={running}
-        onStop={() => void live.stop().catch((error: unknown) => fail(refusalOf(error)))}
-        blocked={blockedBy(isPast, !isRunning && live.interrupts.length > 0)}
+        onStop={mayWrite ? () => void live.stop().catch((error: unknown) => fail(refusalOf(error))) : undefined}
+        blocked={blockedBy(isPast, mayWrite, !isRunning && live.interrupts.length > 0)}
         hasFocus={matchMedia("(hover: hover)").matches && !panel}
       />
       {dialogs}
@@ -102,7 +106,8 @@ export function ThreadPane(props: {
   );
 }
 
-function blockedBy(isPast: boolean, isAsked: boolean): string | undefined {
+function blockedBy(isPast: boolean, mayWrite: boolean, isAsked: boolean): string | undefined {
+  if (!mayWrite) return READ_ONLY;
   if (isPast) return "This is the past. Go back to now to write.";
   return isAsked ? "The agent waits for an answer; give it first." : undefined;
 }

@@ -1,10 +1,10 @@
 import { useEffect, useSyncExternalStore } from "react";
 import type { UseThread } from "threadline/react";
 
-/** Marks a thread as read when all of it is shown to somebody, and nothing more is on its way. */
-export function useSeen({ thread, messages, isLoading, isRunning, markRead }: UseThread): void {
+/** Marks a thread as read when all of it is shown to somebody who may do that, and nothing more is on its way. */
+export function useSeen({ thread, messages, isLoading, isRunning, markRead }: UseThread, mayWrite: boolean): void {
   const isVisible = useSyncExternalStore(subscribe, () => document.visibilityState === "visible");
-  const isSeen = isVisible && thread !== null && !isLoading && !isRunning;
+  const isSeen = mayWrite && isVisible && thread !== null && !isLoading && !isRunning;
   const tail = thread?.tail;
   useEffect(() => {
     if (isSeen) void markRead();

@@ -2,10 +2,18 @@ import { type RefObject, useCallback, useEffect, useRef, useState } from "react"
 
 /** Nearer to the end than this counts as being there. */
 const NEAR_PX = 48;
+/** So long after a person's hand was at it, what moves is moved by that hand: browsers scroll smoothly. */
+const HAND_MS = 400;
+/** The keys that scroll up. */
+const UPWARDS = new Set(["ArrowUp", "PageUp", "Home", " "]);
 
 /**
  * Keeps a scroller at its end while what is in it grows, as long as one is at the end; scrolling up lets go, scrolling back to the
  * end, or `jump`, takes hold again.
+ *
+ * That the place has moved up does not say that somebody has scrolled: where something gets smaller the browser moves it, and a
+ * moment later all may be larger than before. So it counts only if nothing else has changed since the last look, or if a hand was
+ * at the wheel, the screen or the keys.
  */
 export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: RefObject<HTMLElement | null>) {
   const [isAtEnd, setAtEnd] = useState(true);
@@ -16,29 +24,40 @@ export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: 
     const { current } = scroller;
     if (!current) return;
     if (sticks.current) current.scrollTop = current.scrollHeight;
+    last.current = look(current);
     setAtEnd(sticks.current || distance(current) < NEAR_PX);
   }, [scroller]);
 
   useEffect(() => {
     const [outer, inner] = [scroller.current, content.current];
     if (!outer || !inner) return;
+    let handled = Number.NEGATIVE_INFINITY;
     const scrolled = () => {
-      const { scrollTop: top, scrollHeight: height, clientHeight: view } = outer;
       const before = last.current;
-      last.current = { top, height, view };
-      // What shrinks moves the place, too: then nobody has scrolled.
-      const hasMovedUp = top < before.top - 1 && height >= before.height && view <= before.view;
-      if (hasMovedUp) sticks.current = false;
-      else if (distance(outer) < NEAR_PX && top > before.top) sticks.current = true;
+      const now = (last.current = look(outer));
+      const isAsBefore = now.height === before.height && now.view === before.view;
+      const isByHand = performance.now() - handled < HAND_MS;
+      const isAway = distance(outer) > 1;
+      if (isAway && now.top < before.top - 1 && (isAsBefore || isByHand)) sticks.current = false;
+      else if (distance(outer) < NEAR_PX && now.top > before.top) sticks.current = true;
+      if (sticks.current && isAway) return hold();
       setAtEnd(sticks.current || distance(outer) < NEAR_PX);
+    };
+    const touched = (event: Event) => {
+      if (event instanceof WheelEvent && event.deltaY >= 0) return;
+      if (event instanceof KeyboardEvent && !UPWARDS.has(event.key)) return;
+      handled = performance.now();
     };
     const resized = new ResizeObserver(hold);
     resized.observe(inner);
     resized.observe(outer);
-    outer.addEventListener("scroll", scrolled, { passive: true });
+    const heard = { passive: true };
+    outer.addEventListener("scroll", scrolled, heard);
+    for (const hand of HANDS) outer.addEventListener(hand, touched, heard);
     return () => {
       resized.disconnect();
       outer.removeEventListener("scroll", scrolled);
+      for (const hand of HANDS) outer.removeEventListener(hand, touched);
     };
   }, [scroller, content, hold]);
 
@@ -47,6 +66,12 @@ export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: 
     hold();
   }, [hold]);
   return { isAtEnd, jump };
+}
+
+const HANDS = ["wheel", "touchmove", "keydown"];
+
+function look({ scrollTop: top, scrollHeight: height, clientHeight: view }: HTMLElement) {
+  return { top, height, view };
 }
 
 function distance({ scrollHeight, scrollTop, clientHeight }: HTMLElement): number {

@@ -6,7 +6,9 @@ import { IconButton } from "./Button.tsx";
 export interface MenuItem {
   readonly label: string;
   readonly icon: ReactNode;
-  readonly tone?: "danger";
+  readonly tone?: "danger" | undefined;
+  /** Why it cannot be chosen. */
+  readonly blocked?: string | undefined;
   readonly onSelect: () => void;
 }
 
@@ -57,14 +59,17 @@ export function Menu({
         onToggle={(event) => toggled(event.newState === "open")}
         onKeyDown={keyed}
       >
-        {(isOpen ? items : []).map(({ label, icon, tone, onSelect }) => (
+        {(isOpen ? items : []).map(({ label, icon, tone, blocked, onSelect }) => (
           <button
             key={label}
             type="button"
             role="menuitem"
             tabIndex={-1}
             className={tone}
+            aria-disabled={blocked === undefined ? undefined : true}
+            title={blocked}
             onClick={() => {
+              if (blocked !== undefined) return;
               menu.current!.hidePopover();
               onSelect();
             }}

@@ -1,27 +1,31 @@
 import { useSyncExternalStore } from "react";
+import { serverClock } from "../clock.ts";
 
 const TICK_MS = 15_000;
 const listeners = new Set<() => void>();
 let timer: ReturnType<typeof setInterval> | undefined;
-let now = Date.now();
+let now = serverClock.now();
+serverClock.onChange(tick);
 
-/** The time, to a quarter of a minute: one timer for the page. */
+/** The server's time, to a quarter of a minute: one timer for the page. */
 export function useNow(): number {
   return useSyncExternalStore(subscribe, () => now);
 }
 
 function subscribe(listener: () => void): () => void {
   listeners.add(listener);
-  timer ??= setInterval(() => {
-    now = Date.now();
-    for (const each of listeners) each();
-  }, TICK_MS);
+  timer ??= setInterval(tick, TICK_MS);
   return () => {
     listeners.delete(listener);
     if (listeners.size > 0) return;
     clearInterval(timer);
     timer = undefined;
   };
+}
+
+function tick(): void {
+  now = serverClock.now();
+  for (const each of listeners) each();
 }
 
 /** A moment, as people say it: "now", "5 min", "3 h", "Tue", "12 Mar", with all of it in the tooltip. */

@@ -1,11 +1,12 @@
 import { Archive, ArchiveRestore, Copy, Link, Pencil, Trash2 } from "lucide-react";
-import { type ReactNode, useMemo, useState } from "react";
+import { type ReactNode, useMemo, useRef, useState } from "react";
 import type { Thread } from "threadline";
 import { useThreadline } from "threadline/react";
 import { copyText } from "../parts/copy.ts";
 import { Dialog } from "../parts/Dialog.tsx";
 import type { MenuItem } from "../parts/Menu.tsx";
 import { useNotices } from "../parts/notices.tsx";
+import { READ_ONLY, useMayWrite } from "../rights.ts";
 import { go, href, parse } from "../route.ts";
 import { nameOf } from "./name.ts";
 
@@ -24,6 +25,7 @@ export interface ThreadActions {
 export function useThreadActions(): readonly [ThreadActions, ReactNode] {
   const client = useThreadline();
   const { tell, fail } = useNotices();
+  const mayWrite = useMayWrite();
   const [asked, setAsked] = useState<{ what: "rename" | "remove"; thread: Thread } | null>(null);
   const actions = useMemo((): ThreadActions => {
     const copy = (text: string, what: string) => copyText(text).then(() => tell(`${what} copied.`), fail);
@@ -32,25 +34,30 @@ export function useThreadActions(): readonly [ThreadActions, ReactNode] {
       await (thread.archived ? ref.unarchive() : ref.archive());
       tell(`“${nameOf(thread)}” is ${thread.archived ? "back in the list" : "archived"}.`);
     };
-    const rename = (thread: Thread) => setAsked({ what: "rename", thread });
-    const remove = (thread: Thread) => setAsked({ what: "remove", thread });
+    // Also by keys, and by the name in the header.
+    const ask = (what: "rename" | "remove", thread: Thread) =>
+      mayWrite ? setAsked({ what, thread }) : tell(READ_ONLY);
+    const rename = (thread: Thread) => ask("rename", thread);
+    const remove = (thread: Thread) => ask("remove", thread);
+    const blocked = mayWrite ? undefined : READ_ONLY;
     const items = (thread: Thread, { withLink = false } = {}): MenuItem[] => {
       const { threadId, archived } = thread;
       const link = () => new URL(href({ name: "thread", threadId }), location.href).href;
       return [
-        { label: "Rename", icon: <Pencil />, onSelect: () => rename(thread) },
+        { label: "Rename", icon: <Pencil />, blocked, onSelect: () => rename(thread) },
         {
           label: archived ? "Unarchive" : "Archive",
           icon: archived ? <ArchiveRestore /> : <Archive />,
+          blocked,
           onSelect: () => void archive(thread).catch(fail),
         },
         { label: "Copy id", icon: <Copy />, onSelect: () => void copy(threadId, "The id is") },
         ...(withLink ? [{ label: "Copy link", icon: <Link />, onSelect: () => void copy(link(), "The link is") }] : []),
-        { label: "Delete", icon: <Trash2 />, tone: "danger", onSelect: () => remove(thread) },
+        { label: "Delete", icon: <Trash2 />, tone: "danger", blocked, onSelect: () => remove(thread) },
       ];
     };
     return { rename, remove, items };
-  }, [client, tell, fail]);
+  }, [client, tell, fail, mayWrite]);
   const close = () => setAsked(null);
   return [actions, asked && <Asked key={asked.thread.threadId} {...asked} onClose={close} />];
 }
@@ -60,9 +67,22 @@ function Asked(props: { what: "rename" | "remove"; thread: Thread; onClose: () =
 }
 
 function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
-  const client = useThreadline();
-  const rename = (form: FormData) =>
-    client.thread(thread.threadId).rename(String(form.get("name") ?? "").trim() || null);
+  const ref = useThreadline().thread(thread.threadId);
+  // The name that this one is to take the place of, as far as its author knows. The server takes any: it is asked just before.
+  const known = useRef(thread.name);
+  const rename = async (form: FormData) => {
+    const wanted = String(form.get("name") ?? "").trim() || null;
+    const { name } = await ref.get();
+    if (name !== known.current && name !== wanted) {
+      known.current = name;
+      throw new Error(
+        `Meanwhile the thread ${name === null ? "has lost its name" : `was named “${name}”`}. ` +
+          "Rename gives it your name all the same; Cancel leaves it as it is now.",
+      );
+    }
+    // Also where it is the same: a name that was made up becomes a person's.
+    await ref.rename(wanted);
+  };
   return (
     <Dialog title="Rename the thread" confirm="Rename" onConfirm={rename} onClose={onClose}>
       <label className="field">

@@ -11,6 +11,9 @@ import { begin, button, dialog, from, heading, idle, inspector, row, running, si
 
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
+/** What fades in has other colours meanwhile. */
+const STILL = { reducedMotion: "reduce" } as const;
+
 let server: Server;
 let guarded: Server;
 let empty: Server;
@@ -185,7 +188,7 @@ const screens: readonly Screen[] = [
 
 describe.each(["light", "dark"] as const)("%s", (colorScheme) => {
   test.each(screens)("%s", async (_, at, isThere) => {
-    const page = await browser.open(server, { colorScheme, at: at(), expects: [/status of 404/] });
+    const page = await browser.open(server, { ...STILL, colorScheme, at: at(), expects: [/status of 404/] });
     await isThere(page);
     expect(await violations(page)).toEqual([]);
   });
@@ -200,19 +203,19 @@ describe.each(["light", "dark"] as const)("%s", (colorScheme) => {
     ],
   ] satisfies Screen[])("narrow: %s", async (_, at, isThere) => {
     const viewport = { width: 390, height: 844 };
-    const page = await browser.open(server, { colorScheme, viewport, at: at() });
+    const page = await browser.open(server, { ...STILL, colorScheme, viewport, at: at() });
     await isThere(page);
     expect(await violations(page)).toEqual([]);
   });
 
   test("no threads yet", async () => {
-    const page = await browser.open(empty, { colorScheme });
+    const page = await browser.open(empty, { ...STILL, colorScheme });
     await heading(page, "No threads yet").waitFor();
     expect(await violations(page)).toEqual([]);
   });
 
   test("who one is", async () => {
-    const page = await browser.open(guarded, { colorScheme, expects: [/status of 40[0-9]/] });
+    const page = await browser.open(guarded, { ...STILL, colorScheme, expects: [/status of 40[0-9]/] });
     await page.getByLabel("API key or token").fill("wrong");
     await button(page, "Open the console").click();
     await page.getByRole("alert").waitFor();

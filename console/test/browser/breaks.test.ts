@@ -18,6 +18,7 @@ import {
   rowOf,
   running,
   squeezed,
+  toTop,
   upTo,
 } from "./harness/parts.ts";
 
@@ -93,12 +94,14 @@ test("a reload in the middle of a run: the text goes on where it was", async () 
   await reaches(page, 6);
   await page.reload();
   await reaches(page, 9);
-  await expect(from(page, "You").count()).resolves.toBe(1);
   await button(page, "Stop").click();
   await idle(page);
   await expectWhole(page, threadId);
   await page.reload();
   await expectWhole(page, threadId);
+  // Only what is in sight is there.
+  await toTop(page);
+  await expect.poll(() => from(page, "You").count()).toBe(1);
 });
 
 describe("the server is killed in the middle of a run and comes back", () => {

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { client, log, Server, text, thread, write } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
-import { button, field, from, inspector, letters, messages, options, row, send } from "./harness/parts.ts";
+import { button, field, from, inspector, letters, messages, options, row, send, toTop } from "./harness/parts.ts";
 
 const RUN_ME = "window.hacked = true; alert(1)";
 const ATTACKS = [
@@ -154,7 +154,7 @@ test(
     );
     const page = await browser.open(server, { at: `#/threads/${threadId}` });
     await page.getByRole("region", { name: "Tool call big" }).waitFor();
-    await messages(page).evaluate((element) => element.scrollTo(0, 0));
+    await toTop(page);
     await expect.poll(async () => (await letters(messages(page))).includes("xxxxxxxx")).toBe(true);
     await field(page).fill("Still here");
     expect(await field(page).inputValue()).toBe("Still here");

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { Server, text, thread } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
-import { button, dialog, from, gone, heading, inspector, messages, row, rowOf } from "./harness/parts.ts";
+import { button, dialog, from, gone, heading, inspector, messages, row, rowOf, toTop } from "./harness/parts.ts";
 
 const NARROW = { viewport: { width: 390, height: 844 } };
 const WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft".repeat(4);
@@ -43,7 +43,7 @@ async function expectNoOverflow(page: Page): Promise<void> {
       if (width <= 1 || height <= 1 || position === "fixed") continue;
       const pans = element.scrollWidth > element.clientWidth + 1 && (overflowX === "auto" || overflowX === "scroll");
       // Code and tables may be wider than what they are in, where they can be moved.
-      if (pans && !element.closest("pre, code, .scrolling, .table-scroll, .json-text")) {
+      if (pans && !element.closest("pre, code, .scrolling, .table-scroll, .json, .json-text")) {
         found.push(`scrolls sideways: ${element.tagName}.${element.className}`);
       }
       if (right <= innerWidth + 1 && left >= -1) continue;
@@ -146,7 +146,7 @@ describe("narrow", () => {
       await expectNoOverflow(page);
       if (!at.endsWith("THREAD")) return;
       // All of the conversation, not only its end.
-      await messages(page).evaluate((element) => element.scrollTo(0, 0));
+      await toTop(page);
       await from(page, "You").waitFor();
       await expectNoOverflow(page);
     });

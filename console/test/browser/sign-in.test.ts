@@ -4,7 +4,20 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { Server, text, thread } from "./harness/api.ts";
 import { Chromium, refused } from "./harness/chromium.ts";
-import { begin, button, dialog, field, from, gone, heading, idle, notice, row, rows, send } from "./harness/parts.ts";
+import {
+  begin,
+  button,
+  dialog,
+  field,
+  from,
+  gone,
+  heading,
+  idle,
+  notice,
+  row,
+  rows,
+  sidebar,
+} from "./harness/parts.ts";
 
 const KEY = "the-key-of-the-operator";
 const expects = [refused(400, 401, 403)];
@@ -128,6 +141,15 @@ describe("with a key", () => {
     await gone(row(page, "Ada's thread"));
   });
 
+  test("one that may only read: that shows as soon as the server has refused to write", async () => {
+    const body = { scopes: ["read"] };
+    const { key } = await server.request<{ key: string }>("POST", "/v1/keys", { body });
+    const page = await browser.open(server, { expects });
+    await signIn(page, key, "bob");
+    await row(page, "Bob's thread").click();
+    await expectReadOnly(page);
+  });
+
   test("one that is revoked meanwhile: that is said, and asked for another", async () => {
     const { keyId, key } = await server.request<{ keyId: string; key: string }>("POST", "/v1/keys", { body: {} });
     // A socket that is being opened at that moment is refused by its ticket.
@@ -144,6 +166,19 @@ describe("with a key", () => {
   });
 });
 
+/** Nothing that would be refused can be done to the thread that is open. */
+async function expectReadOnly(page: Page): Promise<void> {
+  await page.getByRole("form", { name: "Write a message" }).getByText("You may only read").waitFor();
+  expect(await field(page).isDisabled()).toBe(true);
+  await button(page, "Options of this thread").click();
+  const item = (name: string) => page.getByRole("menuitem", { name, exact: true });
+  await item("Rename").waitFor();
+  for (const name of ["Rename", "Archive", "Delete"]) expect(await item(name).isDisabled()).toBe(true);
+  expect(await item("Copy id").isDisabled()).toBe(false);
+  await page.keyboard.press("Escape");
+  await gone(item("Rename"));
+}
+
 describe("with a user's token", () => {
   test("it knows by itself whose threads these are, and may write", async () => {
     const page = await browser.open(server, { expects });
@@ -157,24 +192,19 @@ describe("with a user's token", () => {
     expect(await page.getByRole("menuitem", { name: "View as user…" }).count()).toBe(0);
   });
 
-  test("one that may only read: what cannot be done is said where it was tried, and nothing is lost", async () => {
-    const page = await browser.open(server, { expects });
+  test("one that may only read: what it may not do is not offered, and why is said", async () => {
+    const page = await browser.open(server, { expects: [refused(401)] });
     await signIn(page, await token("bob", ["read"]));
     await row(page, "Bob's thread").click();
     await from(page, "Assistant").getByText("For Bob").waitFor();
-    await send(page, "May I?");
-    await page.getByRole("form", { name: "Write a message" }).getByRole("alert").waitFor();
-    expect(await field(page).inputValue()).toBe("May I?");
-    await button(page, "Options of this thread").click();
-    await page.getByRole("menuitem", { name: "Archive" }).click();
-    await notice(page, /\w/).waitFor();
+    await expectReadOnly(page);
+    await page.keyboard.press("F2");
     await button(page, "Bob's thread").click();
-    const asked = dialog(page, "Rename the thread");
-    await asked.getByRole("textbox", { name: "Name" }).fill("Not mine to rename");
-    await button(asked, "Rename").click();
-    await asked.getByRole("alert").waitFor();
-    await button(asked, "Cancel").click();
-    await heading(page, "Bob's thread").waitFor();
+    await notice(page, "You may only read").last().waitFor();
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    await sidebar(page).getByRole("link", { name: "New thread", exact: true }).click();
+    await page.getByRole("form", { name: "Write a message" }).getByText("You may only read").waitFor();
+    expect(await button(page, /Write me a long answer/).isDisabled()).toBe(true);
   });
 
   test("one that is no token of this server's is refused", async () => {

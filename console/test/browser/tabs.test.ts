@@ -22,6 +22,7 @@ import {
   send,
   sidebar,
   squeezed,
+  toTop,
   upTo,
 } from "./harness/parts.ts";
 
@@ -64,6 +65,44 @@ test("what is done to a thread in one tab is seen in the other", async () => {
   await choose(one, "Unarchive");
   await rowOf(other, threadId).waitFor();
   await gone(rowOf(one, threadId).getByRole("img", { name: "Archived" }));
+});
+
+test("a name that was changed while another one was being typed is not lost without a word", async () => {
+  const threadId = await thread(server, text("m", "assistant", "Here I am"), { name: "At first" });
+  const ref = client(server).thread(threadId);
+  const page = await browser.open(server, { at: `#/threads/${threadId}` });
+  const asked = dialog(page, "Rename the thread");
+  const name = asked.getByRole("textbox", { name: "Name" });
+  const rename = async (to: string) => {
+    await name.fill(to);
+    await button(asked, "Rename").click();
+  };
+  await row(page, "At first").waitFor();
+  await choose(page, "Rename");
+  await ref.rename("Somebody else's");
+  await rename("Mine");
+  await asked.getByRole("alert").getByText("“Somebody else's”").waitFor();
+  expect((await ref.get()).name).toBe("Somebody else's");
+  // Told so, one decides: to give it up,
+  await button(asked, "Cancel").click();
+  await heading(page, "Somebody else's").waitFor();
+  // or to have one's way, unless there is yet another.
+  await choose(page, "Rename");
+  await ref.rename("A second one");
+  await rename("Mine");
+  await asked.getByRole("alert").getByText("“A second one”").waitFor();
+  await ref.rename(null);
+  await rename("Mine after all");
+  await asked.getByRole("alert").getByText("has lost its name").waitFor();
+  await button(asked, "Rename").click();
+  await gone(asked);
+  await heading(page, "Mine after all").waitFor();
+  expect((await ref.get()).name).toBe("Mine after all");
+  // What both want is not asked.
+  await choose(page, "Rename");
+  await ref.rename("Of one mind");
+  await rename("Of one mind");
+  await gone(asked);
 });
 
 test("a thread is deleted only when that is confirmed, and then everywhere", async () => {
@@ -116,13 +155,16 @@ test("a run that is begun in one tab is seen in the other, word by word, and can
 test("a conversation goes on from either tab", async () => {
   const one = await browser.open(server);
   const threadId = await begin(one, "First things first");
+  const finished = async () =>
+    (await log(server, threadId)).filter(({ event }) => event.type === "RUN_FINISHED").length;
+  // A page that does not know of the run yet looks like one after its end, and what it sends is refused.
+  await expect.poll(finished).toBe(1);
   await idle(one);
   const other = await browser.open(server, { at: `#/threads/${threadId}` });
+  await messages(other).getByText("finished").waitFor();
   await idle(other);
   await send(other, "And from the other tab");
-  await expect
-    .poll(async () => (await log(server, threadId)).filter(({ event }) => event.type === "RUN_FINISHED").length)
-    .toBe(2);
+  await expect.poll(finished).toBe(2);
   await idle(one);
   await idle(other);
   const asked = await said(server, threadId, "user");
@@ -131,7 +173,7 @@ test("a conversation goes on from either tab", async () => {
   for (const page of [one, other]) {
     await expect.poll(() => letters(from(page, "demo").last().locator(".said"))).toBe(squeezed(whole));
     // Only what is in sight is there.
-    await messages(page).evaluate((element) => element.scrollTo(0, 0));
+    await toTop(page);
     await from(page, "You").getByText("First things first").waitFor();
   }
 });

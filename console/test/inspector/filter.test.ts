@@ -3,6 +3,7 @@ import { until } from "../../../sdk/typescript/test/harness/until.js";
 import { nearest } from "../../src/inspector/events/EventList.tsx";
 import { choicesOf, familyOf, OTHER_TYPES } from "../../src/inspector/events/families.ts";
 import { EVERYTHING, type Filter, isActive, matcher, shownOf, withTypes } from "../../src/inspector/events/filter.ts";
+import { isRounded } from "../../src/inspector/events/exact.ts";
 import { line, preview } from "../../src/inspector/events/preview.ts";
 import { Scan } from "../../src/inspector/events/scan.ts";
 import { logged, logOf, Pages } from "./log.ts";
@@ -124,6 +125,19 @@ test("a preview is one line, says what counts, and hides nothing", () => {
   expect(preview({ type: "MINE", a: 1 })).toBe('{"a":1}');
   // What is not as it should be is shown, too.
   expect(preview({ type: "STATE_DELTA", delta: [null, 7] })).toBe("?, ?");
+  // What cannot be made a text must not take the page with it.
+  const odd = { toString: 1 };
+  expect(preview({ type: "STATE_DELTA", delta: [{ op: odd, path: odd }] })).toBe('{"toString":1} {"toString":1}');
+  expect(preview({ type: "MINE", oddId: odd })).toBe('{"toString":1}');
   expect(preview({ type: "RUN_STARTED", input: { messages: [{ content: null }] } })).toBe("");
   expect(line("x".repeat(159) + "💬")).toBe(`${"x".repeat(159)}…`);
+});
+
+test.each([
+  [{ a: [1, { b: 2 ** 53 }] }, true],
+  [-(2 ** 60), true],
+  [1e300, true],
+  [{ a: [2 ** 53 - 1, 0.1, null, "9007199254740993"] }, false],
+])("whether a number in %j may have been rounded: %j", (value, expected) => {
+  expect(isRounded(value)).toBe(expected);
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { Random } from "../../../sdk/typescript/test/harness/random.js";
+import { printed } from "../../src/inspector/json/print.ts";
 import { jsonLines, MOST_STRING } from "../../src/inspector/json/tokens.ts";
 import { eventOf } from "../../src/inspector/events/raw.ts";
 import { firstOpen, treeRows } from "../../src/inspector/json/tree.ts";
@@ -23,6 +24,26 @@ test("a value is printed as JSON.stringify prints it", () => {
     const value = made(random, 5);
     expect(text(value), `seed ${random.seed}`).toBe(JSON.stringify(value, null, 2));
   }
+});
+
+test("a value is printed as far as there is room, and not further", () => {
+  const random = new Random();
+  for (let round = 0; round < 300; round += 1) {
+    const value = made(random, 5);
+    const whole = JSON.stringify(value);
+    expect(printed(value, whole.length), `seed ${random.seed}`).toEqual({ json: whole, isCut: false });
+    const most = random.below(whole.length);
+    const { json, isCut } = printed(value, most);
+    expect(isCut, `seed ${random.seed}`).toBe(true);
+    // Half of a pair is written as an escape.
+    if (!whole.includes("\\ud")) expect(json, `seed ${random.seed}`).toBe(whole.slice(0, most));
+  }
+});
+
+test("what is cut in the middle of a text shows what there is of it", () => {
+  const lines = (json: string) => jsonLines(json).map(({ tokens }) => tokens.map(({ text }) => text).join(""));
+  expect(lines('{"a":"one, {two')).toEqual(["{", '"a": "one, {two']);
+  expect(lines('["a\\')).toEqual(["[", '"a\\']);
 });
 
 test("pieces say what they are", () => {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { fieldsOf, payloadOf } from "../../src/conversation/answers.ts";
 import { partsOf, textOf } from "../../src/conversation/content.ts";
 import { itemMaker } from "../../src/conversation/items.ts";
-import { pretty } from "../../src/conversation/Json.tsx";
+import { shownOf } from "../../src/conversation/Json.tsx";
 
 const call = (id: string) => ({ id, type: "function" as const, function: { name: "f", arguments: "{}" } });
 const user: Message = { id: "u", role: "user", content: "hello" };
@@ -125,12 +125,33 @@ test("where a schema says nothing, any answer can be given", () => {
   expect(payloadOf([bool!], new Map([["", "true"]]))).toBe(true);
 });
 
-test.each([
-  ['{"a":[1]}', '{\n  "a": [\n    1\n  ]\n}'],
-  ['{"a":12345678901234567890}', '{"a":12345678901234567890}'],
+/** What is shown, in lines as they are indented. */
+const seen = (value: unknown) => {
+  const { lines, text } = shownOf(value);
+  return lines?.map(({ depth, tokens }) => "  ".repeat(depth) + tokens.map(({ text }) => text).join("")) ?? text;
+};
+
+test.each<[unknown, unknown]>([
+  ['{"a":[1]}', ["{", '  "a": [', "    1", "  ]", "}"]],
+  [{ a: [1], b: undefined }, ["{", '  "a": [', "    1", "  ]", "}"]],
+  ['{"a":12345678901234567890}', ["{", '  "a": 12345678901234567890', "}"]],
   ['{"a":"unfini', '{"a":"unfini'],
+  ["[INFO] no\n  JSON", "[INFO] no\n  JSON"],
   ["plain", "plain"],
   ["17", "17"],
-])("%j is shown as %j", (text, expected) => {
-  expect(pretty(text)).toBe(expected);
+  [null, ["null"]],
+])("%j is shown as %j", (value, expected) => {
+  expect(seen(value)).toEqual(expected);
+  expect(shownOf(value).isCut).toBe(false);
+});
+
+test("of a value that is huge only what is shown is looked at", () => {
+  const looked = new Set<string>();
+  const huge = new Proxy(Object.fromEntries(Array.from({ length: 50_000 }, (_, at) => [`k${at}`, "value"])), {
+    get: (of, name) => (looked.add(String(name)), Reflect.get(of, name) as unknown),
+  });
+  const { lines, isCut } = shownOf(huge);
+  expect(isCut).toBe(true);
+  expect(lines!.length).toBe(1_000);
+  expect(looked.size).toBeLessThan(2_000);
 });

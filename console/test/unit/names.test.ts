@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { nameOf } from "../../src/threads/name.ts";
+import { Rights } from "../../src/rights.ts";
 import { userOf } from "../../src/threads/user.ts";
 
 test.each([
@@ -28,4 +29,35 @@ test.each([
   [{ token: "" }, "Signed in"],
 ])("with %j one is %j", (credentials, expected) => {
   expect(userOf(credentials)).toBe(expected);
+});
+
+test.each([
+  [undefined, true],
+  ["a.b.c", true],
+  [token({ sub: "a" }), true],
+  [token({ scope: "read write" }), true],
+  [token({ scope: "openid profile" }), true],
+  [token({ scope: "openid read" }), false],
+  [token({ scope: "read" }), false],
+])("whether one may write with %j: %j", (given, expected) => {
+  expect(new Rights(given).mayWrite).toBe(expected);
+});
+
+test("a key that may only read is known by what it is refused", async () => {
+  const rights = new Rights(undefined);
+  let told = 0;
+  rights.subscribe(() => (told += 1));
+  const answers = [
+    new Response("{}", { status: 403 }),
+    Response.json({ scope: "admin" }, { status: 403 }),
+    new Response("no JSON", { status: 403 }),
+    Response.json({ scope: "write" }, { status: 400 }),
+  ];
+  const ask = rights.learning(() => Promise.resolve(answers.shift()!));
+  while (answers.length > 0) await ask("http://server/");
+  expect([rights.mayWrite, told]).toEqual([true, 0]);
+  answers.push(Response.json({ scope: "write", detail: "no" }, { status: 403 }));
+  // Whoever asked reads the same answer.
+  expect(await (await ask("http://server/")).json()).toMatchObject({ detail: "no" });
+  expect([rights.mayWrite, told]).toEqual([false, 1]);
 });

@@ -1,14 +1,19 @@
-import { memo } from "react";
+import { memo, useMemo } from "react";
 import type { LoggedEvent } from "threadline";
 import type { ThreadLog } from "../log/thread-log.ts";
 import { useEvent } from "../log/use-log.ts";
 import { clock, delta, fullTime } from "../time.ts";
+import { exactly, isRounded } from "./exact.ts";
 import { familyOf } from "./families.ts";
 import { line, preview } from "./preview.ts";
+import { useRawEvent } from "./raw.ts";
 import type { Times } from "./times.ts";
 
 /** Colours that tell runs apart which stand next to each other. */
 const RAILS = 6;
+
+/** As numbers are written that may have been rounded. */
+const LARGE = /\d{16}|\de\+\d/;
 
 /** An event in a line. */
 export const EventRow = memo(function EventRow(props: {
@@ -28,6 +33,7 @@ export const EventRow = memo(function EventRow(props: {
   const logged = useEvent(log, seq);
   const before = useEvent(log, seq > 1 ? seq - 1 : undefined);
   const isFirst = logged !== undefined && before !== undefined && before.runId !== logged.runId;
+  const said = usePreview(log, logged);
   const family = logged && familyOf(logged.event.type);
   const names = [
     "event-row",
@@ -56,7 +62,7 @@ export const EventRow = memo(function EventRow(props: {
           <span className={`event-type family-${family}`} title={logged.event.type}>
             {line(String(logged.event.type))}
           </span>
-          <span className="event-preview">{preview(logged.event)}</span>
+          <span className="event-preview">{said}</span>
         </>
       ) : (
         <span className="event-awaited" aria-label="loading" />
@@ -64,6 +70,14 @@ export const EventRow = memo(function EventRow(props: {
     </div>
   );
 });
+
+/** What an event says, with all digits of its numbers: where some may have been rounded, as the log has it. */
+function usePreview(log: ThreadLog, logged: LoggedEvent | undefined): string {
+  const read = useMemo(() => (logged ? preview(logged.event) : ""), [logged]);
+  const isOff = useMemo(() => logged !== undefined && LARGE.test(read) && isRounded(logged.event), [logged, read]);
+  const raw = useRawEvent(log, isOff ? logged : undefined, log.getSnapshot().epoch);
+  return useMemo(() => (raw === undefined ? read : preview(exactly(raw))), [raw, read]);
+}
 
 function timeOf(log: ThreadLog, logged: LoggedEvent, before: LoggedEvent | undefined, times: Times): string {
   if (times === "clock") return clock(logged.at);

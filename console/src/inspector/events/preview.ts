@@ -62,7 +62,7 @@ function quoted(text: string): string {
 /** What a patch does, as `replace /count, add /todos/-`. */
 function operations(patch: unknown): string {
   if (!Array.isArray(patch)) return json(patch);
-  const said = patch.slice(0, 5).map((each: unknown) => (isObject(each) ? `${each.op} ${each.path}` : "?"));
+  const said = patch.slice(0, 5).map((each: unknown) => (isObject(each) ? `${word(each.op)} ${word(each.path)}` : "?"));
   return patch.length > 5 ? `${said.join(", ")} and ${patch.length - 5} more` : said.join(", ");
 }
 
@@ -72,8 +72,13 @@ function rest(event: AgUiEvent): string {
   const names = Object.keys(members);
   const [only] = names;
   // The id that a start and an end have, and nothing else.
-  if (names.length === 1 && only && /Id$/.test(only)) return String(members[only]);
+  if (names.length === 1 && only && /Id$/.test(only)) return word(members[only]);
   return names.length === 0 ? "" : json(members);
+}
+
+/** A text as it is; what should have been one as JSON. */
+function word(value: unknown): string {
+  return typeof value === "string" ? value : json(value);
 }
 
 /** The beginning of a value's JSON. */

@@ -24,7 +24,8 @@ export function JsonText({ json, label }: { readonly json: string; readonly labe
   );
 }
 
-const JsonLine = memo(function JsonLine({ line: { depth, tokens } }: { readonly line: Line }) {
+/** A line, indented as deep as it stands. */
+export const JsonLine = memo(function JsonLine({ line: { depth, tokens } }: { readonly line: Line }) {
   return (
     // The spaces are for who selects and copies it.
     <div className="json-line" style={{ paddingInlineStart: `${2 * depth + 2}ch`, textIndent: `-${2 * depth + 2}ch` }}>

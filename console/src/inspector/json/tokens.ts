@@ -16,7 +16,8 @@ export interface Line {
   readonly tokens: readonly Token[];
 }
 
-const PIECE = /"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/gs;
+/** A text that has no end is the last of what was cut. */
+const PIECE = /"(?:[^"\\]|\\.)*(?:"|\\?$)|[[\]{},:]|[^\s[\]{},:"]+/gs;
 
 /**
  * JSON, printed with a member a line. Texts and numbers stand there as they are written: nothing is read and written again, so what is

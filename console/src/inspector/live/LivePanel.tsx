@@ -1,6 +1,7 @@
 import { LockKeyhole, LockKeyholeOpen } from "lucide-react";
 import { useEffect, useState } from "react";
 import type { ConnectionStatus, Run, Thread } from "threadline";
+import { serverClock } from "../../clock.ts";
 import { useConnection } from "../../connection.ts";
 import { Loading } from "../../parts/Blank.tsx";
 import { messageOf } from "../../parts/failure.ts";
@@ -156,11 +157,11 @@ function said(status: ConnectionStatus): string {
   }
 }
 
-/** The time, while it is shown. */
+/** The server's time, while it is shown. */
 function useTicks(ms: number): number {
-  const [now, setNow] = useState(() => Date.now());
+  const [now, setNow] = useState(serverClock.now);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), ms);
+    const timer = setInterval(() => setNow(serverClock.now()), ms);
     return () => clearInterval(timer);
   }, [ms]);
   return now;

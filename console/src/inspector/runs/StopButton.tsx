@@ -3,11 +3,13 @@ import { useState } from "react";
 import type { Run } from "threadline";
 import { Button } from "../../parts/Button.tsx";
 import { useNotices } from "../../parts/notices.tsx";
+import { READ_ONLY, useMayWrite } from "../../rights.ts";
 import type { ThreadLog } from "../log/thread-log.ts";
 
 /** Asks a run to stop. */
 export function StopButton({ run, log }: { readonly run: Run; readonly log: ThreadLog }) {
   const { fail } = useNotices();
+  const mayWrite = useMayWrite();
   const [isBusy, setBusy] = useState(false);
   const stop = async () => {
     setBusy(true);
@@ -20,7 +22,11 @@ export function StopButton({ run, log }: { readonly run: Run; readonly log: Thre
     }
   };
   return (
-    <Button disabled={isBusy || run.stopRequested} onClick={() => void stop()}>
+    <Button
+      disabled={isBusy || run.stopRequested || !mayWrite}
+      title={mayWrite ? undefined : READ_ONLY}
+      onClick={() => void stop()}
+    >
       <CircleStop aria-hidden="true" />
       {run.stopRequested ? "Stop requested" : "Stop the run"}
     </Button>

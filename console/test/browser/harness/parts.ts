@@ -28,6 +28,33 @@ export const notice = (page: Page, text: string | RegExp) => page.locator(".noti
 /** Waits until it is gone, or hidden. */
 export const gone = (locator: Locator) => locator.waitFor({ state: "hidden" });
 
+/** For so many frames nothing has to move, to be at rest. */
+const FRAMES_AT_REST = 10;
+
+/** Scrolls up until the first message is in sight and stays there, whatever moves it meanwhile. */
+export const toTop = (page: Page) =>
+  messages(page).evaluate(async (element, frames) => {
+    for (let still = 0; still < frames; still = element.scrollTop === 0 ? still + 1 : 0) {
+      element.scrollTo(0, 0);
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+    }
+  }, FRAMES_AT_REST);
+
+/** How far it is scrolled. */
+export const scrolled = (locator: Locator) => locator.evaluate(({ scrollTop }) => scrollTop);
+
+/** Waits until what scrolls has come to rest: browsers scroll smoothly. Gives where. */
+export const atRest = (locator: Locator) =>
+  locator.evaluate(async (element, frames) => {
+    let place = element.scrollTop;
+    for (let still = 0; still < frames;) {
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+      still = element.scrollTop === place ? still + 1 : 0;
+      place = element.scrollTop;
+    }
+    return place;
+  }, FRAMES_AT_REST);
+
 /** Writes a message and sends it. */
 export async function send(page: Page, text: string): Promise<void> {
   await field(page).fill(text);
