@@ -3,6 +3,7 @@ import { Welcome } from "./conversation/Welcome.tsx";
 import { NewThread } from "./conversation/NewThread.tsx";
 import { ThreadPane } from "./conversation/ThreadPane.tsx";
 import { Inspector } from "./inspector/Inspector.tsx";
+import { Boundary } from "./parts/Boundary.tsx";
 import { useRoute } from "./route.ts";
 import { Sidebar } from "./threads/Sidebar.tsx";
 
@@ -22,7 +23,11 @@ export function Shell({ failure, onAgain }: { readonly failure: string | undefin
         <main id="main" className="pane main" tabIndex={-1}>
           {route.name === "home" && <Welcome />}
           {route.name === "new" && <NewThread agentId={route.agentId} />}
-          {route.name === "thread" && <ThreadPane key={route.threadId} {...route} />}
+          {route.name === "thread" && (
+            <Boundary key={route.threadId} what="This conversation">
+              <ThreadPane {...route} />
+            </Boundary>
+          )}
         </main>
         {route.name === "thread" && panel && (
           <Inspector key={route.threadId} threadId={route.threadId} panel={panel} at={route.at} event={route.event} />

@@ -1,12 +1,15 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./App.tsx";
+import { Boundary } from "./parts/Boundary.tsx";
 import "./style/index.css";
 import { applyTheme } from "./theme.ts";
 
 applyTheme();
 createRoot(document.getElementById("app")!).render(
   <StrictMode>
-    <App />
+    <Boundary what="The console">
+      <App />
+    </Boundary>
   </StrictMode>,
 );

@@ -30,12 +30,13 @@ export function Interrupts(props: {
     }
     setBusy(false);
   };
-  const cancel = () => give(() => interrupts.map(({ id = "" }) => ({ interruptId: id, status: "cancelled" })));
+  const cancel = () =>
+    give(() => interrupts.map((interrupt) => ({ interruptId: idOf(interrupt), status: "cancelled" })));
   const resolve = (form: FormData) =>
     give(() =>
       all.map(({ interrupt, prefix, fields }) => {
         const values = new Map(fields.map(({ name }) => [name, String(form.get(prefix + name) ?? "")]));
-        return { interruptId: interrupt.id ?? "", status: "resolved", payload: payloadOf(fields, values) };
+        return { interruptId: idOf(interrupt), status: "resolved", payload: payloadOf(fields, values) };
       }),
     );
   const submit = (event: FormEvent<HTMLFormElement>) => {
@@ -47,7 +48,7 @@ export function Interrupts(props: {
   return (
     <form className="interrupts" aria-label="The agent asks" onSubmit={submit}>
       {all.map(({ interrupt, prefix, fields }) => (
-        <fieldset key={interrupt.id ?? prefix} disabled={isOff}>
+        <fieldset key={prefix} disabled={isOff}>
           <legend>
             <MessageCircleQuestionMark aria-hidden="true" />
             <span>{questionOf(interrupt)}</span>
@@ -79,6 +80,11 @@ export function Interrupts(props: {
       </div>
     </form>
   );
+}
+
+/** Agents write them: it may be no text. */
+function idOf({ id }: Interrupt): string {
+  return typeof id === "string" ? id : "";
 }
 
 function questionOf({ message, reason }: Interrupt): string {

@@ -170,15 +170,17 @@ function ActivityView({ message }: { readonly message: Message }) {
   );
 }
 
+const TITLES: ReadonlyMap<string, string> = new Map([
+  ["system", "System message"],
+  ["developer", "Developer message"],
+  ["tool", "Result of a tool"],
+]);
+
 /** What is not said to anybody: instructions, and results of calls that are not here. */
 function Aside({ message }: { readonly message: Message }) {
-  const titles: Record<string, string> = {
-    system: "System message",
-    developer: "Developer message",
-    tool: "Result of a tool",
-  };
+  const { id, role } = message;
   return (
-    <Fold id={message.id} className="aside" summary={titles[message.role] ?? `Message of the role ${message.role}`}>
+    <Fold id={id} className="aside" summary={TITLES.get(role) ?? `Message of the role ${role}`}>
       <Parts message={message} isPlain />
     </Fold>
   );

@@ -37,7 +37,7 @@ function partOf(value: unknown): Part {
   if (typeof value === "string") return { kind: "text", text: value };
   const part = members(value);
   if (part.type === "text" && typeof part.text === "string") return { kind: "text", text: part.text };
-  const kind = String(part.type);
+  const kind = word(part.type) ?? "";
   const what = Object.hasOwn(FILES, kind) ? FILES[kind] : undefined;
   if (what === undefined) return { kind: "other", value };
   const source = members(part.source);

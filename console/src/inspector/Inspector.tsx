@@ -2,6 +2,7 @@ import { CircleAlert, Radio, Trash2, X } from "lucide-react";
 import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 import { useThread } from "threadline/react";
 import { Blank, Loading } from "../parts/Blank.tsx";
+import { Boundary } from "../parts/Boundary.tsx";
 import { Button, IconButton } from "../parts/Button.tsx";
 import { messageOf } from "../parts/failure.ts";
 import type { Panel } from "../route.ts";
@@ -55,20 +56,27 @@ export function Inspector(place: {
           <X />
         </IconButton>
       </header>
-      {snapshot.state === "ready" && <Scrubber place={place} log={log} tail={snapshot.tail} />}
-      {snapshot.replaced > 0 && (
-        <p className="inspector-note" role="status">
-          Another log has taken the place of the one that was shown.
-        </p>
-      )}
-      <div role="tabpanel" id="inspector-panel" aria-labelledby={`inspector-tab-${panel}`} className="inspector-panel">
-        <Shown log={log} snapshot={snapshot}>
-          {panel === "events" && <EventsPanel key={snapshot.epoch} place={place} log={log} snapshot={snapshot} />}
-          {panel === "state" && <StatePanel place={place} log={log} tail={snapshot.tail} />}
-          {panel === "runs" && <RunsPanel place={place} log={log} tail={snapshot.tail} />}
-          {panel === "live" && <LivePanel threadId={threadId} log={log} />}
-        </Shown>
-      </div>
+      <Boundary key={panel} what="This part of the inspector">
+        {snapshot.state === "ready" && <Scrubber place={place} log={log} tail={snapshot.tail} />}
+        {snapshot.replaced > 0 && (
+          <p className="inspector-note" role="status">
+            Another log has taken the place of the one that was shown.
+          </p>
+        )}
+        <div
+          role="tabpanel"
+          id="inspector-panel"
+          aria-labelledby={`inspector-tab-${panel}`}
+          className="inspector-panel"
+        >
+          <Shown log={log} snapshot={snapshot}>
+            {panel === "events" && <EventsPanel key={snapshot.epoch} place={place} log={log} snapshot={snapshot} />}
+            {panel === "state" && <StatePanel place={place} log={log} tail={snapshot.tail} />}
+            {panel === "runs" && <RunsPanel place={place} log={log} tail={snapshot.tail} />}
+            {panel === "live" && <LivePanel threadId={threadId} log={log} />}
+          </Shown>
+        </div>
+      </Boundary>
     </aside>
   );
 }

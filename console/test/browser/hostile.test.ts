@@ -179,3 +179,44 @@ test("what somebody else's program writes while one looks at it", async () => {
   await from(page, "You").getByText(`<script>${RUN_ME}</script>`).waitFor();
   await expectHarmless(page);
 });
+
+test("members of another kind than anybody would expect", async () => {
+  const odd = { toString: 5 };
+  const messages = ["__proto__", "constructor", "toString"].map((role) => ({
+    id: role,
+    role,
+    content: [{ type: odd }],
+  }));
+  const threadId = await thread(server, [{ type: "MESSAGES_SNAPSHOT", messages }], { name: "Odd" });
+  await client(server)
+    .thread(threadId)
+    .run((run) => {
+      run.append({
+        type: "RUN_FINISHED",
+        outcome: { type: "interrupt", interrupts: [{ id: odd, message: "Really?" }] },
+      });
+    });
+  const page = await browser.open(server, { at: `#/threads/${threadId}` });
+  await page.getByRole("form", { name: "The agent asks" }).getByText("Really?").waitFor();
+  for (const { role } of messages) await page.getByText(`Message of the role ${role}`).waitFor();
+});
+
+test("what cannot be shown takes nothing else away", async () => {
+  const threadId = await thread(server, text("m", "assistant", "Still here"), { name: "Half broken" });
+  // React says what it caught.
+  const page = await browser.open(server, { at: `#/threads/${threadId}`, expects: [/no time/, /error boundary/] });
+  await from(page, "Assistant").getByText("Still here").waitFor();
+  await page.evaluate(() => {
+    const whole = Date.prototype.getMilliseconds;
+    Date.prototype.getMilliseconds = () => {
+      throw new Error("no time");
+    };
+    addEventListener("mend", () => (Date.prototype.getMilliseconds = whole));
+  });
+  await button(page, "Inspector").click();
+  await inspector(page).getByRole("alert").filter({ hasText: "no time" }).waitFor();
+  await from(page, "Assistant").getByText("Still here").waitFor();
+  await page.evaluate(() => dispatchEvent(new Event("mend")));
+  await button(page, "Try again").click();
+  await options(page).filter({ hasText: "TEXT_MESSAGE_START" }).waitFor();
+});

@@ -71,6 +71,7 @@ test.each<[unknown, unknown]>([
     [{ kind: "file", what: "Image", name: "image/png", url: undefined }],
   ],
   [[null, 7, { type: "constructor" }], [null, 7, { type: "constructor" }].map((value) => ({ kind: "other", value }))],
+  [[{ type: { toString: 1 } }], [{ kind: "other", value: { type: { toString: 1 } } }]],
   [{ a: 1 }, [{ kind: "other", value: { a: 1 } }]],
 ])("the parts of %j", (content, expected) => {
   expect(partsOf({ id: "m", role: "user", content })).toEqual(expected);
