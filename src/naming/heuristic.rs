@@ -1,7 +1,7 @@
 //! A name from what the user said first, in the user's own words.
 
 use super::{
-    phrases::{self, GREETED, GREETINGS, REQUESTS},
+    phrases::{self, BEHIND_GREETINGS, GREETED, GREETINGS, REQUESTS},
     plain,
     words::{count, cut, is_mark, is_word, start, words},
 };
@@ -80,7 +80,16 @@ fn behind_greeting<'a>(text: &'a str, greeting: &str) -> Option<&'a str> {
     let pauses = |text: &str| text.starts_with(|c: char| ",!?;".contains(c) || (is_mark(c) && !c.is_ascii()));
     let is_glued = rest.trim_start_matches(is_mark).starts_with(char::is_alphanumeric) && !pauses(rest);
     let after = rest.trim_start();
-    (!is_glued && (!needs_mark || after.is_empty() || after.starts_with('.') || pauses(after))).then_some(rest)
+    let is_marked = after.is_empty() || after.starts_with('.') || pauses(after);
+    let is_line = rest[..rest.len() - after.len()].contains('\n');
+    let is_apart = is_line || !after.starts_with(char::is_alphanumeric) || begins_anew(after);
+    (!is_glued && (is_marked || !needs_mark && is_apart)).then_some(rest)
+}
+
+/// Whether nothing of this belongs to a greeting in front of it.
+fn begins_anew(text: &str) -> bool {
+    let mut phrases = [GREETINGS, GREETED, BEHIND_GREETINGS, REQUESTS].into_iter().flat_map(phrases::of);
+    phrases.any(|phrase| without(text, phrase.trim_end_matches(',')).is_some())
 }
 
 /// A sentence without the words that only ask for something; all of it if nothing else is left.
@@ -154,6 +163,14 @@ mod tests {
             ("Hello, what is the best way to learn Rust?", "What is the best way"),
             ("Hello world", "Hello world"),
             ("Hello Ann!", "Hello Ann"),
+            ("Hello Kitty history", "Hello Kitty history"),
+            ("HELLO WORLD in C", "HELLO WORLD in C"),
+            ("Hai Phong travel", "Hai Phong travel"),
+            ("Good day trading strategies", "Good day trading strategies"),
+            ("hey jude chords", "Hey jude chords"),
+            ("hi how do I bake bread", "How do I bake bread"),
+            ("hello can you plan a trip to Ghent", "Plan a trip to Ghent"),
+            ("hi 👋 bake bread", "Hi bake bread"),
             ("Hello. Bananas", "Bananas"),
             ("Good morning, all! Bananas?", "Bananas"),
             ("Hi-fi speakers for a small room", "Hi-fi speakers for a small"),

@@ -32,6 +32,14 @@ pub(super) const GREETED: &str = "
     herkese | σε όλους | всем | wszystkim
 ";
 
+/// So begins what is said behind a greeting without a mark between them. What else stands there may belong to it: Hello Kitty.
+pub(super) const BEHIND_GREETINGS: &str = "
+    how | what | what's | where | when | why | who | which | i | i'm | i've | is | are | do | does | did | should | we | my
+    wie | was | wo | wann | warum | wer | welche | ich | wir | mein | meine | comment | quel | quelle | pourquoi | où | je
+    qué | cómo | cuál | dónde | por qué | mi | come | cosa | dove | perché | como | o que | qual | onde | eu | hoe | wat
+    waar | waarom | ik | jag | hur | vad | как | что | где | почему | я | πώς | τι | nasıl | ne | neden | ben
+";
+
 /// With these they ask for it.
 pub(super) const REQUESTS: &str = "
     please | can you please | could you please | would you please | can you | could you | would you | will you
@@ -107,7 +115,9 @@ mod tests {
 
     #[test]
     fn phrases_are_as_they_are_compared() {
-        for table in [GREETINGS, GREETED, REQUESTS, DANGLING, REFUSALS, ABOUT, ANNOUNCEMENTS, GENERIC, LABELS] {
+        for table in
+            [GREETINGS, GREETED, BEHIND_GREETINGS, REQUESTS, DANGLING, REFUSALS, ABOUT, ANNOUNCEMENTS, GENERIC, LABELS]
+        {
             assert!(of(table).count() > 10);
             assert!(of(table).all(|phrase| phrase == phrase.to_lowercase() && !phrase.contains('’')));
         }

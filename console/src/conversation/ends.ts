@@ -5,8 +5,8 @@ import type { Run, ThreadRef } from "threadline";
 
 /** Runs of one request. */
 const PAGE = 20;
-/** However far back somebody reads: each run costs a request. */
-const MOST_PAGES = 25;
+/** Runs that are looked at beyond as many as there are messages: each costs a request, and most of them have said something. */
+const SILENT_RUNS = 20;
 
 /** The runs that ended after a message, oldest first, by its id. */
 export type RunEnds = ReadonlyMap<string, readonly Run[]>;
@@ -24,6 +24,8 @@ export interface Look {
   readonly epoch: string;
   /** Whether a message may be among those that were not loaded yet: where that begins nobody looks further. */
   readonly isOlder: (messageId: string) => boolean;
+  /** How many messages are loaded. */
+  readonly loaded: number;
   readonly signal: AbortSignal;
   /** The newest runs, which are known before their ends are. */
   readonly onRuns: (newest: readonly Run[]) => void;
@@ -32,15 +34,18 @@ export interface Look {
 
 /** Looks for the ends of runs, the newest first, as far back as messages are loaded. */
 export async function lookForEnds(source: Source, look: Look): Promise<void> {
-  const { known, epoch, isOlder, signal, onRuns, onEnds } = look;
+  const { known, epoch, isOlder, loaded, signal, onRuns, onEnds } = look;
   const ended: (readonly [string, Run])[] = [];
+  let left = loaded + SILENT_RUNS;
   let cursor: number | undefined;
-  for (let page = 0; page < MOST_PAGES; page += 1) {
+  while (left > 0) {
     const { runs, nextCursor } = await source.runs({ limit: PAGE, signal, ...(cursor !== undefined && { cursor }) });
-    if (page === 0) onRuns(runs);
+    if (cursor === undefined) onRuns(runs);
     for (const run of runs) {
       const { runId, lastSeq, endedAt } = run;
       if (endedAt === null || lastSeq === 0) continue;
+      left -= 1;
+      if (left < 0) break;
       if (!known.has(runId)) {
         const { messages } = await source.messages({ at: lastSeq, limit: 1, epoch, signal });
         known.set(runId, messages.at(-1)?.id);

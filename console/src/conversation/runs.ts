@@ -34,6 +34,7 @@ export function useRuns(threadId: string, live: UseThread): Runs {
     lookForEnds(client.thread(threadId), {
       known: known.current.ends,
       epoch,
+      loaded: loaded.current.messages.length,
       signal,
       isOlder: (messageId) => loaded.current.hasMoreMessages && !isThere(messageId),
       onRuns: (runs) => signal.aborted || setRecords(runs),

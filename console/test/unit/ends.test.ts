@@ -24,13 +24,14 @@ function source(count: number) {
   };
 }
 
-async function look(from: ReturnType<typeof source>, known: KnownEnds, isOlder = (_: string) => false) {
+async function look(from: ReturnType<typeof source>, known: KnownEnds, isOlder = (_: string) => false, loaded = 100) {
   let ends: RunEnds = new Map();
   let newest: readonly Run[] = [];
   await lookForEnds(from, {
     known,
     epoch: "e",
     isOlder,
+    loaded,
     signal: new AbortController().signal,
     onRuns: (runs) => (newest = runs),
     onEnds: (found) => (ends = found),
@@ -63,6 +64,14 @@ test("nobody looks further back than messages are loaded", async () => {
   expect(newest).toHaveLength(20);
   expect(from.asked.filter((each) => each.startsWith("runs"))).toEqual(["runs 0", "runs 20"]);
   expect(from.asked.at(-1)).toBe("at 150");
+});
+
+test("runs that say nothing are not looked through for ever", async () => {
+  const from = source(500);
+  const { ends } = await look(from, new Map(), undefined, 1);
+  expect(ends).toHaveLength(21);
+  expect(from.asked.filter((each) => each.startsWith("runs"))).toEqual(["runs 0", "runs 20"]);
+  expect(from.asked).toHaveLength(23);
 });
 
 test("a run that is under way, and one before any event, have no end in the conversation", async () => {
