@@ -3,6 +3,7 @@ import { ThreadlineProvider } from "threadline/react";
 import { NoticesProvider } from "./parts/notices.tsx";
 import {
   type Credentials,
+  checkUser,
   connect,
   dropCredentials,
   forgetCredentials,
@@ -31,6 +32,7 @@ export function App() {
     const use = (given: Credentials, remember: boolean) => {
       // Throws before anything is changed, if it cannot be sent.
       connect(given).close();
+      checkUser(given.user);
       saveCredentials(given, { remember });
       setCredentials(given);
     };

@@ -65,6 +65,15 @@ export function serverUrl(): string {
   return SERVER ?? new URL(".", location.href).href.replace(/[?#].*$/, "");
 }
 
+/** Of a user's id, in bytes: the server takes no longer one. */
+const MAX_ID = 256;
+
+/** Throws if that can be no user. */
+export function checkUser(user = ""): void {
+  const { length } = new TextEncoder().encode(user);
+  if (length > MAX_ID) throw new Error(`The user is too long: at most ${MAX_ID} bytes, not ${length}.`);
+}
+
 /** Throws a `ConfigError` if what was given cannot be sent. */
 export function connect({ apiKey, token, user, project }: Credentials): Threadline {
   const rights = new Rights(token);

@@ -135,7 +135,11 @@ describe("with a key", () => {
     await row(page, "Ada's thread").waitFor();
     await button(page, "More").click();
     await page.getByRole("menuitem", { name: "View as user…" }).click();
-    await dialog(page, "View as user").getByRole("textbox", { name: /^User/ }).fill("bob");
+    const user = dialog(page, "View as user").getByRole("textbox", { name: /^User/ });
+    await user.fill("b".repeat(257));
+    await button(dialog(page, "View as user"), "View").click();
+    await dialog(page, "View as user").getByText("The user is too long").waitFor();
+    await user.fill("bob");
     await button(dialog(page, "View as user"), "View").click();
     await row(page, "Bob's thread").waitFor();
     await gone(row(page, "Ada's thread"));

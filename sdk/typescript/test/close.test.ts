@@ -158,5 +158,6 @@ test("what waits for the log or the feed to show it", async () => {
   await until("what was restored", async () => (await log(server, document)).length > 0);
   client.close();
   await allClosed(calls);
+  await allClosed([thread.addToolResult("another", "done", undefined as never)]);
   for (const end of leave) end();
 });

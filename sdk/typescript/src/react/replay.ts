@@ -155,7 +155,10 @@ export class Replay {
       } else if (type === "RUN_FINISHED") {
         this.run = { runId, agentId, status: "finished", error: null };
       } else if (type === "RUN_ERROR") {
-        const error = { code: typeof code === "string" ? code : null, message: typeof message === "string" ? message : "" };
+        const error = {
+          code: typeof code === "string" ? code : null,
+          message: typeof message === "string" ? message : "",
+        };
         this.run = { runId, agentId, status: "error", error };
       }
     }

@@ -72,6 +72,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   /** The feed has spoken of the thread while it was asked for. */
   #isAnnounced = false;
   #error: ThreadlineError | null = null;
+  /** Why the log is followed no longer. */
+  #lost: ThreadlineError | undefined;
   #more: Promise<void> | undefined;
   /** Of what is under way for the replay that is shown, or about to be. */
   #current = new AbortController();
@@ -124,6 +126,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     { agentId }: SendOptions = {},
   ): Promise<StartedRun | undefined> => {
     if (!this.isOpen) return Promise.resolve(undefined);
+    if (this.#lost) return Promise.reject(this.#lost);
     const added = this.#tools.add(toolCallId, result, agentId);
     this.#flushTools();
     return added;
@@ -234,6 +237,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#current.abort();
     const { signal } = (this.#current = new AbortController());
     this.#isAnnounced = false;
+    this.#lost = undefined;
     if (!quietly) {
       this.#clear();
       this.#isLoading = true;
@@ -293,6 +297,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
         onError: (error) => {
           if (isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead")) return void this.#begin();
           if (isProblem(error, "thread-not-found")) return this.#deleted();
+          this.#lost = error;
           this.#tools.fail(error);
           this.#isLoading = false;
           this.setError(error);
