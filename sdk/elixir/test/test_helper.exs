@@ -55,9 +55,24 @@ defmodule Server do
     await_exit(server.program)
   end
 
-  def remove(server) do
-    if Port.info(server.program), do: stop(server)
-    File.rm_rf!(server.data)
+  @doc "Once the process that started it is gone, and it with that; or by that process."
+  def remove(server, tries \\ 600) do
+    case Port.info(server.program, :connected) do
+      {:connected, owner} when owner == self() ->
+        stop(server)
+        File.rm_rf(server.data)
+
+      nil ->
+        File.rm_rf(server.data)
+
+      # Only its owner would be told of its end.
+      _ when tries > 0 ->
+        Process.sleep(50)
+        remove(server, tries - 1)
+
+      _ ->
+        raise "the server does not end"
+    end
   end
 
   def free_port do
