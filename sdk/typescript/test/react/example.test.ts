@@ -102,6 +102,8 @@ test("the list is live over tabs, and a switch shows the other thread alone", { 
   const before = await rows(page).count();
   for (const text of ["First of two", "Second of two"]) {
     await page.getByRole("button", { name: "New thread" }).click();
+    // Not into the field of the one before: the page hears of its new hash a moment later.
+    await expect.poll(async () => (await texts(page)).length).toBe(0);
     await field(page).fill(text);
     await field(page).press("Enter");
     await message(page, text).waitFor();
