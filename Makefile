@@ -8,8 +8,11 @@ HADOLINT := $(TOOLS)/bin/hadolint
 
 .PHONY: run test quick test-full lint fmt doc deny openapi reference setup cluster containers bench bench-production clean
 
+# The first build takes minutes: cargo shows how far it is.
 run: setup
-	$(CARGO) run --release --quiet -- serve
+	@[ -x target/release/threadline ] || echo 'Building Threadline. The first build takes several minutes; cargo shows its progress.'
+	$(CARGO) build --release
+	@exec target/release/threadline serve
 
 # In parts, so that `make -k test` goes on behind one that fails.
 test: test-rust test-planted test-package test-console test-tour test-cluster

@@ -4,7 +4,7 @@
 # Threadline runs. Prints one line a check; fails at the first that does not hold.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-program=${1:?usage: tour.sh PATH-TO-THREADLINE}
+program=$(realpath "${1:?usage: tour.sh PATH-TO-THREADLINE}")
 work=$(mktemp -d)
 server=""
 passed=0
@@ -24,6 +24,17 @@ for _ in $(seq 100); do
 done
 curl -fsS "$url/healthz" | grep ok >/dev/null; ok "the server answers on $url"
 export THREADLINE_URL=$url
+
+# README's own blocks, word for word: only the address and the path of the program are this test's.
+# block HEADING N: the N-th shell block under the heading.
+block() { awk -v heading="## $1" -v n="$2" '$0 == heading { on = 1; next } on && /^## / { exit } on && /^```sh$/ { k++; inside = k == n; next } /^```$/ { inside = 0 } inside' "$root/README.md"; }
+here() { sed -e "s#http://localhost:7420#$url#g" -e "s#target/release/threadline#$program#g"; }
+block "Chat at once" 1 | here >"$work/chat.sh"
+grep -q messages "$work/chat.sh"
+timeout 120 bash -euo pipefail "$work/chat.sh" >"$work/chat.out" 2>"$work/chat.log"; ok "README's first block runs to its end"
+tail -n1 "$work/chat.out" | jq -e '[.messages[] | select(.role == "user").content] == ["Hello there"]' >/dev/null; ok "and shows the conversation"
+curl -fsS -X DELETE "$url/v1/threads/chat" >/dev/null
+make -n -C "$root" run | grep 'cargo build' | grep -v -- --quiet >/dev/null; ok "make run shows the progress of its build"
 
 # Chat at once.
 curl -fsS "$url/v1/threads" -d '{"threadId":"chat"}' >/dev/null
@@ -78,6 +89,14 @@ timeout 60 python3 "$root/examples/push_a_run.py" "Hello from Python" --thread p
 "$program" threads | grep 'My first thread' >/dev/null; ok "threads are listed"
 kill -INT $server; wait $server; ok "Ctrl-C ends the server with exit code 0"
 server=""
+
+# README's "Letting people in", word for word, in one shell as a reader would.
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+url=http://127.0.0.1:$port
+{ block "Letting people in" 1; echo 'server=$!'; block "Letting people in" 2; echo; echo 'kill -INT $server; wait $server'; } | here >"$work/people.sh"
+grep -q 'keys create backend' "$work/people.sh"
+(cd "$work" && THREADLINE_URL=$url THREADLINE_LISTEN=127.0.0.1:$port THREADLINE_DATA=$work/people timeout 120 bash -euo pipefail people.sh >people.out 2>people.log)
+tail -n1 "$work/people.out" | jq -e '.token | length > 100' >/dev/null; ok "README's \"Letting people in\" gives a user a token"
 
 # Letting people in: the operator's key, a backend's, a user's token, and a backend that signs people in.
 THREADLINE_API_KEY=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')

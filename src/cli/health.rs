@@ -1,8 +1,9 @@
 //! `threadline health`: whether the server takes requests. For containers and scripts that have no HTTP client.
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use clap::Args;
+use tokio::time::{Instant, sleep};
 
 use super::{CliError, ConnectArgs, output::shown};
 use crate::client::{Client, Readiness};
@@ -15,16 +16,31 @@ enough: the store decides alone. Exit code 1: it cannot be reached, is shutting 
 
 Examples:
   threadline health                  Whether to send it requests (GET /readyz)
-  threadline health --live           Whether to start it anew: without a store it is alive all the same (GET /healthz)")]
+  threadline health --live           Whether to start it anew: without a store it is alive all the same (GET /healthz)
+  threadline health --wait 30        Wait until a server that is starting takes requests, at most 30 seconds")]
 pub struct HealthArgs {
     /// Ask only whether the server is alive, whatever it stands on
     #[arg(long)]
     pub live: bool,
+    /// Try again until the check succeeds, for at most this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=3600))]
+    pub wait: u64,
 }
 
-/// Asks once.
+/// Time between two checks of `--wait`.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Checks the server, again and again until `--wait` is over. The last error is the one reported.
 pub async fn run(connect: &ConnectArgs, args: &HealthArgs) -> Result<(), CliError> {
-    ask(&connect.client()?, args, &mut std::io::stdout().lock()).await
+    let client = connect.client()?;
+    let deadline = Instant::now() + Duration::from_secs(args.wait);
+    loop {
+        let checked = ask(&client, args, &mut std::io::stdout().lock()).await;
+        if checked.is_ok() || Instant::now() + CHECK_INTERVAL > deadline {
+            return checked;
+        }
+        sleep(CHECK_INTERVAL).await;
+    }
 }
 
 /// [`run`] with an output of its own.

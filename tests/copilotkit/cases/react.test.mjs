@@ -138,4 +138,15 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", () 
     assert.equal(on, words("on", 3).trim());
     await tab.close();
   });
+
+  // README and docs/copilotkit.md say what is seen at each API; CopilotKit decides it, not Threadline.
+  test(`CopilotKit's license notice is ${direct ? "not shown" : "shown, and the chat works"}`, options, async () => {
+    const tab = await site.open(await somebody());
+    await tab.say("say words 5 2");
+    await tab.shows("say words 5 2", words("words", 5));
+    const notice = tab.page.getByText(/requires a CopilotKit license|Get a license/i).first();
+    if (direct) assert.equal(await notice.count(), 0);
+    else await notice.waitFor();
+    await tab.close();
+  });
 });
