@@ -15,12 +15,13 @@ run: setup
 	@exec target/release/threadline serve
 
 # In parts, so that `make -k test` goes on behind one that fails.
-test: test-rust test-planted test-package test-console test-tour test-cluster
+test: test-rust test-package test-console test-tour test-cluster
 
 .PHONY: test-rust test-planted test-package test-console test-tour test-cluster debug
 test-rust: setup-test
 	$(CARGO) test --no-fail-fast
 
+# Builds the library once more, for one test: part of `make test-full`, whose fault runs build it anyway.
 test-planted: setup-test
 	$(CARGO) test --lib --features planted plant
 
@@ -44,7 +45,7 @@ quick:
 	$(CARGO) test --lib --test contract --test model --test client
 
 # What takes longer than the rest together.
-test-full: setup-copilotkit
+test-full: setup-copilotkit test-planted
 	$(CARGO) test --test copilotkit -- --ignored --nocapture
 	$(CARGO) test --release --test faults -- --ignored --nocapture
 	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
