@@ -106,9 +106,11 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   /** Asks the run that is under way to stop, whoever began it. Resolves when the server knows; undefined if there is none. */
   readonly stop = async (): Promise<Run | undefined> => {
-    const run = this.#replay?.run ?? null;
-    if (!isUnderWay(run)) return undefined;
+    const shown = this.#replay?.run ?? null;
     return this.act(async () => {
+      // The page may not have heard of the run yet.
+      const run = isUnderWay(shown) ? shown : (await this.#existing())?.activeRun;
+      if (!run) return undefined;
       const stopped = await this.#ref.stop(run.runId);
       this.#replay?.began(stopped);
       return stopped;
