@@ -25,13 +25,15 @@ export {
   ConfigError,
   ConnectionError,
   isProblem,
+  NotResumed,
   ProblemError,
   ProtocolError,
+  StopRequested,
   ThreadlineError,
   TimeoutError,
 } from "./errors.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
-export { type Producer, type RunOptions, StopRequested } from "./producer.js";
+export type { Producer, RunOptions } from "./producer.js";
 export type { Cancellable, RunInput, StartOptions } from "./runs.js";
 export {
   isUnread,

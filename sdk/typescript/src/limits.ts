@@ -27,6 +27,8 @@ export const PENDING_EVENTS = 10_000;
 export const PENDING_SIZE = 16_000_000;
 /** A producer that is silent otherwise says at least this often that it is alive: so it hears of a stop. */
 export const BEAT_MAX_MS = 3_000;
+/** Events that are asked for at once when what is stored of a run is read. */
+export const STORED_PAGE_EVENTS = 10_000;
 /** How long a token callback may take before it counts as failed. */
 export const TOKEN_TIMEOUT_MS = 30_000;
 /** Share of a token's lifetime after which the next one is asked for. */

@@ -2,10 +2,10 @@ import type { Connection } from "./connection/connection.js";
 import type { FollowOptions, ThreadItem } from "./connection/follow.js";
 import { Items, THREAD_ITEMS } from "./connection/items.js";
 import type { Followed, Subscription, Told } from "./connection/subscription.js";
+import { ConnectionError } from "./errors.js";
 import { type Http, segment } from "./http.js";
 import { newId } from "./ids.js";
 import { linesOf } from "./lines.js";
-import { produce } from "./produce.js";
 import type { Producer, RunOptions } from "./producer.js";
 import { type Cancellable, Runs, type StartOptions } from "./runs.js";
 import type {
@@ -236,9 +236,18 @@ export class ThreadRef {
    * Resolves to the run as it ended; rejects with what `body` throws, or with what went wrong on the way. If the run is
    * asked to stop, `run.signal` is aborted: a body that gives up then has done what was wanted.
    *
-   * A problem `run-active` if another run is active. A run of the given id that has ended already is returned as it is.
+   * A problem `run-active` if another run is active. A run of the given id that has ended already is returned as it is; of one
+   * that has stored events, and has not ended, see `onResume`.
    */
   run(body: (run: Producer) => unknown, options: RunOptions = {}): Promise<Run> {
-    return produce(this.#runs, this.threadId, body, options);
+    return produced(this.#runs, this, body, options);
   }
+}
+
+/** Few pages produce, and only they load the code of that. */
+async function produced(...run: Parameters<typeof import("./produce.js").produce>): Promise<Run> {
+  const { produce } = await import("./produce.js").catch((cause: unknown) => {
+    throw new ConnectionError("the code of producers cannot be loaded", { cause });
+  });
+  return produce(...run);
 }
