@@ -16,6 +16,9 @@ export interface ThreadRun {
   readonly error: { readonly code: string | null; readonly message: string } | null;
 }
 
+/** A page waits as long as somebody looks at it; what it waits for shows in its status. */
+export const FOR_EVER = { retryFor: Number.POSITIVE_INFINITY };
+
 export function isUnderWay(run: ThreadRun | null): run is ThreadRun {
   return run !== null && (run.status === "running" || run.status === "stopping");
 }
@@ -51,11 +54,11 @@ export class Replay {
 
   /** Loads what a thread begins with: the newest messages, or `all` of them. */
   static async load(ref: ThreadRef, all: boolean, signal: AbortSignal): Promise<Replay> {
-    const thread = await ref.get({ signal });
+    const thread = await ref.get({ signal, ...FOR_EVER });
     // Where no run is under way: streams of chunks are never cut in the middle.
     const at = restingSeq(thread);
     if (at === 0) return new Replay(ref, thread, at, new Conversation(), false);
-    const where = { at, epoch: thread.epoch, signal };
+    const where = { at, epoch: thread.epoch, signal, ...FOR_EVER };
     const [page, { state }] = await Promise.all([ref.messages({ ...where, limit: MESSAGES_PAGE }), ref.state(where)]);
     let { messages, hasMore } = page;
     while (all && hasMore) {
