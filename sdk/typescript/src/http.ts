@@ -163,11 +163,15 @@ export class Http {
           return answer;
         } catch (error) {
           if (isAway(error)) this.#awaySince ??= asked;
-          else this.#awaySince = undefined;
+          else if (error instanceof ProblemError) this.#awaySince = undefined;
           if (!(error instanceof ThreadlineError && again(error))) throw error;
-          // The server is there, and has another run to wait for.
-          if (isProblem(error, "run-active")) deadline = Math.max(deadline, began + (budget && OTHER_RUN_WAIT_MS));
-          const left = deadline - performance.now();
+          const now = performance.now();
+          let left = deadline - now;
+          if (isProblem(error, "run-active")) {
+            // The server is there, and has another run to wait for. Should it go away meanwhile, that is tried for as long as ever.
+            left = began + (budget && OTHER_RUN_WAIT_MS) - now;
+            deadline = now + budget;
+          }
           if (left <= 0 || (error.retryAfterMs ?? 0) > left) throw error;
           const wait = Math.min(left, backoff(failures, Math.random(), error.retryAfterMs));
           trial.set(isAway(error) ? { error, nextRetryAt: Math.ceil(Date.now() + wait) } : undefined);

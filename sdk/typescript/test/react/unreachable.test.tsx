@@ -194,6 +194,12 @@ describe("patience", () => {
     expect(isProblem(error, "run-active")).toBe(true);
     expect(afterMs).toBeGreaterThanOrEqual(60 * SECOND);
     expect(afterMs).toBeLessThanOrEqual(61 * SECOND);
+    // Should the server go away meanwhile, it is not waited for longer than ever.
+    const gone = new Network();
+    gone.answer = (path, signal) => (gone.asked.length > 3 ? refused() : network.answer(path, signal));
+    const waiting = await fails(gone.client({ retries }).thread("t").putRun("r", []));
+    expect(waiting.error).toBeInstanceOf(ConnectionError);
+    expect(waiting.afterMs - gone.asked[3]!).toBeLessThanOrEqual(7 * SECOND);
   });
 });
 
