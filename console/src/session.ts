@@ -85,7 +85,7 @@ export function connect({ apiKey, token, user, project }: Credentials): Threadli
     ...(user && { user }),
     ...(project && { project }),
     // Somebody watches: a banner tells of a server that is away, and a request fails in a time that one waits.
-    retryFor: 10_000,
+    retries: { reads: 10_000, writes: 10_000, producers: 10_000 },
   });
   setRights(client, rights);
   return client;

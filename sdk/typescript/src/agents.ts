@@ -1,5 +1,5 @@
 import type { Http } from "./http.js";
-import type { Cancellable } from "./runs.js";
+import type { ReadOptions } from "./runs.js";
 import type { Agent } from "./types.js";
 
 /** The agents that runs can be handed to. */
@@ -11,8 +11,8 @@ export class Agents {
   }
 
   /** All of them, by name. */
-  async list({ signal }: Cancellable = {}): Promise<readonly Agent[]> {
-    const { agents } = await this.#http.call<{ agents: readonly Agent[] }>({ path: ["agents"], signal });
+  async list({ signal, retryFor }: ReadOptions = {}): Promise<readonly Agent[]> {
+    const { agents } = await this.#http.call<{ agents: readonly Agent[] }>({ path: ["agents"], signal, retryFor });
     return agents;
   }
 }

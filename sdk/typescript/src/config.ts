@@ -1,13 +1,28 @@
 import { Credentials, headerValue, type TokenSource } from "./credentials.js";
 import { ConfigError } from "./errors.js";
 import { toJson } from "./json.js";
-import { RETRY_FOR_MS } from "./limits.js";
+import { PRODUCERS_RETRY_MS, READS_RETRY_MS, WRITES_RETRY_MS } from "./limits.js";
 
 export type TransportName = "websocket" | "sse" | "long-poll";
 const TRANSPORTS: readonly TransportName[] = ["websocket", "sse", "long-poll"];
 
 /** What is needed of a WebSocket class: the browsers', Node's (from 22 on) or that of the package `ws`. */
 export type WebSocketClass = new (url: string, protocols: string[]) => WebSocket;
+
+/** How long calls go on trying after lost answers and while the server is not ready, in milliseconds each; 0 for one try. */
+export interface Retries {
+  /** Calls that only read; 10,000 if not given. The hooks' go on for ever, and show that. */
+  readonly reads?: number;
+  /** Calls that change something, or have an agent do a run; 10,000 if not given. */
+  readonly writes?: number;
+  /** Runs that this program does, and conversations that it saves; 60,000 if not given. */
+  readonly producers?: number;
+  /**
+   * Whether all calls share their time, which then counts from the first failure since the server last answered: many calls in a row
+   * are not each waited for. false if not given.
+   */
+  readonly together?: boolean;
+}
 
 /** How to reach a server. */
 export interface ThreadlineOptions {
@@ -21,8 +36,7 @@ export interface ThreadlineOptions {
   readonly user?: string;
   /** The project, for the operator's key (header `Threadline-Project`). */
   readonly project?: string;
-  /** How long calls go on trying after lost answers and while the server is not ready, in milliseconds; 60,000 if not given. */
-  readonly retryFor?: number;
+  readonly retries?: Retries;
   /** In this order, from the best one that gets through; all of them if not given. */
   readonly transports?: readonly TransportName[];
   /** Instead of the global one. */
@@ -36,7 +50,7 @@ export interface Config {
   readonly base: URL;
   readonly credentials: Credentials;
   readonly headers: Readonly<Record<string, string>>;
-  readonly retryFor: number;
+  readonly retries: Required<Retries>;
   readonly transports: readonly TransportName[];
   readonly fetch: typeof fetch;
   readonly WebSocket: WebSocketClass | undefined;
@@ -49,8 +63,16 @@ export function configure(options: ThreadlineOptions): Config {
   if (transports.length === 0 || !transports.every((name) => TRANSPORTS.includes(name))) {
     throw new ConfigError(`transports are some of ${TRANSPORTS.join(", ")}`);
   }
-  const { retryFor = RETRY_FOR_MS } = options;
-  if (!(retryFor >= 0)) throw new ConfigError("retryFor is a number of milliseconds");
+  const retries = {
+    reads: READS_RETRY_MS,
+    writes: WRITES_RETRY_MS,
+    producers: PRODUCERS_RETRY_MS,
+    together: false,
+    ...options.retries,
+  };
+  for (const kind of ["reads", "writes", "producers"] as const) {
+    if (!(retries[kind] >= 0)) throw new ConfigError(`retries.${kind} is a number of milliseconds`);
+  }
   if (options.apiKey !== undefined && options.token !== undefined) {
     throw new ConfigError("give either apiKey (a backend's) or token (a user's), not both");
   }
@@ -64,7 +86,7 @@ export function configure(options: ThreadlineOptions): Config {
     base,
     headers,
     credentials: new Credentials(source),
-    retryFor,
+    retries,
     transports,
     // Browsers want it to be called on no object of ours.
     fetch: (input, init) => send(input, init),

@@ -1,5 +1,5 @@
 import type { Http } from "./http.js";
-import type { Cancellable } from "./runs.js";
+import type { Cancellable, ReadOptions } from "./runs.js";
 import type { Message } from "./types.js";
 
 /** One version of a conversation. */
@@ -41,9 +41,9 @@ export class Conversations {
   }
 
   /** All messages, now or as they were after the event with seq `at`. */
-  get(name: string, options: Cancellable & { at?: number; epoch?: string } = {}): Promise<ConversationDocument> {
-    const { signal, ...query } = options;
-    return this.#http.call({ path: ["conversations", name], query, signal });
+  get(name: string, options: ReadOptions & { at?: number; epoch?: string } = {}): Promise<ConversationDocument> {
+    const { signal, retryFor, ...query } = options;
+    return this.#http.call({ path: ["conversations", name], query, signal, retryFor });
   }
 
   /**
@@ -58,6 +58,7 @@ export class Conversations {
       path: ["conversations", name],
       body: { messages, ...(agentId && { agentId }) },
       headers,
+      kind: "producers",
       signal,
     });
   }

@@ -1,4 +1,6 @@
+import type { Conversation } from "./conversation/conversation.js";
 import type { ProblemDocument, ProblemSlug } from "./problems.js";
+import type { Run } from "./types.js";
 
 /** Everything that this package throws, except for what a caller's `AbortSignal` gives as its reason. */
 export abstract class ThreadlineError extends Error {
@@ -42,6 +44,29 @@ export class TimeoutError extends ThreadlineError {
 export class ClosedError extends ThreadlineError {
   override readonly name: string = "ClosedError";
   readonly retryable = false;
+}
+
+/** Why a producer's signal is aborted if somebody has asked its run to stop. */
+export class StopRequested extends ClosedError {
+  override readonly name = "StopRequested";
+}
+
+/** A run that was begun before, and has stored events, is not done by a body that may not know of them. Nothing was written. */
+export class NotResumed extends ThreadlineError {
+  override readonly name = "NotResumed";
+  readonly retryable = false;
+  readonly run: Run;
+  /** What the run has said so far: its messages, and the thread's state after them. */
+  readonly stored: Conversation;
+
+  constructor(run: Run, stored: Conversation) {
+    super(
+      `the run ${run.runId} was begun before, and has ${run.producerSeq} stored events, so nothing was written. To go on behind` +
+        ` them, read run.stored and give onResume: "continue"; or begin a run of another id when this one has ended`,
+    );
+    this.run = run;
+    this.stored = stored;
+  }
 }
 
 /** The server refused, and says why. */

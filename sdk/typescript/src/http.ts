@@ -4,13 +4,15 @@ import {
   ClosedError,
   ConfigError,
   ConnectionError,
+  isProblem,
   messageOf,
   ProblemError,
   ProtocolError,
   ThreadlineError,
 } from "./errors.js";
 import { toJson } from "./json.js";
-import { REQUEST_TIMEOUT_MS } from "./limits.js";
+import { LAST_TRY_MS, OTHER_RUN_WAIT_MS, REQUEST_TIMEOUT_MS } from "./limits.js";
+import { isAway, Reach } from "./reach.js";
 
 type QueryValue = string | number | boolean | null | undefined;
 
@@ -27,12 +29,22 @@ export interface Call {
   readonly signal?: AbortSignal | undefined;
   /** How long the answer may take, in milliseconds. */
   readonly timeoutMs?: number;
+  /** Whose time it is tried again for; that of reads or writes, by the method, if not given. */
+  readonly kind?: "reads" | "writes" | "producers";
+  /** For how long instead, in milliseconds. */
+  readonly retryFor?: number | undefined;
+  /** What one try may take, in milliseconds, however little time is left. */
+  readonly leastMs?: number;
 }
 
 /** Requests to one server. Every error is a `ThreadlineError`, or the reason of the caller's signal. */
 export class Http {
   /** The server has answered as Threadline does: what is none of its answers from now on comes from something on the way. */
   spoken = false;
+  /** How the calls that are under way do. */
+  readonly reach = new Reach();
+  /** The first failure since the server last answered. */
+  #awaySince: number | undefined;
   readonly #config: Config;
   /** What is under way. */
   readonly #pending = new Set<AbortController>();
@@ -124,29 +136,51 @@ export class Http {
    * that only the caller can judge.
    */
   call<T>(call: Call, again: (error: ThreadlineError) => boolean = (error) => error.retryable): Promise<T> {
-    return this.retrying(() => this.once<T>(call), call.signal, again);
+    return this.retrying((timeoutMs) => this.once<T>({ ...call, timeoutMs }), call, again);
   }
 
-  /** The same for whatever is safe to be done again. */
+  /** The same for whatever is safe to be done again: a try is told how long it may take. */
   async retrying<T>(
-    attempt: () => Promise<T>,
-    signal?: AbortSignal,
+    attempt: (timeoutMs: number) => Promise<T>,
+    call: Omit<Call, "path">,
     again: (error: ThreadlineError) => boolean = (error) => error.retryable,
   ): Promise<T> {
-    const deadline = performance.now() + this.#config.retryFor;
+    const { signal, method = "GET", kind = method === "GET" ? "reads" : "writes", leastMs = LAST_TRY_MS } = call;
+    const { retries } = this.#config;
+    const budget = call.retryFor ?? retries[kind];
+    const began = performance.now();
+    let deadline = (retries.together ? (this.#awaySince ?? began) : began) + budget;
     const { over, done } = this.begin(signal);
+    const trial = this.reach.begin(kind === "reads");
     try {
       for (let failures = 1; ; failures += 1) {
+        const asked = performance.now();
         try {
-          return await attempt();
+          const most = call.timeoutMs ?? REQUEST_TIMEOUT_MS;
+          const least = began < deadline ? leastMs : LAST_TRY_MS;
+          const answer = await attempt(budget === 0 ? most : Math.min(most, Math.max(least, deadline - asked)));
+          this.#awaySince = undefined;
+          return answer;
         } catch (error) {
+          if (isAway(error)) this.#awaySince ??= asked;
+          else if (error instanceof ProblemError) this.#awaySince = undefined;
           if (!(error instanceof ThreadlineError && again(error))) throw error;
-          const wait = backoff(failures, Math.random(), error.retryAfterMs);
-          if (performance.now() + wait > deadline) throw error;
+          const now = performance.now();
+          let left = deadline - now;
+          if (isProblem(error, "run-active")) {
+            // The server is there, and has another run to wait for. Should it go away meanwhile, that is tried for as long as ever.
+            left = began + (budget && OTHER_RUN_WAIT_MS) - now;
+            deadline = now + budget;
+          }
+          if (left <= 0 || (error.retryAfterMs ?? 0) > left) throw error;
+          const wait = Math.min(left, backoff(failures, Math.random(), error.retryAfterMs));
+          trial.set(isAway(error) ? { error, nextRetryAt: Math.ceil(Date.now() + wait) } : undefined);
           await sleep(wait, over.signal);
+          if (isAway(error)) trial.set({ error, nextRetryAt: null });
         }
       }
     } finally {
+      trial.end();
       done();
     }
   }

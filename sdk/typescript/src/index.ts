@@ -5,7 +5,7 @@
  */
 export type { Agents } from "./agents.js";
 export { Threadline } from "./client.js";
-export type { ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
+export type { Retries, ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
 export type { FeedItem, FeedOptions } from "./connection/feed.js";
 export type { FollowOptions, ThreadItem } from "./connection/follow.js";
 export type { EndReason } from "./connection/frames.js";
@@ -25,14 +25,16 @@ export {
   ConfigError,
   ConnectionError,
   isProblem,
+  NotResumed,
   ProblemError,
   ProtocolError,
+  StopRequested,
   ThreadlineError,
   TimeoutError,
 } from "./errors.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
-export { type Producer, type RunOptions, StopRequested } from "./producer.js";
-export type { Cancellable, RunInput, StartOptions } from "./runs.js";
+export type { Producer, RunOptions } from "./producer.js";
+export type { Cancellable, ReadOptions, RunInput, StartOptions } from "./runs.js";
 export {
   isUnread,
   type ListOptions,

@@ -6,10 +6,22 @@ export const BACKOFF_BASE_MS = 250;
 export const BACKOFF_MAX_MS = 10_000;
 /** The longest wait that is kept if a server, or something before it, asks for one. */
 export const RETRY_AFTER_MAX_MS = 300_000;
-/** How long a call goes on trying after lost answers and while the server is not ready. */
-export const RETRY_FOR_MS = 60_000;
-/** How long one request may take before it counts as lost. Longer than the server holds a whole-run append back. */
+/** How long a call that reads goes on trying after lost answers and while the server is not ready. */
+export const READS_RETRY_MS = 10_000;
+/** The same of calls that change something on behalf of a person, who waits for it. */
+export const WRITES_RETRY_MS = 10_000;
+/** The same of producers, whose work would be lost. */
+export const PRODUCERS_RETRY_MS = 60_000;
+/** How long a finished run waits for the end of another one, while the server answers. */
+export const OTHER_RUN_WAIT_MS = 60_000;
+/** How long one request may take before it counts as lost. */
 export const REQUEST_TIMEOUT_MS = 30_000;
+/** A whole run may take so long though little time is left for it: the server holds it back for up to 10 s. */
+export const WHOLE_RUN_TIMEOUT_MS = 12_000;
+/** Any other request may, so that the last try is one. */
+export const LAST_TRY_MS = 1_000;
+/** A server that has not answered for so long is said to be slow. */
+export const SLOW_MS = 800;
 
 /** Lease of a run, in seconds, if its producer names none. */
 export const DEFAULT_LEASE_SECONDS = 20;
@@ -27,6 +39,8 @@ export const PENDING_EVENTS = 10_000;
 export const PENDING_SIZE = 16_000_000;
 /** A producer that is silent otherwise says at least this often that it is alive: so it hears of a stop. */
 export const BEAT_MAX_MS = 3_000;
+/** Events that are asked for at once when what is stored of a run is read. */
+export const STORED_PAGE_EVENTS = 10_000;
 /** How long a token callback may take before it counts as failed. */
 export const TOKEN_TIMEOUT_MS = 30_000;
 /** Share of a token's lifetime after which the next one is asked for. */
@@ -55,8 +69,8 @@ export const VIEW_TEXT_BYTES = 7 * 1_048_576;
 export const VIEW_CUT_CHARS = 100_000;
 /** Events that are asked for at once when a thread's results are read. */
 export const HISTORY_PAGE_EVENTS = 10_000;
-/** Characters of the first message that become a thread's name. */
-export const TITLE_CHARS = 50;
+/** How long the hooks of one run of AgentKit wait, together, for a server that is away. */
+export const HOOKS_TIMEOUT_MS = 10_000;
 /** Threads about which the adapter for AgentKit remembers what was streamed. */
 export const STREAMED_THREADS = 1_000;
 /** Streamed replies of one thread that it remembers until their results are saved. */

@@ -1,32 +1,46 @@
 // A run from its beginning to its end, around a body that does it.
 
 import { unlessAborted } from "./backoff.js";
-import { ConfigError, messageOf } from "./errors.js";
+import type { Conversation } from "./conversation/conversation.js";
+import { ConfigError, messageOf, NotResumed } from "./errors.js";
 import { newId } from "./ids.js";
-import { MAX_LEASE_SECONDS } from "./limits.js";
+import { DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, REQUEST_TIMEOUT_MS } from "./limits.js";
 import { isOver, Producer, type RunOptions } from "./producer.js";
 import type { Runs } from "./runs.js";
+import { storedOf } from "./stored.js";
+import type { ThreadRef } from "./threads.js";
 import type { Run, StartedRun } from "./types.js";
 
 /**
  * Begins a run, has `body` do it, and ends it: well if `body` returns, badly if it throws, which is then thrown again.
  * Whatever it throws after a stop was asked for is its way to give up: what was wanted. Of a run that has ended already,
- * under the id given, the record is returned, and `body` is not called.
+ * under the id given, the record is returned, and `body` is not called. Nor is it for a run that has stored events, unless the
+ * options say that it goes on behind them: that is a `NotResumed`.
  */
 export async function produce(
   runs: Runs,
-  threadId: string,
+  thread: ThreadRef,
   body: (run: Producer) => unknown,
-  options: RunOptions = {},
+  options: RunOptions,
 ): Promise<Run> {
-  const { runId = newId(), agentId, leaseSeconds, signal } = options;
+  const { runId = newId(), agentId, leaseSeconds, producerSeq, onResume, signal } = options;
   if (leaseSeconds !== undefined && !(leaseSeconds >= 1 && leaseSeconds <= MAX_LEASE_SECONDS)) {
     throw new ConfigError(`leaseSeconds is a number from 1 to ${MAX_LEASE_SECONDS}`);
   }
   signal?.throwIfAborted();
   const started = await begun(runs, { runId, agentId, leaseSeconds }, signal);
   if (started.run.endedAt !== null) return started.run;
-  const producer = new Producer(runs, threadId, started, options);
+  let stored: Conversation | undefined;
+  if (started.run.producerSeq > 0) {
+    if (onResume !== "continue" && producerSeq === undefined) {
+      if (started.run.stopRequested) return await runs.finish(runId);
+      throw new NotResumed(started.run, await storedOf(thread, started));
+    }
+    // Not much may be left of the lease. Should this fail, so does the first append, and says why.
+    void runs.heartbeat(runId, leaseSeconds ?? DEFAULT_LEASE_SECONDS, REQUEST_TIMEOUT_MS).catch(() => {});
+    stored = await storedOf(thread, started);
+  }
+  const producer = new Producer(runs, thread.threadId, started, options, stored);
   // The answer to an append or a heartbeat brings the news.
   const stop = () => void runs.stop(runId).catch(() => {});
   if (signal?.aborted) stop();

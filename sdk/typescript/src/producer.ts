@@ -1,6 +1,7 @@
 // A run from the side of its producer: numbers its events, appends them exactly once, keeps its lease, ends it.
 
-import { ClosedError, ConfigError, isProblem, ThreadlineError } from "./errors.js";
+import type { Conversation } from "./conversation/conversation.js";
+import { ClosedError, ConfigError, isProblem, StopRequested, ThreadlineError } from "./errors.js";
 import {
   BATCH_EVENTS,
   BATCH_SIZE,
@@ -11,13 +12,14 @@ import {
   PENDING_SIZE,
 } from "./limits.js";
 import { isTerminal } from "./log.js";
+import { MessageIds } from "./message-ids.js";
 import type { ProblemSlug } from "./problems.js";
 import { encodeEvent, type Runs } from "./runs.js";
 import type { NewEvent, Run, StartedRun } from "./types.js";
 
 /** How to begin a run. */
 export interface RunOptions {
-  /** Made up if absent. With an id of your own, a program that died takes its run up again. */
+  /** Made up if absent. With an id of your own, a program that died can take its run up again: see `onResume`. */
   readonly runId?: string;
   /** The agent that the run is of. */
   readonly agentId?: string;
@@ -25,9 +27,15 @@ export interface RunOptions {
   readonly leaseSeconds?: number;
   /**
    * Where a run that exists already is taken up: the number of the first event to be appended. If not given, behind what
-   * is stored. A producer that makes the same events again starts from 1: what is stored is not stored twice.
+   * is stored. A producer that makes the same events again starts from 1: what is stored is not stored twice, so this is never
+   * refused.
    */
   readonly producerSeq?: number;
+  /**
+   * What becomes of a run that was begun before and has stored events. `refuse`, the default: `run` rejects with a `NotResumed`,
+   * since a body that does not look at what is stored would say it again. `continue`: for bodies that read `run.stored`.
+   */
+  readonly onResume?: "refuse" | "continue";
   /** Aborted: the run is asked to stop. */
   readonly signal?: AbortSignal;
 }
@@ -45,11 +53,6 @@ export function isOver(error: unknown): boolean {
   return OVER.some((slug) => isProblem(error, slug));
 }
 
-/** Why a producer's signal is aborted if somebody has asked its run to stop. */
-export class StopRequested extends ClosedError {
-  override readonly name = "StopRequested";
-}
-
 /** An active run. */
 export class Producer {
   readonly threadId: string;
@@ -58,8 +61,11 @@ export class Producer {
   readonly epoch: string;
   /** A reader that starts from here sees this run and nothing before it. */
   readonly cursor: number;
+  /** What the run has said before it was taken up again: its messages, on the state that it began with. */
+  readonly stored: Conversation | undefined;
 
   readonly #runs: Runs;
+  readonly #ids: MessageIds;
   readonly #stop = new AbortController();
   readonly #leaseSeconds: number;
   readonly #beatMs: number;
@@ -80,17 +86,24 @@ export class Producer {
   /** Called when a batch was answered, or never will be. */
   #waiting: (() => void)[] = [];
 
-  constructor(runs: Runs, threadId: string, started: StartedRun, options: RunOptions) {
+  constructor(runs: Runs, threadId: string, started: StartedRun, options: RunOptions, stored?: Conversation) {
     this.#runs = runs;
     this.threadId = threadId;
     this.runId = started.run.runId;
+    this.#ids = new MessageIds(this.runId);
     this.epoch = started.epoch;
     this.cursor = started.cursor;
+    this.stored = stored;
     this.#next = options.producerSeq ?? started.run.producerSeq + 1;
     this.#leaseSeconds = options.leaseSeconds ?? DEFAULT_LEASE_SECONDS;
     this.#beatMs = Math.min((this.#leaseSeconds * 1_000) / 3, BEAT_MAX_MS);
     if (started.run.stopRequested) this.#stopped();
     this.#schedule(this.#beatMs);
+  }
+
+  /** Whether the run was begun before, and has stored events: `stored` is what they made. */
+  get resumed(): boolean {
+    return this.stored !== undefined;
   }
 
   /** Aborted as soon as there is no use in going on: somebody asked the run to stop, or the server has ended it. */
@@ -107,6 +120,9 @@ export class Producer {
    * Takes events in; they go out in the order of the calls, many in one request. Resolves when there is room for more,
    * which holds back a producer that is faster than the network, and does not mean that they are durable: that is `flush`.
    *
+   * A TEXT_MESSAGE_CHUNK without a `messageId` goes on with the message of the chunk right before it; where there is none it begins
+   * a message, with an id that no other run has.
+   *
    * Rejects with a `ConfigError` for what is no event, or if far too many events wait because nobody awaits: such a run does
    * not end well any more, so that nothing is lost in silence. Rejects with what went wrong if the run cannot go on.
    */
@@ -122,7 +138,8 @@ export class Producer {
     if (this.#terminal) throw new ClosedError("the run has ended by its own event");
     const list: readonly NewEvent[] = Array.isArray(events) ? events : [events as NewEvent];
     try {
-      this.#queue(list.map(encodeEvent));
+      const next = this.#next + this.#pending.length;
+      this.#queue(list.map((event, index) => encodeEvent(this.#ids.given(event, next + index))));
     } catch (error) {
       this.#refused ??= error;
       throw error;

@@ -2,11 +2,18 @@ import { ConfigError, isProblem, type ThreadlineError } from "./errors.js";
 import type { Call, Http } from "./http.js";
 import { newId } from "./ids.js";
 import { toJson } from "./json.js";
+import { WHOLE_RUN_TIMEOUT_MS } from "./limits.js";
 import type { Appended, NewEvent, Run, RunPage, StartedRun } from "./types.js";
 
 /** A call that its caller may give up: it then rejects with the signal's reason. */
 export interface Cancellable {
   readonly signal?: AbortSignal;
+}
+
+/** A call that reads. */
+export interface ReadOptions extends Cancellable {
+  /** How long it goes on trying, in milliseconds, in place of the client's `retries.reads`: 0 for one try, Infinity for ever. */
+  readonly retryFor?: number;
 }
 
 /** AG-UI's RunAgentInput, all of it or only what is new: the server knows the rest of the conversation. */
@@ -47,17 +54,22 @@ export class Runs {
     body: { readonly runId: string; readonly [member: string]: unknown },
     signal?: AbortSignal,
   ): Promise<StartedRun> {
-    return this.#http.retrying(() => this.#http.once<StartedRun>(this.#begin(body)), signal, isWorthAnotherTry);
+    const call = { ...this.#begin(body), kind: "producers" as const };
+    return this.#http.retrying(
+      (timeoutMs) => this.#http.once<StartedRun>({ ...call, timeoutMs }),
+      { ...call, signal },
+      isWorthAnotherTry,
+    );
   }
 
   /** The runs, newest first. */
-  list(options: Cancellable & { limit?: number; cursor?: number; at?: number } = {}): Promise<RunPage> {
-    const { signal, ...query } = options;
-    return this.#http.call({ path: this.#path, query, signal });
+  list(options: ReadOptions & { limit?: number; cursor?: number; at?: number } = {}): Promise<RunPage> {
+    const { signal, retryFor, ...query } = options;
+    return this.#http.call({ path: this.#path, query, signal, retryFor });
   }
 
-  get(runId: string, { signal }: Cancellable = {}): Promise<Run> {
-    return this.#http.call({ path: [...this.#path, runId], signal });
+  get(runId: string, { signal, retryFor }: ReadOptions = {}): Promise<Run> {
+    return this.#http.call({ path: [...this.#path, runId], signal, retryFor });
   }
 
   /** Asks a run to stop. Its producer has 10 s to end it; then the server does. */
@@ -67,7 +79,7 @@ export class Runs {
 
   /**
    * Appends a finished run whole: all of it or nothing, and nothing if it is there already. Waits while another run is
-   * active, as long as calls are tried again.
+   * active, for up to a minute.
    */
   put(
     runId: string,
@@ -75,12 +87,25 @@ export class Runs {
     options: Cancellable & { agentId?: string } = {},
   ): Promise<StartedRun> {
     const { signal, agentId } = options;
-    return this.#http.call({ method: "PUT", path: [...this.#path, runId], query: { agentId }, body: events, signal });
+    return this.#http.call({
+      method: "PUT",
+      path: [...this.#path, runId],
+      query: { agentId },
+      body: events,
+      kind: "producers",
+      leastMs: WHOLE_RUN_TIMEOUT_MS,
+      signal,
+    });
   }
 
   /** Appends events, JSON text each, once: `producerSeq` is the number of the first one. */
   append(runId: string, producerSeq: number, events: readonly string[], signal?: AbortSignal): Promise<Appended> {
-    return this.#post(runId, "events", { query: { producerSeq }, body: `[${events.join(",")}]`, signal });
+    return this.#post(runId, "events", {
+      query: { producerSeq },
+      body: `[${events.join(",")}]`,
+      kind: "producers",
+      signal,
+    });
   }
 
   /** One sign of life, not tried again. */
@@ -91,12 +116,12 @@ export class Runs {
 
   /** Ends a run well: what is open is closed, then RUN_FINISHED. */
   finish(runId: string): Promise<Run> {
-    return this.#post(runId, "finish");
+    return this.#post(runId, "finish", { kind: "producers" });
   }
 
   /** Ends a run badly: what is open is closed, then RUN_ERROR. */
   fail(runId: string, code: string, message: string): Promise<Run> {
-    return this.#post(runId, "fail", { body: { code, message } });
+    return this.#post(runId, "fail", { body: { code, message }, kind: "producers" });
   }
 
   /** With an id of its own the request can be repeated. */

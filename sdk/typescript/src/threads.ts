@@ -2,12 +2,12 @@ import type { Connection } from "./connection/connection.js";
 import type { FollowOptions, ThreadItem } from "./connection/follow.js";
 import { Items, THREAD_ITEMS } from "./connection/items.js";
 import type { Followed, Subscription, Told } from "./connection/subscription.js";
+import { ConnectionError } from "./errors.js";
 import { type Http, segment } from "./http.js";
 import { newId } from "./ids.js";
 import { linesOf } from "./lines.js";
-import { produce } from "./produce.js";
 import type { Producer, RunOptions } from "./producer.js";
-import { type Cancellable, Runs, type StartOptions } from "./runs.js";
+import { type Cancellable, type ReadOptions, Runs, type StartOptions } from "./runs.js";
 import type {
   NewEvent,
   EventPage,
@@ -21,7 +21,7 @@ import type {
   ThreadSubscriptions,
 } from "./types.js";
 
-export interface ListOptions extends Cancellable {
+export interface ListOptions extends ReadOptions {
   /** Only threads of this agent. */
   readonly agentId?: string;
   /**
@@ -70,8 +70,8 @@ export class Threads {
 
   /** A page of the list. */
   list(options: ListOptions = {}): Promise<ThreadPage> {
-    const { signal, ...query } = options;
-    return this.#http.call({ path: ["threads"], query, signal });
+    const { signal, retryFor, ...query } = options;
+    return this.#http.call({ path: ["threads"], query, signal, retryFor });
   }
 
   /** Makes a thread. The same one again is the same thread; another one with an id that is taken is `thread-exists`. */
@@ -102,8 +102,8 @@ export class ThreadRef {
     this.#path = ["threads", threadId];
   }
 
-  get({ signal }: Cancellable = {}): Promise<Thread> {
-    return this.#http.call({ path: this.#path, signal });
+  get({ signal, retryFor }: ReadOptions = {}): Promise<Thread> {
+    return this.#http.call({ path: this.#path, signal, retryFor });
   }
 
   update(edit: ThreadEdit): Promise<Thread> {
@@ -129,8 +129,8 @@ export class ThreadRef {
   }
 
   /** Who follows it at this moment, and how far each is. */
-  subscriptions({ signal }: Cancellable = {}): Promise<ThreadSubscriptions> {
-    return this.#http.call({ path: [...this.#path, "subscriptions"], signal });
+  subscriptions({ signal, retryFor }: ReadOptions = {}): Promise<ThreadSubscriptions> {
+    return this.#http.call({ path: [...this.#path, "subscriptions"], signal, retryFor });
   }
 
   /** Deletes it and all of its log, for ever. An active run is over. */
@@ -140,24 +140,24 @@ export class ThreadRef {
 
   /** The messages, as AG-UI has them, after the event with seq `at`, or now. */
   messages(
-    options: Cancellable & { at?: number; epoch?: string; limit?: number; before?: string } = {},
+    options: ReadOptions & { at?: number; epoch?: string; limit?: number; before?: string } = {},
   ): Promise<MessagesPage> {
-    const { signal, ...query } = options;
-    return this.#http.call({ path: [...this.#path, "messages"], query, signal });
+    const { signal, retryFor, ...query } = options;
+    return this.#http.call({ path: [...this.#path, "messages"], query, signal, retryFor });
   }
 
   /** The state after the event with seq `at`, or now. */
-  state(options: Cancellable & { at?: number; epoch?: string } = {}): Promise<ThreadState> {
-    const { signal, ...query } = options;
-    return this.#http.call({ path: [...this.#path, "state"], query, signal });
+  state(options: ReadOptions & { at?: number; epoch?: string } = {}): Promise<ThreadState> {
+    const { signal, retryFor, ...query } = options;
+    return this.#http.call({ path: [...this.#path, "state"], query, signal, retryFor });
   }
 
   /** A page of events: behind the cursor `after`, or the newest below `before`. */
   events(
-    options: Cancellable & { after?: number; before?: number; limit?: number; epoch?: string; runId?: string } = {},
+    options: ReadOptions & { after?: number; before?: number; limit?: number; epoch?: string; runId?: string } = {},
   ): Promise<EventPage> {
-    const { signal, ...query } = options;
-    return this.#http.call({ path: [...this.#path, "events"], query, signal });
+    const { signal, retryFor, ...query } = options;
+    return this.#http.call({ path: [...this.#path, "events"], query, signal, retryFor });
   }
 
   /**
@@ -173,7 +173,7 @@ export class ThreadRef {
     const { over, done } = this.#http.begin(signal);
     const call = { path: [...this.#path, "events"], query: { after: 0, ...query }, headers, signal: over.signal };
     try {
-      return yield* linesOf(await this.#http.retrying(() => this.#http.open(call), over.signal), over.signal);
+      return yield* linesOf(await this.#http.retrying(() => this.#http.open(call), call), over.signal);
     } finally {
       done();
     }
@@ -210,18 +210,18 @@ export class ThreadRef {
   }
 
   /** The runs, newest first. */
-  runs(options: Cancellable & { limit?: number; cursor?: number; at?: number } = {}): Promise<RunPage> {
+  runs(options: ReadOptions & { limit?: number; cursor?: number; at?: number } = {}): Promise<RunPage> {
     return this.#runs.list(options);
   }
 
   /** What is known of a run. */
-  runRecord(runId: string, options: Cancellable = {}): Promise<Run> {
+  runRecord(runId: string, options: ReadOptions = {}): Promise<Run> {
     return this.#runs.get(runId, options);
   }
 
   /**
    * Appends a finished run whole: all of it or nothing, and nothing if it is there already. Waits while another run is
-   * active.
+   * active, for up to a minute.
    */
   putRun(
     runId: string,
@@ -236,9 +236,18 @@ export class ThreadRef {
    * Resolves to the run as it ended; rejects with what `body` throws, or with what went wrong on the way. If the run is
    * asked to stop, `run.signal` is aborted: a body that gives up then has done what was wanted.
    *
-   * A problem `run-active` if another run is active. A run of the given id that has ended already is returned as it is.
+   * A problem `run-active` if another run is active. A run of the given id that has ended already is returned as it is; of one
+   * that has stored events, and has not ended, see `onResume`.
    */
   run(body: (run: Producer) => unknown, options: RunOptions = {}): Promise<Run> {
-    return produce(this.#runs, this.threadId, body, options);
+    return produced(this.#runs, this, body, options);
   }
+}
+
+/** Few pages produce, and only they load the code of that. */
+async function produced(...run: Parameters<typeof import("./produce.js").produce>): Promise<Run> {
+  const { produce } = await import("./produce.js").catch((cause: unknown) => {
+    throw new ConnectionError("the code of producers cannot be loaded", { cause });
+  });
+  return produce(...run);
 }

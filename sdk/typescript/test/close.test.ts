@@ -94,6 +94,19 @@ test("calls that are made afterwards, and nothing is sent", async () => {
   expect(proxy.requests).toHaveLength(before);
 });
 
+test("what is followed with a listener: onError is called, once; without it nothing is thrown", async () => {
+  const { threadId } = await open().threads.create();
+  const errors: unknown[] = [];
+  const items: string[] = [];
+  const onError = (error: unknown) => errors.push(error);
+  client.thread(threadId).follow({ onItem: ({ type }) => items.push(type), onError });
+  client.followFeed({ onItem: () => {}, onError });
+  client.thread(threadId).follow({ onItem: () => {} });
+  await until("the end of the log", () => items.includes("caughtUp"));
+  client.close();
+  expect(errors).toEqual([expect.any(ClosedError), expect.any(ClosedError)]);
+});
+
 test("the log, in the middle of a line", async () => {
   const threadId = await makeThread(server);
   const pad = "x".repeat(1_000_000);

@@ -145,7 +145,7 @@ describe("what goes wrong", () => {
   });
 
   test("nobody there", async () => {
-    const nobody = new Threadline({ url: "http://127.0.0.1:9", retryFor: 0 });
+    const nobody = new Threadline({ url: "http://127.0.0.1:9", retries: { reads: 0, writes: 0, producers: 0 } });
     const error = (await caught(nobody.threads.list())) as ConnectionError;
     expect(error).toBeInstanceOf(ConnectionError);
     expect(error.retryable).toBe(true);
@@ -205,7 +205,7 @@ describe("what goes wrong", () => {
     );
     await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
     const { port } = proxy.address() as { port: number };
-    const other = new Threadline({ url: `http://127.0.0.1:${port}`, retryFor: 0 });
+    const other = new Threadline({ url: `http://127.0.0.1:${port}`, retries: { reads: 0, writes: 0, producers: 0 } });
     expect(await caught(other.threads.list())).toMatchObject({
       slug: "http-502",
       retryable: true,
@@ -243,7 +243,9 @@ describe("tokens", () => {
       asked += 1;
       throw new Error("the session is over");
     };
-    const error = (await caught(new Threadline({ url: server.url, token, retryFor: 600 }).threads.list())) as Error;
+    const error = (await caught(
+      new Threadline({ url: server.url, token, retries: { reads: 600 } }).threads.list(),
+    )) as Error;
     expect(error).toBeInstanceOf(ConnectionError);
     expect(error.message).toContain("the session is over");
     expect(asked).toBeGreaterThan(1);
@@ -275,7 +277,9 @@ describe("lines", () => {
     const proxy = await Proxy.start(server);
     // Slowly, so that what is cut has not come already: the buffers on the way hold megabytes.
     proxy.bytesPerSecond = 2_000_000;
-    const through = new Threadline({ url: proxy.url, retryFor: 0 }).thread(thread.threadId);
+    const through = new Threadline({ url: proxy.url, retries: { reads: 0, writes: 0, producers: 0 } }).thread(
+      thread.threadId,
+    );
     for await (const line of through.lines()) {
       expect(line).toContain('"seq":1,');
       break;

@@ -1,8 +1,8 @@
 import type { AgentResult, NetworkRun, State, StateData } from "@inngest/agent-kit";
 import { Threadline } from "../client.js";
-import { isProblem } from "../errors.js";
+import { ConfigError, isProblem } from "../errors.js";
 import { newId } from "../ids.js";
-import { TITLE_CHARS } from "../limits.js";
+import { HOOKS_TIMEOUT_MS } from "../limits.js";
 import type { ThreadRef } from "../threads.js";
 import type { AgUiEvent, Thread } from "../types.js";
 import type { HistoryOptions, PassedUserMessage, ThreadlineHistory } from "./options.js";
@@ -33,6 +33,22 @@ type Context<T extends StateData, Hook extends keyof Hooks<T>> = Hooks<T>[Hook] 
   ? C
   : never;
 
+/** What says where a run works. */
+interface TargetContext<T extends StateData> {
+  readonly threadId: string;
+  readonly state: State<T>;
+  readonly network?: NetworkRun<T>;
+  readonly input: string;
+}
+
+/** A thread that a run works on. */
+interface Target {
+  readonly thread: ThreadRef;
+  readonly agentId: string | undefined;
+  /** Makes it, unless it is known to be there. */
+  readonly make: () => Promise<void>;
+}
+
 /** The hooks of one history. */
 class Recorder<T extends StateData> {
   readonly streams = new Streams();
@@ -44,6 +60,8 @@ class Recorder<T extends StateData> {
   /** The turn that was saved last for a state. */
   readonly #turns = new WeakMap<State<T>, UserTurn>();
   readonly #clients = new WeakMap<State<T>, Threadline>();
+  /** Whether the thread of a state is known to be there, or not to be. */
+  readonly #exists = new WeakMap<State<T>, boolean>();
   /** What is known to be stored of a state. */
   readonly #stored = new WeakMap<State<T>, StoredState>();
 
@@ -53,25 +71,20 @@ class Recorder<T extends StateData> {
     this.#clientOf(undefined);
   }
 
-  async createThread({ state, input, step, network }: Context<T, "createThread">): Promise<{ threadId: string }> {
+  async createThread(context: Context<T, "createThread">): Promise<{ threadId: string }> {
+    const { state, input, step, network } = context;
+    if (network && !isAlone(network) && !network.history) {
+      throw new ConfigError(
+        "give the history to the network: its agents' answers are given to no history of their own",
+      );
+    }
     // An id of its own, and one that an execution of an Inngest function keeps: a second try makes no second thread.
-    const given = state.threadId || undefined;
-    const threadId = given ?? (await once(step, "thread id", async () => newId()));
-    const client = this.#client(state);
-    const thread = client.thread(threadId);
-    const agentId = this.#agentId(network);
-    const point = await once(step, "open thread", async () => {
-      const found = given === undefined ? undefined : await found404(thread.get());
-      if (found) return pointOf(found);
-      const name = this.#title(state, input);
-      const made = { threadId, ...(name && { name }), ...(agentId !== undefined && { agentId }) };
-      return pointOf(await madeOnce(client, thread, made));
-    });
-    this.streams.open({ thread, agentId, durable: step !== undefined });
-    if (this.#options.persistState && point.tail > 0) await this.#hydrate(thread, state, point);
+    const threadId = state.threadId || (await once(step, "thread id", async () => newId()));
+    const target = this.#target({ ...context, threadId });
+    await this.#open(target, state, step, !state.threadId);
     if (isAlone(network) && input !== "") {
       // AgentKit has no hook for the message of an agent on its own.
-      await this.#appendTurn(thread, state, step, agentId, { content: input });
+      await this.#appendTurn(target, state, step, { content: input });
     }
     return { threadId };
   }
@@ -90,31 +103,39 @@ class Recorder<T extends StateData> {
     return results;
   }
 
-  async appendUserMessage({ threadId, state, network, step, userMessage }: Context<T, "appendUserMessage">) {
+  async appendUserMessage(context: Context<T, "appendUserMessage">): Promise<void> {
+    const { threadId, state, step, userMessage } = context;
     if (threadId === undefined) return;
     const { id, content, timestamp } = userMessage;
-    const thread = this.#client(state).thread(threadId);
-    await this.#appendTurn(thread, state, step, this.#agentId(network), { id, content, at: timestamp.getTime() });
+    const target = this.#target({ ...context, threadId });
+    // Without the hook that makes threads AgentKit makes up an id itself.
+    if (!this.#exists.has(state)) await this.#open(target, state, step, false);
+    await this.#appendTurn(target, state, step, { id, content, at: timestamp.getTime() });
   }
 
   async appendResults(context: Context<T, "appendResults">): Promise<void> {
     const { threadId, state, network, step, newResults, userMessage } = context;
     if (threadId === undefined) return;
-    const thread = this.#client(state).thread(threadId);
-    const agentId = this.#agentId(network);
-    const alone = isAlone(network) ? (this.#alone.get(network) ?? []) : [];
-    const results = [...newResults, ...alone].filter((result) => !this.#loaded.has(result));
+    const alone = isAlone(network) ? this.#alone.get(network) : undefined;
+    if (network && isAlone(network) && !alone && newResults.length === 0) {
+      throw new ConfigError(
+        "the answer of an agent without a network is not saved: AgentKit gives it to no hook of its history. Create the agent with" +
+          " lifecycle: history.lifecycle, or have its own onFinish end with return history.lifecycle.onFinish(args)",
+      );
+    }
+    const target = this.#target({ ...context, threadId });
+    const results = [...newResults, ...(alone ?? [])].filter((result) => !this.#loaded.has(result));
     const keyed = await keyResults(results, step);
     const keys = keyed.map(({ key }) => key);
     if (userMessage && !isSaid(userMessage, this.#turns.get(state))) {
       const { id = keys[0] && `${keys[0]}:user`, content, timestamp } = userMessage;
-      await this.#appendTurn(thread, state, step, agentId, { ...(id && { id }), content, at: timestamp.getTime() });
+      await this.#appendTurn(target, state, step, { ...(id && { id }), content, at: timestamp.getTime() });
     }
     if (results.length === 0) return;
     await once(step, "append results", async () => {
       const streamed = await this.streams.streamed(threadId, keys);
-      await this.#put(thread, agentId, keyed, streamed);
-      if (this.#options.persistState) await this.#putState(thread, agentId, state, keys);
+      for (const run of await resultRuns(threadId, keyed, streamed)) await this.#save(target, run);
+      if (this.#options.persistState) await this.#putState(target, state, keys);
       return null;
     });
     this.streams.forget(threadId, keys);
@@ -125,17 +146,40 @@ class Recorder<T extends StateData> {
     return result;
   }
 
-  async #put(thread: ThreadRef, agentId: string | undefined, keyed: KeyedResult[], streamed: ReadonlySet<string>) {
-    for (const run of await resultRuns(thread.threadId, keyed, streamed)) await this.#save(thread, agentId, run);
+  /** Where what a context tells of is saved, as the owner of its state. */
+  #target({ threadId, state, network, input }: TargetContext<T>): Target {
+    const client = this.#client(state);
+    const thread = client.thread(threadId);
+    const agentId = this.#options.agentId ?? (network && !isAlone(network) ? network.name : undefined);
+    const make = async () => {
+      const exists = this.#exists.get(state) ?? (await found404(thread.get())) !== undefined;
+      if (!exists) {
+        const name = this.#options.title?.({ state, input });
+        await madeOnce(client, thread, { threadId, ...(name && { name }), ...(agentId !== undefined && { agentId }) });
+      }
+      this.#exists.set(state, true);
+    };
+    return { thread, agentId, make };
   }
 
-  async #putState(thread: ThreadRef, agentId: string | undefined, state: State<T>, keys: readonly string[]) {
+  /** A run begins to work on a thread, which is made with the first thing that is saved in it. */
+  async #open(target: Target, state: State<T>, step: Step<T>, isNew: boolean): Promise<void> {
+    const look = async () => {
+      const found = await found404(target.thread.get());
+      return found ? pointOf(found) : null;
+    };
+    const point = isNew ? null : await once(step, "open thread", look);
+    this.#exists.set(state, point !== null);
+    this.streams.open({ ...target, durable: step !== undefined });
+    if (this.#options.persistState && point && point.tail > 0) await this.#hydrate(target.thread, state, point);
+  }
+
+  async #putState(target: Target, state: State<T>, keys: readonly string[]): Promise<void> {
+    const { thread } = target;
     const now = takeState(state);
     const { state: current } = await thread.state();
     const events = stateEvents(current, this.#stored.get(state), now);
-    if (events.length > 0) {
-      await this.#save(thread, agentId, whole(thread.threadId, await runIdOf("s", keys), events));
-    }
+    if (events.length > 0) await this.#save(target, whole(thread.threadId, await runIdOf("s", keys), events));
     this.#stored.set(state, now);
   }
 
@@ -149,10 +193,9 @@ class Recorder<T extends StateData> {
   }
 
   async #appendTurn(
-    thread: ThreadRef,
+    target: Target,
     state: State<T>,
     step: Step<T>,
-    agentId: string | undefined,
     said: { readonly id?: string; readonly content: string; readonly at?: number },
   ): Promise<void> {
     const { id = newId(), content, at = Date.now() } = said;
@@ -160,20 +203,24 @@ class Recorder<T extends StateData> {
     const turn = { ...(await once(step, "message id", async () => ({ id, at }))), content };
     this.#turns.set(state, turn);
     await once(step, "append message", async () => {
-      await this.#save(thread, agentId, await userRun(thread.threadId, turn), textUnit(turn.id, "user", content));
+      const run = await userRun(target.thread.threadId, turn);
+      await this.#save(target, run, textUnit(turn.id, "user", content));
       return null;
     });
+    // Whoever deletes the thread from now on wants it to be gone.
+    this.#exists.set(state, true);
   }
 
   /** Into the open run of the thread, if there is one, which would not let a whole run in; there without the run's own events. */
   async #save(
-    thread: ThreadRef,
-    agentId: string | undefined,
+    { thread, agentId, make }: Target,
     run: WholeRun,
     events: readonly AgUiEvent[] = run.events.slice(1, -1),
-  ) {
+  ): Promise<void> {
     const live = await this.streams.live(thread.threadId);
-    if (!(await live?.write(events))) await put(thread, run, agentId);
+    if (await live?.write(events)) return;
+    await make();
+    await put(thread, run, agentId);
   }
 
   /** On behalf of the user that the state named when the run began, whatever becomes of it. */
@@ -191,26 +238,16 @@ class Recorder<T extends StateData> {
   #clientOf(user: string | undefined): Threadline {
     const options = this.#options;
     if (options.client) return options.client;
-    const { url, apiKey, project, retryFor, fetch } = options;
+    const { url, apiKey, project, timeout = HOOKS_TIMEOUT_MS, fetch } = options;
     return new Threadline({
       url,
       ...(apiKey !== undefined && { apiKey }),
       ...(project !== undefined && { project }),
-      ...(retryFor !== undefined && { retryFor }),
+      // A run has a client of its own: so its hooks share the time.
+      retries: { reads: timeout, writes: timeout, producers: timeout, together: true },
       ...(fetch && { fetch }),
       ...(user !== undefined && { user }),
     });
-  }
-
-  #agentId(network: NetworkRun<T> | undefined): string | undefined {
-    return this.#options.agentId ?? (network && !isAlone(network) ? network.name : undefined);
-  }
-
-  #title(state: State<T>, input: string): string | undefined {
-    if (this.#options.title) return this.#options.title({ state, input });
-    // By characters: half of one is none.
-    const beginning = Array.from(input.trim()).slice(0, TITLE_CHARS).join("");
-    return beginning.replace(/\p{Surrogate}/gu, "\ufffd") || undefined;
   }
 }
 

@@ -10,7 +10,13 @@ import type {
 import type { Threadline } from "../client.js";
 import type { ThreadlineOptions } from "../config.js";
 
-type Connection = Pick<ThreadlineOptions, "url" | "apiKey" | "project" | "retryFor" | "fetch">;
+interface Connection extends Pick<ThreadlineOptions, "url" | "apiKey" | "project" | "fetch"> {
+  /**
+   * How long the hooks of one run wait, together, for a server that is away, in milliseconds; 10,000 if not given. Then the run
+   * rejects. Other runs of the thread are waited for all the same.
+   */
+  readonly timeout?: number;
+}
 
 /** What a thread is made for. */
 export interface TitleContext<T extends StateData> {
@@ -26,7 +32,7 @@ interface Behaviour<T extends StateData> {
   readonly user?: (state: State<T>) => string | undefined;
   /** The agent that threads and runs are of in lists; the network's name if not given. */
   readonly agentId?: string;
-  /** The name of a new thread; the beginning of the input if not given. */
+  /** The name of a new thread. Without it the server names the thread, where it does that. */
   readonly title?: (context: TitleContext<T>) => string | undefined;
   /**
    * Keeps `state.data` and `state.kv` in the thread too, and gives them to the networks that go on with it. Whoever may write
@@ -36,7 +42,7 @@ interface Behaviour<T extends StateData> {
   readonly persistState?: boolean | { readonly keep: readonly string[] };
 }
 
-/** Where the server is, or a client of it, which then acts as whoever it is. And how threads are kept. */
+/** Where the server is, or a client of it, which then acts as whoever it is, with its own `retries`. And how threads are kept. */
 export type HistoryOptions<T extends StateData> = Behaviour<T> &
   ((Connection & { readonly client?: never }) | { readonly client: Threadline; readonly url?: never });
 
@@ -52,7 +58,7 @@ type HookContext<T extends StateData> = History.Context<T>;
 
 /** The history of AgentKit's networks and agents, in Threadline. */
 export interface ThreadlineHistory<T extends StateData> extends HistoryConfig<T> {
-  /** Makes the thread if there is none of this id yet; without an id, a new one. */
+  /** Gives the run its thread; one that is not there is made when the first thing is saved in it. */
   createThread(context: History.CreateThreadContext<T>): Promise<{ threadId: string }>;
   /** All turns of a thread, the newest last; of a thread that does not exist, none. Every call gives new objects. */
   get(context: HookContext<T>): Promise<AgentResult[]>;

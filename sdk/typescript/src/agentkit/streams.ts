@@ -16,6 +16,8 @@ export interface Session {
   readonly agentId: string | undefined;
   /** Inside an Inngest function, whose executions end at every step: no run can be held open. */
   readonly durable: boolean;
+  /** Makes the thread, unless it is known to be there. */
+  readonly make: () => Promise<void>;
 }
 
 interface Stream {
@@ -119,8 +121,9 @@ export class Streams {
     const { messageId } = reply.lane;
     stream.lanes.delete(messageId);
     await this.#append(stream, reply, reply.lane.end());
-    const { thread, agentId, durable } = stream.session;
+    const { thread, agentId, durable, make } = stream.session;
     if (durable) {
+      await make();
       await put(thread, whole(thread.threadId, await runIdOf("l", [messageId]), reply.kept), agentId);
     } else {
       if (!reply.live || reply.live.over) return;
@@ -138,9 +141,8 @@ export class Streams {
   }
 
   async #join(stream: Stream, network: string): Promise<void> {
-    const { thread, agentId, durable } = stream.session;
-    while (!durable) {
-      const begun = (stream.live ??= begin(thread, network, agentId));
+    while (!stream.session.durable) {
+      const begun = (stream.live ??= begin(stream.session, network));
       try {
         const live = await begun;
         if (!live || live.join(network)) return;
@@ -172,8 +174,9 @@ function forget(stream: Stream, begun: Stream["live"]): void {
   if (stream.live === begun) stream.live = undefined;
 }
 
-async function begin(thread: ThreadRef, network: string, agentId: string | undefined): Promise<LiveRun | undefined> {
+async function begin({ thread, agentId, make }: Session, network: string): Promise<LiveRun | undefined> {
   try {
+    await make();
     return await LiveRun.begin(thread, await runIdOf("n", [network]), agentId);
   } catch (error) {
     // Another one works on the thread: what this network says comes when it has finished.

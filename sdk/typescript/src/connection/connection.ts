@@ -1,12 +1,12 @@
 import type { Config } from "../config.js";
 import { ClosedError } from "../errors.js";
 import type { Http } from "../http.js";
-import { STREAMS_ELSEWHERE, STREAMS_IN_BROWSER, SUBSCRIPTIONS } from "../limits.js";
+import { SLOW_MS, STREAMS_ELSEWHERE, STREAMS_IN_BROWSER, SUBSCRIPTIONS } from "../limits.js";
 import { FeedFollow, type FeedItem, type FeedOptions } from "./feed.js";
 import { type Cursor, Follow, type FollowOptions, type ThreadItem } from "./follow.js";
 import { Lane, type Shared } from "./lane.js";
 import { newMachine } from "./machine.js";
-import { type ConnectionStatus, sameStatus, statusOf } from "./status.js";
+import { type ConnectionStatus, sameStatus, statusOf, withCalls } from "./status.js";
 import { guarded, Subscription, type Told } from "./subscription.js";
 import { watchSurroundings } from "./surroundings.js";
 import { Turns } from "./turns.js";
@@ -23,6 +23,9 @@ export class Connection {
   #status: ConnectionStatus = { state: "idle" };
   readonly #listeners = new Set<(status: ConnectionStatus) => void>();
   #unwatch: (() => void) | undefined;
+  /** Of a first connection that is under way. */
+  #slow: ReturnType<typeof setTimeout> | undefined;
+  #isLate = false;
 
   constructor(config: Config, http: Http) {
     const turns = new Turns(
@@ -30,6 +33,7 @@ export class Connection {
     );
     this.#shared = { config, http, turns, changed: () => this.#changed() };
     this.#lanes = [new Lane(this.#shared, newMachine(config.transports.length))];
+    http.reach.onChange = () => this.#tell();
   }
 
   /** The same object until something of it changes. */
@@ -92,7 +96,21 @@ export class Connection {
       this.#unwatch = () => {};
       this.#unwatch = watchSurroundings({ online: tell("online"), offline: tell("offline"), wake: tell("wake") });
     }
-    const status = statusOf(this.#lanes);
+    this.#tell();
+  }
+
+  #tell(): void {
+    const lanes = statusOf(this.#lanes);
+    if (lanes.state !== "connecting") {
+      clearTimeout(this.#slow);
+      this.#slow = undefined;
+      this.#isLate = false;
+    } else
+      this.#slow ??= setTimeout(() => {
+        this.#isLate = true;
+        this.#tell();
+      }, SLOW_MS);
+    const status = withCalls(lanes, this.#shared.http.reach, this.#isLate);
     if (sameStatus(status, this.#status)) return;
     this.#status = status;
     for (const listener of [...this.#listeners]) guarded(() => listener(status));

@@ -1,15 +1,20 @@
 import type { TransportName } from "../config.js";
 import type { ThreadlineError } from "../errors.js";
+import type { Reach } from "../reach.js";
 import type { Lane } from "./lane.js";
 import type { State } from "./machine.js";
 
 /** How a client is connected. The same object until something of it changes. */
 export type ConnectionStatus =
-  /** Nothing is followed, so nothing is connected. */
+  /** Nothing is followed, so nothing is connected; and no call is in trouble. */
   | { readonly state: "idle" }
-  | { readonly state: "connecting" }
+  /** `slow`: there has been no answer for about a second, and no failure either. */
+  | { readonly state: "connecting"; readonly slow?: true }
   | { readonly state: "live"; readonly transport: TransportName }
-  /** `nextRetryAt`: when the next try is due, as `Date.now()` has it; null while it is under way. */
+  /**
+   * What is followed has lost its connection, or a call goes on trying. `nextRetryAt`: when the next try is due, as `Date.now()` has it;
+   * null while it is under way.
+   */
   | { readonly state: "reconnecting"; readonly nextRetryAt: number | null; readonly error: ThreadlineError | null }
   | { readonly state: "offline" }
   /** What was followed has ended with this error. Following something tries again. */
@@ -50,6 +55,13 @@ export function statusOf(lanes: readonly Lane[]): ConnectionStatus {
     default:
       return { state: state.name };
   }
+}
+
+/** The same, with what its calls have found out where its connections know nothing yet. */
+export function withCalls(status: ConnectionStatus, { trouble, isSlow }: Reach, isLate: boolean): ConnectionStatus {
+  if (status.state !== "idle" && status.state !== "connecting") return status;
+  if (trouble) return { state: "reconnecting", ...trouble };
+  return isSlow || (isLate && status.state === "connecting") ? { state: "connecting", slow: true } : status;
 }
 
 /** Whether two say the same. */

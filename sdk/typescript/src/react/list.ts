@@ -1,13 +1,13 @@
-import { sleep } from "../backoff.js";
 import type { Threadline } from "../client.js";
-import { ThreadlineError, TimeoutError } from "../errors.js";
+import { type ThreadlineError, TimeoutError } from "../errors.js";
 import { newId } from "../ids.js";
-import { BACKOFF_MAX_MS, MUTATION_TIMEOUT_MS } from "../limits.js";
+import { MUTATION_TIMEOUT_MS } from "../limits.js";
 import { trimmed } from "../search.js";
 import type { NewThread } from "../threads.js";
 import type { FeedEntry, Thread } from "../types.js";
 import type { Feed } from "./feed.js";
-import { Store } from "./store.js";
+import { FOR_EVER } from "./replay.js";
+import { Store, troubleOf } from "./store.js";
 import { isBeyond, isShownBy, type ThreadFilter, type Window, withEntry, withPage } from "./window.js";
 
 /** Which threads, and how many at once. */
@@ -22,7 +22,7 @@ export interface ThreadListSnapshot {
   readonly threads: readonly Thread[];
   /** Nothing has been loaded yet. */
   readonly isLoading: boolean;
-  /** What went wrong last; null again after the next success. */
+  /** What went wrong last, or keeps everything from being loaded; null again after the next success. */
   readonly error: ThreadlineError | null;
   /** Of a search also while none has been found yet: it looks at 10,000 names at once. */
   readonly hasMoreThreads: boolean;
@@ -66,7 +66,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   /** A first page is on its way. */
   #isAsking = false;
   readonly #waiters = new Set<Waiter>();
-  #leave = () => {};
+  #ends: (() => void)[] = [];
 
   constructor(
     client: Threadline,
@@ -120,16 +120,19 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   };
 
   protected override open(): void {
-    this.#leave = this.#feed.join({
-      onEntry: (entry) => this.#take(entry),
-      onReplaced: () => void this.#load(),
-      onError: (error) => this.#lost(error),
-    });
+    this.#ends = [
+      this.#feed.join({
+        onEntry: (entry) => this.#take(entry),
+        onReplaced: () => void this.#load(),
+        onError: (error) => this.#lost(error),
+      }),
+      this.#client.onStatus(() => this.changed()),
+    ];
     void this.#load();
   }
 
   protected override close(): void {
-    this.#leave();
+    for (const end of this.#ends) end();
     this.#loads.abort();
     this.#window = { threads: [], hasMore: false };
     this.#cursor = null;
@@ -142,7 +145,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     return {
       threads: this.#window.threads,
       isLoading: this.#isLoading,
-      error: this.#error,
+      error: this.#error ?? (this.#isLoading ? troubleOf(this.#client.status) : null),
       hasMoreThreads: this.#window.hasMore,
       isFetchingMoreThreads: this.#more !== undefined,
     };
@@ -152,30 +155,23 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     this.#error = error;
   }
 
-  /** Loads the first page, and goes on trying as long as that may help. */
+  /** Loads the first page. */
   async #load(): Promise<void> {
     this.#loads.abort();
     const { signal } = (this.#loads = new AbortController());
     this.#isAsking = true;
-    for (;;) {
-      try {
-        this.#meanwhile.clear();
-        const page = await this.#client.threads.list({ ...this.#options, signal });
-        this.#cursor = page.nextCursor;
-        this.#window = { threads: page.threads, hasMore: page.nextCursor !== null };
-        this.#isLoading = this.#isAsking = false;
-        this.#error = null;
-        this.#catchUp();
-        this.#feed.from(page.feedCursor);
-        return this.publish();
-      } catch (error) {
-        if (signal.aborted) return;
-        this.setError(error as ThreadlineError);
-        this.publish();
-        if (!(error instanceof ThreadlineError && error.retryable)) return this.#lost(error as ThreadlineError);
-        await sleep(BACKOFF_MAX_MS, signal).catch(() => {});
-        if (signal.aborted) return;
-      }
+    try {
+      this.#meanwhile.clear();
+      const page = await this.#client.threads.list({ ...this.#options, signal, ...FOR_EVER });
+      this.#cursor = page.nextCursor;
+      this.#window = { threads: page.threads, hasMore: page.nextCursor !== null };
+      this.#isLoading = this.#isAsking = false;
+      this.#error = null;
+      this.#catchUp();
+      this.#feed.from(page.feedCursor);
+      this.publish();
+    } catch (error) {
+      if (!signal.aborted) this.#lost(error as ThreadlineError);
     }
   }
 

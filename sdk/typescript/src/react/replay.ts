@@ -16,6 +16,9 @@ export interface ThreadRun {
   readonly error: { readonly code: string | null; readonly message: string } | null;
 }
 
+/** A page waits as long as somebody looks at it; what it waits for shows in its status. */
+export const FOR_EVER = { retryFor: Number.POSITIVE_INFINITY };
+
 export function isUnderWay(run: ThreadRun | null): run is ThreadRun {
   return run !== null && (run.status === "running" || run.status === "stopping");
 }
@@ -41,6 +44,8 @@ export class Replay {
   hasMore: boolean;
   run: ThreadRun | null = null;
   readonly #ref: ThreadRef;
+  /** Seq of the first event of the newest run that is known; no run before it can be the one to be shown. */
+  #newest: number;
   #followed: Followed | undefined;
   /** Up to where the server knows, and is to know, that it was read. */
   #marked = 0;
@@ -49,11 +54,11 @@ export class Replay {
 
   /** Loads what a thread begins with: the newest messages, or `all` of them. */
   static async load(ref: ThreadRef, all: boolean, signal: AbortSignal): Promise<Replay> {
-    const thread = await ref.get({ signal });
+    const thread = await ref.get({ signal, ...FOR_EVER });
     // Where no run is under way: streams of chunks are never cut in the middle.
     const at = restingSeq(thread);
     if (at === 0) return new Replay(ref, thread, at, new Conversation(), false);
-    const where = { at, epoch: thread.epoch, signal };
+    const where = { at, epoch: thread.epoch, signal, ...FOR_EVER };
     const [page, { state }] = await Promise.all([ref.messages({ ...where, limit: MESSAGES_PAGE }), ref.state(where)]);
     let { messages, hasMore } = page;
     while (all && hasMore) {
@@ -71,6 +76,7 @@ export class Replay {
     this.at = at;
     this.conversation = conversation;
     this.hasMore = hasMore;
+    this.#newest = at + 1;
     if (thread.activeRun) this.began(thread.activeRun);
   }
 
@@ -99,17 +105,19 @@ export class Replay {
     });
   }
 
-  /** What the server says of the active run. The log knows better, as soon as it has the run's first event. */
+  /** A run is active, by what the server says of it, which may be late: the log knows better what it has ended. */
   began(run: Run): void {
-    const isKnown = this.run?.runId === run.runId;
-    if (isKnown ? !isUnderWay(this.run) : run.firstSeq <= this.cursor) return;
+    if (this.run?.runId === run.runId ? !isUnderWay(this.run) : run.endedAt !== null || run.firstSeq < this.#newest) {
+      return;
+    }
+    this.#newest = run.firstSeq;
     const status = run.stopRequested ? "stopping" : "running";
     this.run = { runId: run.runId, agentId: run.agentId, status, error: null };
   }
 
-  /** The server says that no run is active, and the log has nothing more to say: it ended without a word. */
+  /** No run is active, by what the server says: one that has said nothing has ended without a word. Others end in the log. */
   vanished(): void {
-    if (isUnderWay(this.run)) this.run = null;
+    if (isUnderWay(this.run) && this.#newest > this.cursor) this.run = null;
   }
 
   /** Loads older messages. */
@@ -146,13 +154,18 @@ export class Replay {
     await this.#marking;
   }
 
-  #take({ runId, events }: EventBatch): void {
+  #take({ seq, runId, events }: EventBatch): void {
     this.conversation.apply(events);
+    if (this.run?.runId !== runId) {
+      // The feed may be ahead of the log, and know of a later run.
+      if (seq < this.#newest) return;
+      // Whatever its first event is: that there is one says that the run is active.
+      this.#newest = seq;
+      this.run = { runId, agentId: null, status: "running", error: null };
+    }
+    const { agentId } = this.run;
     for (const { type, code, message } of events) {
-      const agentId = this.run?.runId === runId ? this.run.agentId : null;
-      if (type === "RUN_STARTED") {
-        if (this.run?.runId !== runId) this.run = { runId, agentId, status: "running", error: null };
-      } else if (type === "RUN_FINISHED") {
+      if (type === "RUN_FINISHED") {
         this.run = { runId, agentId, status: "finished", error: null };
       } else if (type === "RUN_ERROR") {
         const error = {

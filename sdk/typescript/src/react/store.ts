@@ -1,3 +1,4 @@
+import type { ConnectionStatus } from "../connection/status.js";
 import type { ThreadlineError } from "../errors.js";
 import { FRAME_MS } from "../limits.js";
 
@@ -102,6 +103,11 @@ export abstract class Store<Snapshot extends object> {
     this.close();
     this.#onClose?.();
   }
+}
+
+/** Why nothing has come yet: what is tried again and again does not fail before it is given up, and that is never. */
+export function troubleOf(status: ConnectionStatus): ThreadlineError | null {
+  return status.state === "reconnecting" ? status.error : null;
 }
 
 /** Whether two have the same members. */

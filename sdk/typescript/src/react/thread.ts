@@ -1,16 +1,15 @@
-import { sleep } from "../backoff.js";
+import { backoff, sleep } from "../backoff.js";
 import type { Threadline } from "../client.js";
 import type { ConnectionStatus } from "../connection/status.js";
 import { ClosedError, ConfigError, isProblem, ThreadlineError } from "../errors.js";
 import { newId } from "../ids.js";
-import { BACKOFF_MAX_MS } from "../limits.js";
 import type { RunInput } from "../runs.js";
 import type { ThreadRef } from "../threads.js";
 import type { FeedEntry, Interrupt, Message, Run, StartedRun, Thread, ToolCall } from "../types.js";
 import type { Feed } from "./feed.js";
 import { type InterruptAnswer, runInput, type SendInput } from "./input.js";
-import { isUnderWay, Replay, type ThreadRun } from "./replay.js";
-import { Store } from "./store.js";
+import { FOR_EVER, isUnderWay, Replay, type ThreadRun } from "./replay.js";
+import { Store, troubleOf } from "./store.js";
 import { pendingCalls, ToolResults } from "./tools.js";
 
 /** What a page shows of a thread. */
@@ -28,7 +27,7 @@ export interface ThreadSnapshot {
   readonly isRunning: boolean;
   /** Not everything that there was has been replayed yet. */
   readonly isLoading: boolean;
-  /** What went wrong last; null again after the next success. */
+  /** What went wrong last, or keeps everything from being loaded; null again after the next success. */
   readonly error: ThreadlineError | null;
   readonly hasMoreMessages: boolean;
   readonly isFetchingMoreMessages: boolean;
@@ -77,6 +76,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   #more: Promise<void> | undefined;
   /** Of what is under way for the replay that is shown, or about to be. */
   #current = new AbortController();
+  /** Of what is asked as long as somebody listens. */
+  #open = new AbortController();
   #ends: (() => void)[] = [];
 
   constructor(client: Threadline, feed: Feed, threadId: string, { onClose }: { onClose?: () => void } = {}) {
@@ -106,9 +107,11 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   /** Asks the run that is under way to stop, whoever began it. Resolves when the server knows; undefined if there is none. */
   readonly stop = async (): Promise<Run | undefined> => {
-    const run = this.#replay?.run ?? null;
-    if (!isUnderWay(run)) return undefined;
+    const shown = this.#replay?.run ?? null;
     return this.act(async () => {
+      // The page may not have heard of the run yet.
+      const run = isUnderWay(shown) ? shown : (await this.#existing())?.activeRun;
+      if (!run) return undefined;
       const stopped = await this.#ref.stop(run.runId);
       this.#replay?.began(stopped);
       return stopped;
@@ -166,6 +169,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   };
 
   protected override open(): void {
+    this.#open = new AbortController();
     this.#ends = [
       this.#feed.join({ onEntry: (entry) => this.#take(entry), onReplaced: () => void this.#watch() }),
       this.#client.onStatus(() => this.changed()),
@@ -175,6 +179,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   protected override close(): void {
     for (const end of this.#ends) end();
+    this.#open.abort();
     this.#current.abort();
     this.#tools.drop();
     this.#clear();
@@ -195,7 +200,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       run,
       isRunning: isUnderWay(run),
       isLoading: this.#isLoading,
-      error: this.#error,
+      error: this.#error ?? (this.#isLoading ? troubleOf(this.#client.status) : null),
       hasMoreMessages: hasMore,
       isFetchingMoreMessages: this.#more !== undefined,
       status: this.#client.status,
@@ -261,9 +266,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
         if (isMissing) return this.changed();
         this.setError(error as ThreadlineError);
         this.publish();
-        const isReplaced = isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead");
-        if (!isReplaced && !(error instanceof ThreadlineError && error.retryable)) return;
-        await sleep(BACKOFF_MAX_MS, signal).catch(() => {});
+        // Replaced since its record was read: that is read again.
+        if (!isProblem(error, "log-replaced") && !isProblem(error, "cursor-ahead")) return;
+        await sleep(backoff(1, Math.random()), signal).catch(() => {});
         if (signal.aborted) return;
       }
     }
@@ -313,9 +318,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   async #watch(): Promise<void> {
     if (!this.isOpen || this.#feed.isFollowed) return;
     try {
-      const { feedCursor } = await this.#client.threads.list({ limit: 1 });
+      const { signal } = this.#open;
+      const { feedCursor } = await this.#client.threads.list({ limit: 1, signal, ...FOR_EVER });
       this.#feed.from(feedCursor);
-      const thread = await this.#ref.get();
+      const thread = await this.#ref.get({ signal, ...FOR_EVER });
       if (this.isOpen) this.#take({ cursor: feedCursor, type: "upsert", threadId: thread.threadId, thread });
     } catch {
       // A key without a user has no feed: then the log is all there is.

@@ -221,7 +221,7 @@ test("a server that is away holds nobody up, and has everything when it is back"
   const errors: unknown[] = [];
   const agent = await bound(new AgentDouble(scripted()), threadId, {
     url: proxy.url,
-    retryFor: 1_000,
+    retries: { reads: 1_000, writes: 1_000, producers: 1_000 },
     onError: (error) => errors.push(error),
   });
   await agent.chat("Before");

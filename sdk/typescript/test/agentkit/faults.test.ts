@@ -57,7 +57,7 @@ test("the server is killed and started again while the model thinks", async () =
 test("a server that is away is named after all tries", async () => {
   const proxy = await Proxy.start({ port: 9 });
   proxy.refuse = true;
-  const run = program({ url: proxy.url, retryFor: 300 }).network.run("one", { state: stateOf("away") });
+  const run = program({ url: proxy.url, timeout: 300 }).network.run("one", { state: stateOf("away") });
   await expect(run).rejects.toMatchObject({ name: "ConnectionError", message: expect.stringContaining(proxy.url) });
   expect(model.asked).toHaveLength(0);
   proxy.end();

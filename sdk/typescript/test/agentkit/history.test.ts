@@ -67,7 +67,7 @@ describe("a network", () => {
     ]);
     expect(pendingToolCallIds).toEqual([]);
     const thread = await client().thread(state.threadId!).get();
-    expect(thread).toMatchObject({ name: "How is the weather?", agentId: "support", userId: "ann", activeRun: null });
+    expect(thread).toMatchObject({ agentId: "support", userId: "ann", activeRun: null });
   });
 
   test("keeps what tools throw", async () => {
@@ -96,8 +96,10 @@ describe("thread ids", () => {
   test("an id that the client gives is used, and made once", async () => {
     const { network } = program();
     await network.run("one", { state: stateOf("given") });
-    await network.run("two, with another title", { state: stateOf("given") });
-    expect(await client().thread("given").get()).toMatchObject({ name: "one" });
+    const { epoch } = await client().thread("given").get();
+    await network.run("two", { state: stateOf("given") });
+    expect((await client().thread("given").get()).epoch).toBe(epoch);
+    expect(texts(await restored("given"))).toEqual(["user: one", "helper: reply 1", "user: two", "helper: reply 2"]);
   });
 
   test("without an id a thread is made for each run", async () => {
@@ -136,16 +138,17 @@ describe("thread ids", () => {
     expect((await client("eve").thread(state.threadId!).get()).userId).toBe("eve");
   });
 
-  test("names are what the option makes of them, else the beginning of the input", async () => {
+  test("names are what the option makes of them, else left to the server", async () => {
     const [one, two, three] = [stateOf(), stateOf(), stateOf()];
     await program({ title: ({ input }) => `About: ${input}` }).network.run("cats", { state: one });
-    await program().network.run(` \ud83e${"🙂".repeat(60)}\n`, { state: two });
+    await program().network.run("Where is the parcel that I am waiting for since the day before yesterday?", {
+      state: two,
+    });
     await program({ title: () => undefined }).network.run("nothing", { state: three });
     const thread = ({ threadId }: State<Data>) => client().thread(threadId!).get();
     expect((await thread(one)).name).toBe("About: cats");
-    expect((await thread(two)).name).toBe(`\ufffd${"🙂".repeat(49)}`);
-    // Left to the server, which may have named it by now.
-    expect((await thread(three)).nameSource).not.toBe("person");
+    // The server may have named it by now; a name that a person gave it would not change.
+    for (const unnamed of [two, three]) expect((await thread(unnamed)).nameSource).not.toBe("person");
   });
 });
 
@@ -198,6 +201,27 @@ describe("an agent without a network", () => {
       ...(lifecycle && { lifecycle: history.lifecycle }),
     });
   };
+
+  test("rejects if nothing gives its answer to the history, and keeps what was said", async () => {
+    const state = stateOf();
+    await expect(alone(false).run("hello", { state })).rejects.toThrow("lifecycle: history.lifecycle");
+    expect(texts(await restored(state.threadId!))).toEqual(["user: hello"]);
+    const streaming = { publish: program().history.publish };
+    await expect(alone(false).run("again", { state: stateOf(), streaming })).rejects.toMatchObject({
+      name: "ConfigError",
+    });
+  });
+
+  test("in a network that has no history is refused before a model is asked", async () => {
+    const agent = alone(true);
+    const network = createNetwork<Data>({
+      name: "forgetful",
+      agents: [agent],
+      router: ({ callCount }) => (callCount === 0 ? agent : undefined),
+    });
+    await expect(network.run("hello", { state: stateOf() })).rejects.toThrow("give the history to the network");
+    expect(model.asked).toHaveLength(0);
+  });
 
   test("saves by the history's lifecycle", async () => {
     const state = stateOf();

@@ -137,6 +137,13 @@ test("however long the thread is, little goes through the steps", async () => {
     "threadline: append results",
   ]);
   expect(Math.max(...ours.map(({ bytes }) => bytes))).toBeLessThan(200);
+  const begun = (await execute(chat({ input: "hello" }), model)).steps.map(({ name }) => name);
+  expect(begun.filter((name) => name.startsWith("threadline: "))).toEqual([
+    "threadline: thread id",
+    "threadline: message id",
+    "threadline: append message",
+    "threadline: append results",
+  ]);
 });
 
 test("state that is kept is the same in every execution", async () => {

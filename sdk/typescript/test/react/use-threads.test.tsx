@@ -30,8 +30,8 @@ afterEach(() => {
   for (const client of clients.splice(0)) client.close();
 });
 
-function client(url = server.url, retryFor = 60_000): Threadline {
-  const made = connect({ url, apiKey: "operator", user, retryFor });
+function client(url = server.url, reads = 60_000): Threadline {
+  const made = connect({ url, apiKey: "operator", user, retries: { reads } });
   clients.push(made);
   return made;
 }

@@ -1,0 +1,22 @@
+import { Conversation } from "./conversation/conversation.js";
+import { STORED_PAGE_EVENTS } from "./limits.js";
+import type { ThreadRef } from "./threads.js";
+import type { StartedRun } from "./types.js";
+
+/** Folds what is stored of a run: its own messages, on the state that the thread had before. */
+export async function storedOf(
+  thread: Pick<ThreadRef, "state" | "events">,
+  { run, epoch }: StartedRun,
+): Promise<Conversation> {
+  const at = run.firstSeq - 1;
+  const before = at > 0 ? await thread.state({ at, epoch }) : { state: {} };
+  const stored = new Conversation({ state: before.state, hasMore: at > 0 });
+  for (let after = at; after < run.lastSeq;) {
+    const page = await thread.events({ after, epoch, runId: run.runId, limit: STORED_PAGE_EVENTS });
+    // Another producer of the run may be alive, and go on.
+    stored.apply(page.events.filter(({ seq }) => seq <= run.lastSeq).map(({ event }) => event));
+    if (!page.hasMore || page.cursor <= after) break;
+    after = page.cursor;
+  }
+  return stored;
+}

@@ -1,0 +1,69 @@
+// A server that is away does not hold networks up for long. Time is paused: only what the history waits for counts.
+
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { model, program, stateOf, useServer } from "./setup.js";
+// Loaded when it is needed, for which paused time does not wait.
+import "../../src/produce.js";
+
+useServer();
+
+const MOST_MS = 20_000;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance", "Date"] });
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+const refused: typeof fetch = () => Promise.reject(new TypeError("connection refused"));
+const swallowed: typeof fetch = (_, init) =>
+  new Promise((_, reject) => init!.signal!.addEventListener("abort", () => reject(init!.signal!.reason as Error)));
+
+/** When the server went away. */
+let goneAt = 0;
+
+/** How long after that a run rejects, by paused time, which goes on while nothing else does. */
+async function rejects(run: Promise<unknown>): Promise<number> {
+  let rejected: unknown;
+  run.then(
+    () => (rejected = new Error("it succeeded")),
+    (error: unknown) => (rejected = error),
+  );
+  while (rejected === undefined) {
+    // Models and the server that is still there take their own time.
+    for (let turns = 0; turns < 20 && rejected === undefined; turns += 1) await new Promise(setImmediate);
+    await vi.advanceTimersByTimeAsync(20);
+  }
+  expect(rejected).toMatchObject({ name: "ConnectionError" });
+  return performance.now() - goneAt;
+}
+
+describe.each([
+  ["is refused", refused],
+  ["is swallowed", swallowed],
+])("a server that goes away, so that what is sent %s", (_, away) => {
+  test.each([undefined, "given"])("before a network begins (thread: %s)", async (threadId) => {
+    goneAt = performance.now();
+    const { network } = program({ fetch: away });
+    expect(await rejects(network.run("hello", { state: stateOf(threadId) }))).toBeLessThan(MOST_MS);
+    expect(model.asked).toHaveLength(0);
+  });
+
+  test.each([false, true])("while the model thinks (streamed: %s)", async (streamed) => {
+    let isAway = false;
+    model.answer = () => {
+      if (!isAway) goneAt = performance.now();
+      isAway = true;
+      return model.asked.length < 3
+        ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] }
+        : { text: "Sunny." };
+    };
+    const { network, history } = program({ fetch: (url, init) => (isAway ? away : fetch)(url, init) });
+    const streaming = { publish: history.publish, simulateChunking: true };
+    const run = network.run("hello", { state: stateOf(), ...(streamed && { streaming }) });
+    expect(await rejects(run)).toBeLessThan(MOST_MS);
+  });
+});

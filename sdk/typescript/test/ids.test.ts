@@ -1,0 +1,119 @@
+// Ids of messages that a producer leaves to the package, and the snippets that show how to produce.
+
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type AgUiEvent, type Producer, type RunOptions, Threadline, type ThreadRef } from "../src/index.js";
+import { Server } from "./harness/server.js";
+import { log } from "./harness/writer.js";
+
+let server: Server;
+let client: Threadline;
+
+beforeAll(async () => {
+  server = await Server.start();
+  client = new Threadline({ url: server.url });
+});
+afterAll(async () => {
+  client?.close();
+  await server?.end();
+});
+
+const thread = async () => client.thread((await client.threads.create()).threadId);
+const shown = async (of: ThreadRef) => (await of.messages()).messages.map(({ role, content }) => [role, content]);
+
+/** The code of a page that does a run, as it stands there. */
+function snippet(page: string): string {
+  const text = readFileSync(new URL(`../../../${page}`, import.meta.url), "utf8");
+  const [, code] = /^(?:const run = )?(await thread\.run\(.*?^\}\);)$/ms.exec(text) ?? [];
+  if (code === undefined) throw new Error(`${page} shows no run`);
+  return code;
+}
+
+describe.each(["README.md", "docs/typescript.md"])("the run that %s shows", (page) => {
+  test("is an answer of its own each time", async () => {
+    const to = await thread();
+    const AsyncFunction = (async () => {}).constructor as new (
+      ...code: string[]
+    ) => (...given: unknown[]) => Promise<void>;
+    const run = new AsyncFunction("thread", "model", snippet(page));
+    for (const words of [
+      ["one ", "answer"],
+      ["another ", "one"],
+    ]) {
+      // A model is what streams, or has a method that does.
+      await run(to, Object.assign(words, { stream: () => words }));
+    }
+    expect(await shown(to)).toEqual([
+      ["assistant", "one answer"],
+      ["assistant", "another one"],
+    ]);
+  });
+});
+
+describe("text without a messageId", () => {
+  const text = (delta: string, more = {}): AgUiEvent => ({ type: "TEXT_MESSAGE_CHUNK", delta, ...more });
+  const custom = { type: "CUSTOM", name: "n", value: 0 };
+
+  async function said(body: (run: Producer) => unknown, options: RunOptions = {}): Promise<unknown[]> {
+    const to = await thread();
+    await to.run(body, options);
+    return (await shown(to)).map(([, content]) => content);
+  }
+
+  test("is one message as long as nothing else comes between", async () => {
+    expect(await said((run) => ["a", "b", "c"].map((delta) => run.append(text(delta))))).toEqual(["abc"]);
+    expect(await said((run) => run.append([text("a"), text("b"), custom, text("c"), text("d")]))).toEqual(["ab", "cd"]);
+  });
+
+  test("goes on with the message before it, whose id was given", async () => {
+    const own = { messageId: "own" };
+    expect(await said((run) => run.append([text("a", own), text("b"), custom, text("c"), text("d", own)]))).toEqual([
+      "abd",
+      "c",
+    ]);
+  });
+
+  test("of a subagent is left as it is", async () => {
+    const to = await thread();
+    const sub = { subagentRunId: "s" };
+    await to.run((run) =>
+      run.append([text("a"), text("x", { ...sub, messageId: "m" }), text("y", sub), text("b"), text("z", sub)]),
+    );
+    expect((await shown(to)).map(([, content]) => content)).toEqual(["ab", "xyz"]);
+  });
+
+  test("has the same ids when the same events are made again, and others in each run", async () => {
+    const to = await thread();
+    const abandoned = new Threadline({ url: server.url });
+    const first = abandoned.thread(to.threadId).run(
+      async (run) => {
+        await run.append([text("a"), custom, text("b")]);
+        await run.flush();
+        abandoned.close();
+        await run.flush();
+      },
+      { runId: "again", leaseSeconds: 60 },
+    );
+    await expect(first).rejects.toThrow("closed");
+    const events = [text("a"), custom, text("b"), text("c"), custom, text("d")];
+    await to.run((run) => events.map((event) => run.append(event)), { runId: "again", producerSeq: 1 });
+    await to.run((run) => run.append(events), { runId: "other" });
+    expect((await shown(to)).map(([, content]) => content)).toEqual(["a", "bc", "d", "a", "bc", "d"]);
+    const ids = (await log(server, to.threadId)).flatMap(({ event }) => event["messageId"] ?? []);
+    expect(new Set(ids).size).toBe(6);
+  });
+
+  test("is a new message after a run was taken up again", async () => {
+    const to = await thread();
+    const dead = new Threadline({ url: server.url });
+    const body = async (run: Producer) => {
+      await run.append(text("before"));
+      await run.flush();
+      dead.close();
+      await run.flush();
+    };
+    await expect(dead.thread(to.threadId).run(body, { runId: "r", leaseSeconds: 60 })).rejects.toThrow("closed");
+    await to.run((run) => run.append(text("after")), { runId: "r", onResume: "continue" });
+    expect((await shown(to)).map(([, content]) => content)).toEqual(["before", "after"]);
+  });
+});

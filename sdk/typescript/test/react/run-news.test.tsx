@@ -1,0 +1,256 @@
+// Which run a page shows, whatever comes first: the feed's news of it, or its events.
+
+import "./dom.js";
+import { request } from "node:http";
+import { cleanup } from "@testing-library/react";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { WebSocket } from "ws";
+import type {
+  AgUiEvent,
+  FeedItem,
+  ThreadItem,
+  Threadline,
+  ThreadlineOptions,
+  WebSocketClass,
+} from "../../src/index.js";
+import { Feed } from "../../src/react/feed.js";
+import { ThreadStore } from "../../src/react/thread.js";
+import type { Run, Thread } from "../../src/types.js";
+import { Server } from "../harness/server.js";
+import { until } from "../harness/until.js";
+import { makeThread } from "../harness/writer.js";
+import { connect, said, threadPage } from "./page.js";
+
+const chunk: AgUiEvent = { type: "TEXT_MESSAGE_CHUNK", messageId: "m", role: "assistant", delta: "word " };
+const FINISHED: AgUiEvent = { type: "RUN_FINISHED" };
+
+/** A store whose log and feed say what they are told to, in the order of the calls. */
+class Told {
+  readonly store: ThreadStore;
+  readonly stopped: string[] = [];
+  #tail: number;
+  #activeRun: Run | null = null;
+  #onItem: (item: ThreadItem) => void = () => {};
+  #onFeed: ((item: FeedItem) => void) | undefined;
+  #cursor: number;
+  /** How often something was told. */
+  #told = 0;
+
+  constructor(tail = 4) {
+    this.#tail = this.#cursor = tail;
+    const ref = {
+      threadId: "t",
+      get: async () => this.thread,
+      messages: async () => ({ messages: [], hasMore: false, interrupts: [] }),
+      state: async () => ({ state: {} }),
+      stop: async (runId: string) => {
+        this.stopped.push(runId);
+        return { ...this.run(runId, this.#tail + 1), stopRequested: true };
+      },
+      follow: ({ onItem }: { onItem: (item: ThreadItem) => void }) => {
+        this.#onItem = onItem;
+        const cursor = () => this.#cursor;
+        return {
+          get cursor() {
+            return cursor();
+          },
+          close: () => {},
+        };
+      },
+    };
+    const client = {
+      thread: () => ref,
+      threads: { list: async () => ({ feedCursor: 0 }) },
+      onStatus: () => () => {},
+      status: { state: "live", transport: "websocket" },
+      followFeed: ({ onItem }: { onItem: (item: FeedItem) => void }) => {
+        this.#onFeed = onItem;
+        return { close: () => {} };
+      },
+    } as unknown as Threadline;
+    this.store = new ThreadStore(client, new Feed(client), "t");
+  }
+
+  get thread(): Thread {
+    return { threadId: "t", epoch: "e", tail: this.#tail, activeRun: this.#activeRun, agentId: null } as Thread;
+  }
+
+  get now() {
+    return this.store.getSnapshot();
+  }
+
+  run(runId: string, firstSeq: number, agentId: string | null = null): Run {
+    return { runId, agentId, firstSeq, status: "running", stopRequested: false, endedAt: null } as Run;
+  }
+
+  /** Shows the thread, caught up. */
+  async live(): Promise<void> {
+    this.store.subscribe(() => {});
+    await until("the log to be followed", () => this.now.thread !== null);
+    this.#onItem({ type: "caughtUp", seq: this.#cursor });
+    await until("the feed to be followed", () => this.#onFeed);
+  }
+
+  /** The log has these events of a run, before the last of them a mark. Resolves when they are shown. */
+  async events(runId: string, ...told: AgUiEvent[]): Promise<void> {
+    const mark = (this.#told += 1);
+    const events = told.toSpliced(-1, 0, { type: "STATE_SNAPSHOT", snapshot: mark });
+    const seq = this.#cursor + 1;
+    this.#cursor += events.length;
+    this.#tail = Math.max(this.#tail, this.#cursor);
+    this.#onItem({ type: "events", batches: [{ seq, runId, at: "", events }] });
+    await until("the events", () => this.now.state === mark);
+  }
+
+  /** The feed says how the thread was: which run was active, and where the log ended. Resolves when that is shown. */
+  async feed(activeRun: Run | null, tail = this.#tail): Promise<void> {
+    const name = `${(this.#told += 1)}`;
+    const thread = { ...this.thread, activeRun, tail, name };
+    this.#onFeed?.({ type: "entries", cursor: 1, entries: [{ cursor: 1, type: "upsert", threadId: "t", thread }] });
+    await until("the news", () => this.now.thread?.name === name);
+  }
+
+  /** What the server says if it is asked. */
+  answers(activeRun: Run | null): void {
+    this.#activeRun = activeRun;
+  }
+}
+
+describe("the run that is shown", () => {
+  const running = (runId: string) => ({ isRunning: true, run: { runId, status: "running" } });
+  const finished = (runId: string) => ({ isRunning: false, run: { runId, status: "finished" } });
+
+  test("begins with its first events, whatever they are and whenever the feed says so", async () => {
+    const told = new Told();
+    await told.live();
+    await told.events("r", chunk);
+    expect(told.now).toMatchObject(running("r"));
+    await told.feed(told.run("r", 5, "helper"));
+    expect(told.now).toMatchObject({ isRunning: true, run: { runId: "r", agentId: "helper" } });
+    await told.store.stop();
+    expect(told.stopped).toEqual(["r"]);
+    expect(told.now).toMatchObject({ isRunning: true, run: { runId: "r", status: "stopping" } });
+    await told.events("r", FINISHED);
+    expect(told.now).toMatchObject(finished("r"));
+  });
+
+  test("is not ended by news from before it, nor begun again by news that come after its end", async () => {
+    const told = new Told();
+    await told.live();
+    await told.events("r", chunk);
+    // As the thread was before the run: nothing active, the log at its fourth event.
+    await told.feed(null, 4);
+    expect(told.now).toMatchObject(running("r"));
+    await told.events("r", FINISHED);
+    await told.feed(told.run("r", 5));
+    expect(told.now).toMatchObject(finished("r"));
+  });
+
+  test("is the newer one of two, whichever is told of first", async () => {
+    const told = new Told();
+    await told.live();
+    await told.events("first", chunk);
+    // The feed is ahead of the log: the first has ended, the second has begun.
+    await told.feed(told.run("second", 9));
+    expect(told.now).toMatchObject(running("second"));
+    await told.events("first", FINISHED);
+    expect(told.now).toMatchObject(running("second"));
+    await told.feed(told.run("first", 5));
+    expect(told.now).toMatchObject(running("second"));
+    await told.events("second", chunk, FINISHED);
+    expect(told.now).toMatchObject(finished("second"));
+  });
+
+  test("is forgotten if it ends without a word", async () => {
+    const told = new Told();
+    await told.live();
+    await told.feed(told.run("silent", 5));
+    expect(told.now).toMatchObject(running("silent"));
+    await told.feed(null);
+    expect(told.now).toMatchObject({ isRunning: false, run: null });
+  });
+
+  test("can be stopped before anything is known of it", async () => {
+    const told = new Told();
+    await told.live();
+    told.answers(told.run("unheard", 5));
+    expect((await told.store.stop())?.runId).toBe("unheard");
+    expect(told.stopped).toEqual(["unheard"]);
+    expect(told.now).toMatchObject({ isRunning: true, run: { runId: "unheard", status: "stopping" } });
+  });
+});
+
+describe("a run that is streamed in one request and begins with a chunk", () => {
+  let server: Server;
+  beforeAll(async () => {
+    server = await Server.start();
+  });
+  afterAll(() => server?.end());
+
+  const clients: Threadline[] = [];
+  afterEach(() => {
+    cleanup();
+    for (const client of clients.splice(0)) client.close();
+  });
+
+  /** A network on which the feed is late: what it says is kept back until it is let through. */
+  class LateFeed {
+    #isLate = true;
+    readonly #kept: (() => void)[] = [];
+
+    through(go: () => void): void {
+      if (this.#isLate) this.#kept.push(go);
+      else go();
+    }
+
+    release(): void {
+      this.#isLate = false;
+      for (const go of this.#kept.splice(0)) go();
+    }
+
+    get options(): Pick<ThreadlineOptions, "fetch" | "WebSocket"> {
+      const through = (go: () => void) => this.through(go);
+      class Late extends WebSocket {
+        override emit(name: string | symbol, ...said: unknown[]): boolean {
+          if (name !== "message" || !/"feed(CaughtUp)?":/.test(String(said[0]))) return super.emit(name, ...said);
+          through(() => super.emit(name, ...said));
+          return true;
+        }
+      }
+      const late: typeof fetch = async (input, init) => {
+        if (String(input).includes("/v1/feed")) await new Promise<void>(through);
+        return fetch(input, init);
+      };
+      return { WebSocket: Late as unknown as WebSocketClass, fetch: late };
+    }
+  }
+
+  test.each(["websocket", "sse", "long-poll"] as const)("is shown as running over %s", async (transport) => {
+    const threadId = await makeThread(server);
+    const late = new LateFeed();
+    const client = connect({ url: server.url, transports: [transport], ...late.options });
+    clients.push(client);
+    const page = threadPage(client, threadId);
+    await page.until("an empty thread", ({ isLoading, thread }) => !isLoading && thread);
+    const headers = { "content-type": "application/x-ndjson" };
+    const run = request(`${server.url}/v1/threads/${threadId}/runs?runId=pushed`, { method: "POST", headers });
+    const answered = new Promise((resolve, reject) => run.on("response", resolve).on("error", reject));
+    // Who fails before the end is not to fail twice.
+    answered.catch(() => {});
+    const write = (event: AgUiEvent) => run.write(`${JSON.stringify(event)}\n`);
+    write(chunk);
+    await page.until("its text", (now) => said(now)[0] === "word ");
+    write(chunk);
+    await page.until("more of it", (now) => said(now)[0] === "word word ");
+    late.release();
+    write(chunk);
+    await page.until("the rest", (now) => said(now)[0] === "word word word ");
+    const stopped = await page.do(({ stop }) => stop());
+    expect(stopped).toMatchObject({ runId: "pushed", stopRequested: true });
+    const spoken = page.seen.filter(({ messages }) => messages.length > 0);
+    expect(spoken.map(({ isRunning, run }) => [isRunning, run?.runId])).toEqual(spoken.map(() => [true, "pushed"]));
+    run.end(`${JSON.stringify({ type: "RUN_FINISHED" })}\n`);
+    await answered;
+    await page.until("the end", ({ run }) => run?.status === "finished");
+  });
+});
