@@ -76,7 +76,8 @@ test("a chat by keyboard, reloaded in the middle of a run, on two devices", { ti
   await page.keyboard.press("Enter");
   await field(page).waitFor();
   expect(await field(page).evaluate((input) => input === document.activeElement)).toBe(true);
-  await page.keyboard.type("Hello from the keyboard");
+  // The long answer of the demo is under way for as long as two pages take to load, and is then stopped.
+  await page.keyboard.type("Hello from the keyboard, give me a long answer");
   await page.keyboard.press("Enter");
   await message(page, "Hello from the keyboard").waitFor();
   await page.getByRole("button", { name: "Stop" }).waitFor();
@@ -90,6 +91,7 @@ test("a chat by keyboard, reloaded in the middle of a run, on two devices", { ti
     await message(one, "Hello from the keyboard").waitFor();
     await one.getByRole("button", { name: "Stop" }).waitFor();
   }
+  await other.getByRole("button", { name: "Stop" }).click();
   for (const one of [page, other]) await idle(one);
   expect(await texts(other)).toEqual(await texts(page));
   expect((await texts(page)).length).toBeGreaterThan(1);
