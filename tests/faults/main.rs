@@ -28,6 +28,7 @@ mod server;
 mod shutdown;
 mod sockets;
 mod stuck;
+mod told;
 mod trace;
 
 use std::sync::OnceLock;
