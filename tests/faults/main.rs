@@ -14,6 +14,7 @@ mod judge;
 mod kills;
 mod load;
 mod order;
+mod private;
 mod producers;
 mod raw;
 #[path = "../shared/record.rs"]
