@@ -33,7 +33,7 @@ async fn main() -> ExitCode {
             Ok(configuration) => serve(configuration).await,
             Err(error) => {
                 eprintln!("error: {error}");
-                ExitCode::FAILURE
+                ExitCode::from(cli::MISUSED)
             }
         },
         Command::Config(args) => cli::report(cli::config::run(&args, of_command)),
