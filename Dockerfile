@@ -11,7 +11,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --release --locked --bin threadline \
     && install -D target/release/threadline /out/threadline \
-    && mkdir /out/data
+    && mkdir -m 700 /out/data
 
 # glibc, libgcc and certificates; no shell, no package manager.
 FROM gcr.io/distroless/cc-debian12:nonroot

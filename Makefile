@@ -89,7 +89,7 @@ AUDIT := $(TOOLS)/bin/cargo-audit
 audit: $(AUDIT)
 	@scripts/audit.sh "$(ADVISORY_DB)"
 
-# How old the newest of these comparisons is.
+# How old the newest of these comparisons is; fails if Cargo.lock has changed since.
 audited:
 	@scripts/audit.sh --state
 

@@ -6,6 +6,7 @@
 #
 # PROGRAM is the `threadline` to be used (else the one in PATH).
 set -euo pipefail
+umask 077
 program=${PROGRAM:-threadline}
 fail() { echo "restore.sh: $*" >&2; exit 1; }
 

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Compares Cargo.lock with a copy of RustSec's advisory database, and notes in AUDITED what was compared; with --state it only
-# says how old that note is. Usage: scripts/audit.sh ADVISORY_DB (a checkout of github.com/rustsec/advisory-db) | --state
+# Compares Cargo.lock with a copy of RustSec's advisory database, and notes in AUDITED what was compared. With --state it says
+# how old that note is, and fails if Cargo.lock has changed since. Usage: scripts/audit.sh ADVISORY_DB (a checkout of github.com/rustsec/advisory-db) | --state
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=$(sha256sum Cargo.lock | cut -d' ' -f1)
 if [ "${1:-}" = "--state" ]; then
   read -r _ _ noted <AUDITED
-  printf 'advisories: %s' "$(head -n1 AUDITED | cut -d' ' -f1,2)"
-  if [ "$noted" = "$lock" ]; then echo "; Cargo.lock is as it was then"; else echo "; Cargo.lock has changed since: make audit ADVISORY_DB=…"; fi
+  state="advisories: $(head -n1 AUDITED | cut -d' ' -f1,2)"
+  if [ "$noted" != "$lock" ]; then
+    echo "$state; Cargo.lock has changed since: make audit ADVISORY_DB=…, and commit AUDITED with it" >&2
+    exit 1
+  fi
+  echo "$state; Cargo.lock is as it was then"
   exit 0
 fi
 database=${1:?a checkout of the advisory database: git clone https://github.com/rustsec/advisory-db}

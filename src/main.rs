@@ -3,6 +3,7 @@
 use std::{io::Write, net::SocketAddr, process::ExitCode, time::Duration};
 
 use clap::FromArgMatches;
+use nix::sys::stat::{Mode, umask};
 use threadline::{
     agents::DEMO,
     api::front,
@@ -21,6 +22,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    // Whatever a command makes is for its owner alone.
+    umask(Mode::S_IRWXG | Mode::S_IRWXO);
     let matches = cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // A command is needed, so there is one.
@@ -30,7 +33,7 @@ async fn main() -> ExitCode {
             Ok(configuration) => serve(configuration).await,
             Err(error) => {
                 eprintln!("error: {error}");
-                ExitCode::FAILURE
+                ExitCode::from(cli::MISUSED)
             }
         },
         Command::Config(args) => cli::report(cli::config::run(&args, of_command)),

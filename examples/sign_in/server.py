@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A backend that signs people in and hands their browsers a token, with nothing but Python's standard library.
 
-    export THREADLINE_API_KEY=operator-secret
+    export THREADLINE_API_KEY=$(openssl rand -hex 32)
     threadline serve --allowed-origins http://localhost:8000 &
     BACKEND_KEY=$(threadline keys create sign-in --scopes read,write,tokens) examples/sign_in/server.py
 

@@ -62,7 +62,7 @@ impl Drive {
     /// Runs to the end, and sees to it that the log says how it ended.
     pub async fn run(mut self, stream: EventStream, topic: TopicRef) {
         let end = self.feed(stream, &topic).await;
-        tracing::debug!(thread = %self.thread, run = %self.run, ?end, "an agent's run has ended");
+        tracing::debug!(?end, "an agent's run has ended");
         match end {
             End::Terminal | End::Over => {}
             // A run that was asked to stop is `stopped`, whoever finishes it.
@@ -95,7 +95,7 @@ impl Drive {
             };
             match result {
                 Err(error @ ServiceError::Store(_)) => {
-                    tracing::warn!(%error, thread = %self.thread, run = %self.run, "an agent's run cannot be ended yet");
+                    tracing::warn!(%error, "an agent's run cannot be ended yet");
                     time::sleep(AGENT_RETRY).await;
                 }
                 _ => return,
@@ -158,7 +158,7 @@ impl Drive {
                         }
                         // The effect is unknown; the same numbers with the same bytes may be sent again.
                         Err(ServiceError::Store(error)) => {
-                            tracing::warn!(%error, thread = %self.thread, run = %self.run, "an agent's events wait");
+                            tracing::warn!(%error, "an agent's events wait");
                             if refused.get_or_insert_with(Instant::now).elapsed() >= self.patience {
                                 return End::Refused;
                             }

@@ -14,6 +14,7 @@ pub mod interrupts;
 pub mod openai;
 mod reading;
 pub mod source;
+mod span;
 mod sse;
 mod work;
 
@@ -22,11 +23,13 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures_util::{StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use client_input::ClientInput;
 pub use definition::Definition;
+pub use span::agent_span;
 
 use crate::{
     domain::{
@@ -173,7 +176,9 @@ impl Agents {
         for (id, definition) in self.shared.service.agents.list(principal).await? {
             match read(&id, &definition) {
                 Ok(agent) => drop(all.insert(id, (agent, Origin::Api))),
-                Err(error) => tracing::warn!(%error, agent = %id, "a stored agent cannot be read"),
+                Err(error) => {
+                    tracing::warn!(%error, agent = %id, project = %principal.project, "a stored agent cannot be read")
+                }
             }
         }
         if let Some(demo) = demo() {
@@ -316,7 +321,7 @@ impl Agents {
     }
 
     /// Has the agent answer outside of any thread: nothing of it is kept.
-    pub fn ask(&self, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
+    pub fn ask(&self, principal: &Principal, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
         let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
         let run = client.run_id.take().unwrap_or_else(RunId::generate);
         let input = outside(&thread, &run, client)?;
@@ -324,7 +329,10 @@ impl Agents {
             self.shared.service.metrics().limited(RUN_LIMIT);
             return Err(AgentError::Busy);
         };
-        Ok(Asked { events: self.source(agent, &input), thread, run, _place: place })
+        let span = agent_span(agent, &principal.project, &thread, &run);
+        let mut events = span.in_scope(|| self.source(agent, &input));
+        let events = stream::poll_fn(move |context| span.in_scope(|| events.poll_next_unpin(context))).boxed();
+        Ok(Asked { events, thread, run, _place: place })
     }
 
     /// Has an agent answer the server itself: nothing of it is kept, it is no run, and takes no place of one. `origin` is where

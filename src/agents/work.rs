@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
 
-use super::{Agents, drive::Drive, input::Prepared};
+use super::{Agents, drive::Drive, input::Prepared, span::agent_span};
 use crate::{
     domain::{Principal, ThreadId, agent::Agent},
     metrics::Present,
@@ -26,8 +27,13 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Hands it over, and drives it to its end.
+    /// Hands it over, and drives it to its end. What is logged meanwhile says where.
     pub(super) async fn run(self, before: Projected, prepared: Prepared) {
+        let span = agent_span(&self.agent, &self.principal.project, &self.thread, &self.started.run.id);
+        self.drive(before, prepared).instrument(span).await;
+    }
+
+    async fn drive(self, before: Projected, prepared: Prepared) {
         let service = &self.agents.shared.service;
         let _present = Present::new(&service.metrics().agent_runs);
         let (thread, run) = (&self.thread, &self.started.run);
@@ -64,7 +70,7 @@ impl Work {
             }
             Ok(Err(breach)) => fail(breach.code(), breach.to_string()).await,
             Err(error) => {
-                tracing::warn!(%error, thread = %thread, run = %run.id, "a run could not be handed to its agent");
+                tracing::warn!(%error, "a run could not be handed to its agent");
                 fail("agent-not-started", "The conversation could not be read.".to_owned()).await;
             }
         }

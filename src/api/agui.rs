@@ -154,7 +154,7 @@ impl Drop for Requester {
             // Nobody is left to ask again, so a store that is away is waited for.
             for _ in 0..STOP_TRIES {
                 let Err(error) = service.runs.stop(&principal, &thread, &run).await else { return };
-                tracing::warn!(%error, %thread, %run, "a run whose requester left could not be stopped");
+                tracing::warn!(%error, %thread, %run, project = %principal.project, "a run whose requester left could not be stopped");
                 if !matches!(error, ServiceError::Store(_)) {
                     return;
                 }

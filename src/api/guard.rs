@@ -1,5 +1,5 @@
 //! Which pages may ask. In development mode only those of this machine: any web page can reach localhost, so Host and
-//! Origin are checked. With API keys the key is the check, and browsers keep foreign pages from reading answers; but a
+//! Origin are checked, and so is what proxies say of where a request has been. With API keys the key is the check, and browsers keep foreign pages from reading answers; but a
 //! socket can be opened by any page, so its Origin is checked here.
 
 use axum::{
@@ -11,6 +11,7 @@ use axum::{
 
 use super::{
     ApiState,
+    forwarded::another_machine,
     problem::{Problem, ProblemType},
 };
 use crate::domain::{AllowedOrigins, Origin};
@@ -36,9 +37,16 @@ fn check_development(headers: &HeaderMap) -> Result<(), Problem> {
     if !text(headers, header::HOST).is_some_and(is_loopback_authority) {
         return refuse("the Host");
     }
-    match text(headers, header::ORIGIN) {
-        Some(origin) if !is_loopback_origin(origin) => refuse("the Origin"),
-        _ => Ok(()),
+    if text(headers, header::ORIGIN).is_some_and(|origin| !is_loopback_origin(origin)) {
+        return refuse("the Origin");
+    }
+    // A proxy in front, or a tunnel, speaks from this machine for all that it lets through.
+    match another_machine(headers) {
+        Some((name, node)) => {
+            let detail = format!("{name} names {node:?}, which is not this machine");
+            Err(Problem::new(ProblemType::DevelopmentOnly, detail))
+        }
+        None => Ok(()),
     }
 }
 
@@ -65,7 +73,8 @@ pub fn is_loopback_origin(origin: &str) -> bool {
         .unwrap_or(false)
 }
 
-fn is_loopback_authority(authority: &str) -> bool {
+/// Whether a host, with or without a port, is a name or address of this machine.
+pub fn is_loopback_authority(authority: &str) -> bool {
     let Ok(authority) = authority.parse::<axum::http::uri::Authority>() else { return false };
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")

@@ -8,6 +8,7 @@ pub mod conversations;
 pub mod copilotkit;
 pub mod doors;
 pub mod extract;
+mod forwarded;
 pub mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;

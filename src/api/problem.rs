@@ -130,6 +130,9 @@ problem_types! {
     /// A page of another site asks.
     ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "This origin is not let in", false,
         "Without API keys only pages and programs of this machine are served: set THREADLINE_API_KEY to serve others. With them, name the page's origin in `allowed_origins`.";
+    /// A request that a proxy has brought from elsewhere, where everybody is let in.
+    DevelopmentOnly = "development-only", FORBIDDEN, "A request from beyond this machine", false,
+        "Development mode serves programs and pages of this machine alone. Set THREADLINE_API_KEY to a long random text (openssl rand -hex 32) to serve others through a proxy.";
     /// Only for the project itself.
     Forbidden = "forbidden", FORBIDDEN, "This is not for end users", false,
         "Use the project's API key without the header Threadline-User.";

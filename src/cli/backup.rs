@@ -14,7 +14,7 @@ use crate::app;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 The copy is as of one moment, and a data directory of its own. The server goes on meanwhile; its write-ahead log grows until
-the copy is there. Keys and header values of agents are in it: keep it to yourself.
+the copy is there. Keys and header values of agents are in it: it is for its owner alone (0700, files 0600).
 A Postgres database is backed up by its own tools: OPERATIONS.md says how, and how a backup is put back.
 
 Examples:

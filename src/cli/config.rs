@@ -19,7 +19,7 @@ Examples:
   threadline config --check --config threadline.toml
   threadline config --reference > docs/configuration.md")]
 pub struct ConfigArgs {
-    /// Only check it: exit code 1 and the reason if it is wrong
+    /// Only check it: exit code 2 and the reason if it is wrong
     #[arg(long)]
     pub check: bool,
     /// Print the reference of all settings, as Markdown

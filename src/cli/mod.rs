@@ -182,6 +182,9 @@ pub struct MigrateArgs {
     pub store: String,
 }
 
+/// Exit code of a program that was given what it cannot work with: arguments, variables or a file.
+pub const MISUSED: u8 = 2;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
@@ -215,7 +218,7 @@ pub fn report(result: Result<(), CliError>) -> ExitCode {
         Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("error: {error}"));
-            ExitCode::FAILURE
+            if matches!(error, CliError::Config(_)) { ExitCode::from(MISUSED) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -42,7 +42,7 @@ pub use settings::{ListenAddress, LogFormat, ServeArgs, StoreUrl};
 
 use crate::{
     agents::{Definition, definition::Kind},
-    domain::{AgentId, AllowedOrigins, IdError, Limits, agent::Agent},
+    domain::{AgentId, AllowedOrigins, IdError, Limits, agent::Agent, limits::MIN_OPERATOR_KEY_CHARS},
 };
 use setting::Setting;
 
@@ -72,6 +72,23 @@ pub enum ConfigError {
     /// The file with the key cannot be read.
     #[error("cannot read the API key from {path}: {1}", path = .0.display())]
     KeyFile(PathBuf, #[source] io::Error),
+    /// A variable that is there and says nothing: most likely a secret that came out empty. Without a key everybody would be
+    /// let in, which is not what was meant.
+    #[error(
+        "{0} is set, but blank: a secret came out empty. Set it to a long random text (openssl rand -hex 32), or unset it"
+    )]
+    BlankKey(&'static str),
+    /// A key that can be guessed.
+    #[error(
+        "the API key in {place} has {chars} characters, and at least {MIN_OPERATOR_KEY_CHARS} are needed: \
+         make one with openssl rand -hex 32"
+    )]
+    ShortKey {
+        /// Where it stands.
+        place: String,
+        /// How many it has.
+        chars: usize,
+    },
     /// Without a key everybody would be let in, which is not what was meant.
     #[error("there is no API key in {path}: the file is empty", path = .0.display())]
     NoKey(PathBuf),
@@ -166,9 +183,10 @@ fn load_with(
     }
     let mut args = ServeArgs::from_arg_matches(&setting::command().try_get_matches_from(line)?)?;
     (args.config, args.agents) = (given.config, given.agents);
-    let key = |name, file: &Option<PathBuf>| api_key(name, environment(name), file.as_deref());
-    let api_key = key(API_KEY_VARIABLE, &args.api_key_file)?;
-    let naming_endpoint = naming_endpoint(&args, || key(NAMING_KEY_VARIABLE, &args.naming_api_key_file))?;
+    let api_key = operator_key(environment(API_KEY_VARIABLE), args.api_key_file.as_deref())?;
+    let naming_key =
+        || api_key_of(NAMING_KEY_VARIABLE, environment(NAMING_KEY_VARIABLE), args.naming_api_key_file.as_deref());
+    let naming_endpoint = naming_endpoint(&args, naming_key)?;
     let text = |name: &str| environment(name).and_then(|value| value.into_string().ok());
     let agents = agents(file.agents, &args.agents, text)?;
     let on_purpose =
@@ -211,8 +229,30 @@ fn naming_endpoint(
     definition.into_agent(id, |_| None).map(Some).map_err(ConfigError::Naming)
 }
 
-/// The key, without the newline that a file ends in.
-fn api_key(name: &'static str, variable: Option<OsString>, file: Option<&Path>) -> Result<Option<String>, ConfigError> {
+/// The operator's key. A variable that is set and blank is an error, not development mode, and so is a key that can be
+/// guessed.
+fn operator_key(variable: Option<OsString>, file: Option<&Path>) -> Result<Option<String>, ConfigError> {
+    let of_variable = variable.is_some();
+    if variable.as_ref().is_some_and(|value| value.to_str().is_some_and(|key| key.trim().is_empty())) {
+        return Err(ConfigError::BlankKey(API_KEY_VARIABLE));
+    }
+    let key = api_key_of(API_KEY_VARIABLE, variable, file)?;
+    match key.as_ref().map(|key| key.chars().count()) {
+        Some(chars) if chars < MIN_OPERATOR_KEY_CHARS => {
+            let file = file.filter(|_| !of_variable);
+            let place = file.map_or_else(|| API_KEY_VARIABLE.to_owned(), |file| file.display().to_string());
+            Err(ConfigError::ShortKey { place, chars })
+        }
+        _ => Ok(key),
+    }
+}
+
+/// A key, without the newline that a file ends in.
+fn api_key_of(
+    name: &'static str,
+    variable: Option<OsString>,
+    file: Option<&Path>,
+) -> Result<Option<String>, ConfigError> {
     let trimmed = |key: String| Some(key.trim().to_owned()).filter(|key| !key.is_empty());
     if let Some(key) = variable {
         let key = trimmed(key.into_string().map_err(|_| ConfigError::KeyNotText(name))?);

@@ -7,6 +7,7 @@ use super::{
     limits::{NODE, QUOTAS},
     setting::{self, Setting},
 };
+use crate::domain::limits::MIN_OPERATOR_KEY_CHARS;
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -14,9 +15,9 @@ const INTRODUCTION: &str = "\
 This page is made by `threadline config --reference` from the definitions in `src/config`.
 
 Nothing has to be configured. What is, is taken from the flag, else from the environment variable, else from the
-configuration file, else it is the default. A variable that is empty counts as not set. `threadline config` shows the effective
-configuration, each value with where it comes from; it takes the same flags as `threadline serve`. `threadline config --check`
-only checks it.
+configuration file, else it is the default. A variable that is empty counts as not set, but for
+`THREADLINE_API_KEY`: set and blank it is an error. `threadline config` shows the effective configuration, each value with where
+it comes from; it takes the same flags as `threadline serve`. `threadline config --check` only checks it.
 
 The file is TOML, named by `--config FILE` or `THREADLINE_CONFIG`. A key that is not known is an error.
 
@@ -77,7 +78,7 @@ pub fn reference() -> String {
     table(&mut out, under(None));
     let _ = writeln!(
         out,
-        "| | | `{API_KEY_VARIABLE}` | none: development mode | The key of the operator, who may do everything |\n\
+        "| | | `{API_KEY_VARIABLE}` | none: development mode | The key of the operator, who may do everything; at least {MIN_OPERATOR_KEY_CHARS} characters. Set and blank it is an error |\n\
          | | | `{NAMING_KEY_VARIABLE}` | none | The key of the endpoint for names of threads |\n\
          | | `--config` | `THREADLINE_CONFIG` | none | The configuration file |"
     );

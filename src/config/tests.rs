@@ -107,15 +107,20 @@ fn the_file_and_the_flags_name_agents() {
 fn the_key_comes_from_the_environment_or_from_a_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let (good, empty) = (directory.path().join("key"), directory.path().join("empty"));
-    fs::write(&good, "from the file\n").expect("written");
+    fs::write(&good, "from the file, 22 signs\n").expect("written");
     fs::write(&empty, "\n").expect("written");
-    let key =
-        |file: Option<&Path>, variable: Option<&str>| api_key(API_KEY_VARIABLE, variable.map(OsString::from), file);
-    assert_eq!(key(Some(&good), None).expect("a key").as_deref(), Some("from the file"));
-    assert_eq!(key(Some(&good), Some(" of the variable\n")).expect("a key").as_deref(), Some("of the variable"));
-    assert_eq!(key(None, Some("")).expect("none"), None);
-    // Never development mode because a secret was not mounted.
-    assert!(matches!(key(Some(&empty), Some("")), Err(ConfigError::NoKey(_))));
+    let key = |file: Option<&Path>, variable: Option<&str>| operator_key(variable.map(OsString::from), file);
+    assert_eq!(key(Some(&good), None).expect("a key").as_deref(), Some("from the file, 22 signs"));
+    let of_variable = key(Some(&good), Some(" of the variable, 22 signs\n")).expect("a key");
+    assert_eq!(of_variable.as_deref(), Some("of the variable, 22 signs"));
+    assert_eq!(key(None, None).expect("none"), None);
+    // Never development mode because a secret was not mounted, or came out empty.
+    assert!(matches!(key(Some(&empty), None), Err(ConfigError::NoKey(_))));
+    assert!(matches!(key(Some(&good), Some(" \n")), Err(ConfigError::BlankKey(_))));
+    // Characters, not bytes.
+    let umlauts = "\u{fc}".repeat(21);
+    assert!(matches!(key(None, Some(&umlauts)), Err(ConfigError::ShortKey { chars: 21, .. })));
+    assert!(key(None, Some(&format!("{umlauts}\u{fc}"))).is_ok());
     assert!(matches!(key(Some(Path::new("/nowhere")), None), Err(ConfigError::KeyFile(..))));
 }
 
@@ -164,7 +169,8 @@ fn the_effective_configuration_is_a_file_again_and_has_no_secrets() {
                 [agents.a]\nurl = \"http://x/\"\nheaders = { Authorization = \"s3cret\" }\non_disconnect = \"stop\"\n\
                 [agents.b]\nkind = \"openai\"\nbase_url = \"http://x\"\nmodel = \"m\"\napi_key = \"s3cret\"\n";
     let flags = ["--store", "postgres://u:s3cret@db/t", "--redis", "redis://:s3cret@cache/0", "--agent", "c=http://y/"];
-    let configuration = of(&flags, file, &[("THREADLINE_API_KEY", "s3cret")]).expect("a configuration");
+    let configuration =
+        of(&flags, file, &[("THREADLINE_API_KEY", "s3cret-s3cret-s3cret-s3cret")]).expect("a configuration");
     let shown = configuration.to_toml();
     assert!(!shown.contains("s3cret"), "{shown}");
     for line in [

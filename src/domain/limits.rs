@@ -509,3 +509,5 @@ pub const QUOTA_KEYS: u64 = 100_000;
 pub const QUOTA_IDLE: Duration = Duration::from_secs(600);
 /// When to come again for a place that is given back at nobody knows what time: of a run, of a socket, of a body.
 pub const QUOTA_RETRY: Duration = Duration::from_secs(1);
+/// Fewest characters of the operator's key. 22 of Base64 are 128 random bits.
+pub const MIN_OPERATOR_KEY_CHARS: usize = 22;

@@ -144,7 +144,7 @@ fn note_panic(done: Result<(), tokio::task::JoinError>) {
 
 async fn name(shared: Arc<Shared>, ended: EndedRun) {
     if let Err(error) = shared.name(&ended).await {
-        tracing::debug!(%error, thread = %ended.thread, "a thread was not named; a later run brings it up again");
+        tracing::debug!(%error, thread = %ended.thread, run = %ended.run, project = %ended.project, "a thread was not named; a later run brings it up again");
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::{
     task::{Id, JoinSet},
     time,
 };
+use tracing::Instrument;
 
 use super::{
     Shared,
@@ -14,7 +15,7 @@ use super::{
     resting::Resting,
 };
 use crate::{
-    agents::{AgentError, Origin},
+    agents::{AgentError, Origin, agent_span},
     domain::{
         NameSource, Principal, RunStatus, ThreadKey,
         agent::Agent,
@@ -102,12 +103,18 @@ impl Shared {
     }
 
     async fn entitle(&self, title: Title, resting: &Resting) {
+        let (Asked::Endpoint(agent) | Asked::Own(agent, _)) = &title.asked;
+        let span = agent_span(agent, &title.ended.project, &title.ended.thread, &title.ended.run);
+        self.entitle_by(title, resting).instrument(span).await;
+    }
+
+    async fn entitle_by(&self, title: Title, resting: &Resting) {
         let counts = &self.service.metrics().names;
         let outcome = match self.try_entitle(&title, resting).await {
             Ok(true) => &counts.title,
             Ok(false) => &counts.overtaken,
             Err(unnamed) => {
-                tracing::debug!(%unnamed, thread = %title.ended.thread, "a model did not name a thread");
+                tracing::debug!(%unnamed, "a model did not name a thread");
                 match unnamed {
                     Unnamed::Resting => &counts.dropped,
                     unnamed if unnamed.is_rejected() => &counts.rejected,

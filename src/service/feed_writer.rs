@@ -55,7 +55,7 @@ pub(super) async fn run(context: Context) {
                     context.hub.advance_feed(&project, &user, head);
                     context.bus.tell(Hint::Feed(project, user, head));
                 }
-                Err(error) => tracing::warn!(%error, "cannot write a feed; the sweep tries again"),
+                Err(error) => tracing::warn!(%error, %project, "cannot write a feed; the sweep tries again"),
             }
         }
     }

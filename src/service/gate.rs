@@ -72,7 +72,7 @@ impl Gate {
             Ok(Acquired::Held(holder)) => holder,
             Err(error) => {
                 context.metrics.lock_errors.inc();
-                tracing::debug!(%error, "the store decides alone");
+                tracing::debug!(%error, thread = %thread.id, run = %run, project = %thread.project, "the store decides alone");
                 return Ok(Pass { claim, taken: false });
             }
         };

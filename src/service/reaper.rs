@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     domain::{
-        ThreadKey,
+        AgentId, ThreadKey,
         limits::{REAP_BATCH, REAP_INTERVAL, REAPERS, RECHECK_CHUNK, RECHECK_INTERVAL},
     },
     planted::{Bug, planted},
@@ -52,21 +52,25 @@ pub(super) async fn run(context: Context) {
 
 /// Ends a run that is due; whether it has ended.
 async fn reap(context: &Context, due: Due) -> bool {
+    let (project, id) = (due.project, due.thread);
     let ended = async {
         let Some(head) = context.store.heads(&[due.key]).await?.pop() else { return Ok(None) };
         let Some(run) = context.store.runs(due.key, None, 1).await?.pop() else { return Ok(None) };
-        let (project, user, id) = (due.project, due.user, due.thread);
+        let (project, user, id) = (project.clone(), due.user, id.clone());
         let thread = ThreadRef { key: due.key, epoch: head.epoch, project, user, id };
         closing::close(context, &thread, &run.id, run.fence, &Why::Due).await
     };
     match ended.await {
         Ok(Some(run)) if !run.status.is_active() => {
-            tracing::info!(run = %run.id, status = ?run.status, "ended a run on behalf of its producer");
+            tracing::info!(
+                run = %run.id, thread = %id, %project, agent = run.agent.as_ref().map(AgentId::as_str), status = ?run.status,
+                "ended a run on behalf of its producer"
+            );
             true
         }
         Ok(_) => false,
         Err(error) => {
-            tracing::warn!(%error, "cannot end a run that is due; trying again");
+            tracing::warn!(%error, thread = %id, %project, "cannot end a run that is due; trying again");
             false
         }
     }

@@ -93,7 +93,7 @@ async fn seal(context: &Context, key: ThreadKey) {
             }
             Ok(_) => return,
             Err(error) => {
-                tracing::warn!(%error, "cannot seal a log; it stays as it is");
+                tracing::warn!(%error, key = key.0, "cannot seal a log; it stays as it is");
                 return;
             }
         }

@@ -55,7 +55,7 @@ pub(super) async fn run(context: Context, mut due: mpsc::Receiver<ThreadKey>) {
             () = context.stopped() => return,
         };
         if let Err(error) = make(&context, key).await {
-            tracing::warn!(%error, "cannot make a snapshot; reading that thread costs more");
+            tracing::warn!(%error, key = key.0, "cannot make a snapshot; reading that thread costs more");
         }
     }
 }

@@ -148,7 +148,7 @@ impl Feeder<'_> {
                     match self.runs.heartbeat(self.principal, self.thread, self.id, self.lease).await {
                         // The lease goes on for as long as it has: there is time to try again.
                         Err(ServiceError::Store(error)) => {
-                            tracing::debug!(%error, "a streamed run's heartbeat is tried again");
+                            tracing::debug!(%error, thread = %self.thread, run = %self.id, project = %self.principal.project, "a streamed run's heartbeat is tried again");
                             beat.reset_after(STREAM_RETRY);
                         }
                         alive => drop(alive?),
@@ -169,7 +169,7 @@ impl Feeder<'_> {
                 self.runs.append(self.principal, self.thread, self.id, Some(producer_seq), events.clone()).await;
             match answer {
                 Err(ServiceError::Store(error)) if Instant::now() + STREAM_RETRY < deadline => {
-                    tracing::debug!(%error, "a streamed run's events are handed in again");
+                    tracing::debug!(%error, thread = %self.thread, run = %self.id, project = %self.principal.project, "a streamed run's events are handed in again");
                 }
                 answer => return answer,
             }

@@ -59,7 +59,7 @@ fn the_sources_come_in_their_order() {
         ("THREADLINE_LISTEN", "127.0.0.1:2"),
         ("THREADLINE_LIMIT_USER_RUNS", "2"),
         ("THREADLINE_ALLOWED_ORIGINS", "https://a.example,https://b.example"),
-        ("THREADLINE_API_KEY", "s3cret"),
+        ("THREADLINE_API_KEY", "s3cret-s3cret-s3cret-s3cret"),
         ("THREADLINE_REDIS", "redis://:s3cret@cache/0"),
     ];
     let shown = good(&["config", "--lock-ttl-seconds", "3"], &variables);
@@ -81,16 +81,48 @@ fn the_sources_come_in_their_order() {
 
 #[test]
 fn an_empty_variable_counts_as_not_set() {
-    let empty: Vec<_> =
-        ["LISTEN", "DATA", "STORE", "REDIS", "LOCK_TTL_SECONDS", "LOG", "LOG_FORMAT", "CONFIG", "API_KEY"]
-            .iter()
-            .map(|name| format!("THREADLINE_{name}"))
-            .collect();
+    let empty: Vec<_> = ["LISTEN", "DATA", "STORE", "REDIS", "LOCK_TTL_SECONDS", "LOG", "LOG_FORMAT", "CONFIG"]
+        .iter()
+        .map(|name| format!("THREADLINE_{name}"))
+        .collect();
     let variables: Vec<_> = empty.iter().map(|name| (name.as_str(), "")).collect();
     assert_eq!(good(&["config"], &variables), good(&["config"], &[]));
     // For other commands as well: this one names its store by the same variable.
     let (_, error) = said(&threadline(&["migrate"], &[("THREADLINE_STORE", "")]));
     assert!(error.contains("--store <URL>") && error.contains("required"), "{error}");
+}
+
+#[test]
+fn a_key_that_protects_nothing_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, data) = (directory.path().join("key"), directory.path().join("data"));
+    let (path, data) = (file.to_str().expect("text"), data.to_str().expect("text"));
+    let refused = |variables: &[(&str, &str)], words: &[&str]| {
+        for arguments in [&["serve", "--listen", "127.0.0.1:0", "--data", data][..], &["config", "--check"]] {
+            let output = threadline(arguments, variables);
+            let (out, error) = said(&output);
+            assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{variables:?}: {error}");
+            assert!(words.iter().all(|word| error.contains(word)), "{variables:?}: {error}");
+        }
+    };
+    // Never development mode because a secret came out empty, whatever else names a key.
+    fs::write(&file, "k".repeat(22)).expect("written");
+    for blank in ["", "  ", "\n"] {
+        refused(&[("THREADLINE_API_KEY", blank)], &["THREADLINE_API_KEY", "blank", "unset"]);
+        let both = [("THREADLINE_API_KEY", blank), ("THREADLINE_API_KEY_FILE", path)];
+        refused(&both, &["THREADLINE_API_KEY", "blank"]);
+    }
+    let short = "s3cret-of-21-letters!";
+    refused(&[("THREADLINE_API_KEY", short)], &["THREADLINE_API_KEY", "21 characters", "at least 22", "openssl rand"]);
+    // What surrounds a key does not count.
+    refused(&[("THREADLINE_API_KEY", "   s3cret-of-21-letters!\n")], &["21 characters"]);
+    fs::write(&file, format!("{short}\n")).expect("written");
+    refused(&[("THREADLINE_API_KEY_FILE", path)], &[path, "21 characters", "at least 22"]);
+    fs::write(&file, " \n").expect("written");
+    refused(&[("THREADLINE_API_KEY_FILE", path)], &[path, "the file is empty"]);
+    assert!(!Path::new(data).exists(), "nothing is touched");
+    fs::write(&file, "k".repeat(22)).expect("written");
+    assert_eq!(good(&["config", "--check"], &[("THREADLINE_API_KEY_FILE", path)]), "The configuration is good.\n");
 }
 
 #[test]
@@ -106,13 +138,9 @@ fn what_is_wrong_ends_the_program_before_it_has_done_anything() {
     ] {
         let output = threadline(arguments, &[]);
         let (out, error) = said(&output);
-        assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{error}");
+        assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{error}");
         assert!(error.contains("line 3") && error.contains("did you mean [limits] user_runs"), "{error}");
     }
-    let empty = directory.path().join("key");
-    fs::write(&empty, "").expect("written");
-    let output = threadline(&["serve", "--data", data, "--api-key-file", empty.to_str().expect("text")], &[]);
-    assert!(output.status.code() == Some(1) && said(&output).1.contains("the file is empty"));
     let output = threadline(&["config"], &[("THREADLINE_LOCK_TTL_SECONDS", "5000")]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output).1);
     assert!(!Path::new(data).exists());

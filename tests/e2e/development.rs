@@ -40,6 +40,71 @@ async fn foreign_hosts_and_origins_are_refused_on_every_route() {
     .await;
 }
 
+/// Header fields of proxies, and values that name another machine.
+const FORWARDED: [(&str, &str); 14] = [
+    ("X-Forwarded-For", "203.0.113.7"),
+    ("X-Forwarded-For", "127.0.0.1, 203.0.113.7"),
+    ("X-Forwarded-For", "203.0.113.7, 127.0.0.1"),
+    ("X-Forwarded-For", "unknown"),
+    ("X-Forwarded-For", "10.0.0.1:1234"),
+    ("X-Forwarded-For", "::ffff:203.0.113.7"),
+    ("X-Forwarded-Host", "app.example"),
+    ("X-Forwarded-Host", "localhost.evil.example"),
+    ("X-Real-IP", "203.0.113.7"),
+    ("X-Real-IP", "[2001:db8::1]"),
+    ("Forwarded", "for=203.0.113.7"),
+    ("Forwarded", "for=127.0.0.1;host=app.example"),
+    ("Forwarded", "For=\"[2001:db8::1]:4711\""),
+    ("Forwarded", "for=127.0.0.1, for=_hidden;proto=https"),
+];
+
+#[tokio::test]
+async fn what_a_proxy_brings_from_elsewhere_is_refused_on_every_route() {
+    run(Options::memory(), async |server: &Server| {
+        for (turn, route) in routes().iter().enumerate() {
+            let (name, value) = FORWARDED[turn % FORWARDED.len()];
+            let mut raw = Raw::connect(server.addr).await;
+            let line = format!("{} {} HTTP/1.1", route.method, route.at("t", "r"));
+            raw.write(format!("{line}\r\nHost: localhost\r\n{name}: {value}\r\n\r\n")).await;
+            let problem = raw.answer().await.problem(403, "development-only");
+            assert!(text(&problem, "detail").contains(name), "{problem}");
+        }
+        let with = async |name: &str, value: &str| {
+            send(server.client().request(Method::GET, "/v1/threads").header(name, value)).await
+        };
+        for (name, value) in FORWARDED {
+            let problem = with(name, value).await.problem(403, "development-only");
+            assert!(text(&problem, "help").contains("THREADLINE_API_KEY"), "{problem}");
+        }
+        // A second field of the same name is read as well.
+        let twice = server.client().request(Method::GET, "/v1/threads").header("x-forwarded-for", "127.0.0.1");
+        send(twice.header("x-forwarded-for", "203.0.113.7")).await.problem(403, "development-only");
+        // The development servers of this machine forward for pages of this machine.
+        for (name, value) in [
+            ("X-Forwarded-For", "127.0.0.1"),
+            ("X-Forwarded-For", "::1, 127.0.0.1"),
+            ("X-Forwarded-For", "::ffff:127.0.0.1"),
+            ("X-Forwarded-For", "127.0.0.1:51324"),
+            ("X-Forwarded-Host", "localhost:5173"),
+            ("X-Forwarded-Host", "app.localhost"),
+            ("X-Real-IP", "::1"),
+            ("Forwarded", "for=127.0.0.1;host=localhost:3000;proto=http;by=\"[::1]:80\""),
+            ("Forwarded", "For=\"[::1]\", for=\"127.0.0.1:9\""),
+        ] {
+            assert_eq!(with(name, value).await.status, 200, "{name}: {value}");
+        }
+    })
+    .await;
+    // With a key it is no concern of anybody where a request has been.
+    run(Options::memory().with_key("k"), async |server: &Server| {
+        for (name, value) in FORWARDED {
+            let request = server.client().request(Method::GET, "/v1/threads").header(name, value);
+            assert_eq!(send(request).await.status, 200, "{name}: {value}");
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn pages_of_this_machine_may_call_from_another_port() {
     run(Options::memory(), async |server: &Server| {

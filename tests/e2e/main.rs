@@ -3,6 +3,7 @@
 mod agents;
 mod annotations;
 mod architecture;
+mod audited;
 #[path = "../backing/mod.rs"]
 mod backing;
 mod bad_input;

@@ -14,6 +14,7 @@ mod judge;
 mod kills;
 mod load;
 mod order;
+mod private;
 mod producers;
 mod raw;
 #[path = "../shared/record.rs"]
@@ -28,6 +29,7 @@ mod server;
 mod shutdown;
 mod sockets;
 mod stuck;
+mod told;
 mod trace;
 
 use std::sync::OnceLock;

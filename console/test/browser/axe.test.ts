@@ -27,7 +27,7 @@ beforeAll(async () => {
   const file = fileURLToPath(new URL("../../node_modules/axe-core/axe.min.js", import.meta.url));
   [server, guarded, empty, browser, axe] = await Promise.all([
     Server.start(),
-    Server.start({ apiKey: "the-key" }),
+    Server.start({ apiKey: "the-key-of-the-operator" }),
     Server.start(),
     Chromium.start(),
     readFile(file, "utf8"),

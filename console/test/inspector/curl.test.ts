@@ -9,7 +9,7 @@ import { type Asker, commands, curl, eventCommand, quote, type Subject } from ".
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
-const KEY = "operator-of-the-tests";
+const KEY = "the-operator-of-the-tests";
 const ODD_IDS = [
   "plain",
   "it's",

@@ -32,7 +32,7 @@ await withHarness(async (load) => {
   const args = ["serve", "--listen", "127.0.0.1:0", "--data", data];
   const [[program, url], guarded, browser] = await Promise.all([
     Program.start("the server", BINARY, args, { PATH: process.env.PATH ?? "" }),
-    Server.start({ apiKey: "key" }),
+    Server.start({ apiKey: "the-key-of-the-operator" }),
     Chromium.start(),
   ]);
   const server = { url };

@@ -8,6 +8,7 @@ export type ProblemSlug =
   | "conversation-diverged"
   | "conversation-too-large"
   | "cursor-ahead"
+  | "development-only"
   | "draining"
   | "forbidden"
   | "forbidden-origin"

@@ -8,7 +8,7 @@ import { log, makeThread, speech, write } from "./harness/writer.js";
 let server: Server;
 let proxy: Proxy;
 beforeAll(async () => {
-  server = await Server.start({ apiKey: "operator-of-the-tests" });
+  server = await Server.start({ apiKey: "the-operator-of-the-tests" });
   proxy = await Proxy.start(server);
 });
 afterAll(async () => {

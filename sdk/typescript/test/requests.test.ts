@@ -219,7 +219,7 @@ describe("what goes wrong", () => {
 
 describe("tokens", () => {
   test("a token is asked for once, kept, and asked for again when the server refuses it", async () => {
-    const guarded = await Server.start({ apiKey: "operator" });
+    const guarded = await Server.start({ apiKey: "the-operator-of-the-tests" });
     try {
       const { token } = await guarded.request<{ token: string }>("POST", "/v1/tokens", { body: { userId: "alice" } });
       const given = ["stale", token];

@@ -103,7 +103,8 @@ pub(super) fn body_of(input: &RunInput) -> String {
     request::body("m", None, input).0
 }
 
-fn address(base_url: &str) -> Option<Url> {
+/// Where the completions are asked for; the query of the base stays.
+pub(super) fn address(base_url: &str) -> Option<Url> {
     let mut url = Url::parse(base_url).ok()?;
     url.path_segments_mut().ok()?.pop_if_empty().extend(["chat", "completions"]);
     Some(url)

@@ -8,7 +8,11 @@ use std::{
 
 use sqlx::{ConnectOptions, Connection, query};
 
-use super::{FILE, read_options};
+use super::{
+    FILE,
+    private::{self, Exposed},
+    read_options,
+};
 
 /// Why there is no copy. What was there before is untouched.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +23,9 @@ pub enum BackupError {
     /// Something is in the place of the copy.
     #[error("{path} is there already: name a new directory for each backup", path = .0.display())]
     Taken(PathBuf),
+    /// Others may look into the directory of the copy, and it cannot be closed to them.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
     /// The copy cannot be written.
     #[error("cannot write {path}: {1}", path = .0.display())]
     Io(PathBuf, #[source] io::Error),
@@ -42,12 +49,15 @@ pub async fn backup(dir: &Path, to: &Path) -> Result<u64, BackupError> {
     if copy.exists() {
         return Err(BackupError::Taken(copy));
     }
-    fs::create_dir_all(to).map_err(fail(to))?;
+    private::make_directory(to).map_err(fail(to))?;
+    private::close_to_others(to)?;
     // Of a backup that was broken off.
     match fs::remove_file(&part) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(&part)(error)),
         _ => {}
     }
+    // SQLite fills a file that is there and empty, and would make one that others can read.
+    drop(private::open(&part).map_err(fail(&part))?);
     // It reads one moment of the log and writes nothing there, so it needs no lock of the directory.
     let mut connection = read_options(&file).connect().await?;
     query("VACUUM INTO ?1").bind(part.to_string_lossy()).execute(&mut connection).await?;

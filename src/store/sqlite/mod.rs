@@ -5,7 +5,7 @@
 //! The write-ahead log is written back beside the commits. Reads are single statements on a few read-only connections, fetched whole.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, TryLockError},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -17,7 +17,10 @@ use sqlx::{
 };
 
 pub(crate) use self::append::{GROUP, WRITE_COMMIT};
-pub use self::backup::{BackupError, backup};
+pub use self::{
+    backup::{BackupError, backup},
+    private::Exposed,
+};
 use self::{checkpoint::Checkpoints, writer::Writer};
 use super::{StoreResult, sql::corrupt};
 use crate::domain::{
@@ -36,6 +39,7 @@ mod fetch;
 mod identity;
 mod log;
 mod migrate;
+mod private;
 mod rows;
 mod runs;
 mod seal;
@@ -69,6 +73,9 @@ pub enum OpenError {
         /// Why not.
         source: std::io::Error,
     },
+    /// Others may read what is there, and it cannot be closed to them.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
     /// The file was written by a newer program.
     #[error(
         "the database has schema version {found}, this program knows versions up to {known}: run the newer program"
@@ -117,6 +124,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The database in its directory.
 const FILE: &str = "threadline.db";
+/// What SQLite puts beside it, with its mode.
+const WAL: &str = "threadline.db-wal";
+const SHARED_MEMORY: &str = "threadline.db-shm";
 
 impl SqliteStore {
     /// Whether there is a store in `dir`.
@@ -129,6 +139,10 @@ impl SqliteStore {
     pub async fn open(dir: &Path, clock: Clock) -> Result<Self, OpenError> {
         let lock = lock(dir)?;
         let file = dir.join(FILE);
+        for name in [FILE, WAL, SHARED_MEMORY] {
+            private::close_to_others(&dir.join(name))?;
+        }
+        private::open(&file).map_err(|source| OpenError::Directory { path: file.clone(), source })?;
         let writer = Arc::new(Writer::open(write_options(&file)).await?);
         {
             let mut connection = writer.connection().await;
@@ -146,7 +160,7 @@ impl SqliteStore {
             .acquire_timeout(Duration::from_secs(10))
             .connect_with(read_options(&file))
             .await?;
-        let wal = dir.join("threadline.db-wal");
+        let wal = dir.join(WAL);
         Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, wal, lock }) })
     }
 
@@ -187,22 +201,22 @@ async fn wait_for_others(connection: &mut SqliteConnection, time: Duration) -> f
     fetch::run(connection, sqlx::query(AssertSqlSafe(pragma))).await
 }
 
-/// Makes the directory and takes its lock, which the process keeps until the file is closed.
+/// Makes the directory, or closes it to others, and takes its lock, which the process keeps until the file is closed.
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let fail = |path: &Path| {
         let path = path.to_owned();
         move |source| OpenError::Directory { path, source }
     };
-    if !dir.exists() {
-        std::fs::create_dir_all(dir).map_err(fail(dir))?;
+    if private::make_directory(dir).map_err(fail(dir))? {
         // The new directory's own entry must survive a power cut as well.
         if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             File::open(parent).and_then(|parent| parent.sync_all()).map_err(fail(parent))?;
         }
     }
+    private::close_to_others(dir)?;
     let path = dir.join("lock");
-    let file =
-        OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(fail(&path))?;
+    private::close_to_others(&path)?;
+    let file = private::open(&path).map_err(fail(&path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path }),

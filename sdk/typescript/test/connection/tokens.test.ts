@@ -15,7 +15,7 @@ let server: Server;
 let secret: string;
 let proxy: Proxy;
 beforeAll(async () => {
-  server = await Server.start({ apiKey: "operator-of-the-tests" });
+  server = await Server.start({ apiKey: "the-operator-of-the-tests" });
   secret = await server.cli("projects", "renew-secret", "default");
   proxy = await Proxy.start(server);
 });

@@ -8,7 +8,7 @@ import { connect, listPage, names } from "./page.js";
 
 let server: Server;
 beforeAll(async () => {
-  server = await Server.start({ apiKey: "operator" });
+  server = await Server.start({ apiKey: "the-operator-of-the-tests" });
 });
 afterAll(() => server?.end());
 
@@ -24,7 +24,7 @@ afterEach(() => {
 });
 
 function client(options: Partial<ThreadlineOptions> = {}): Threadline {
-  const made = connect({ url: server.url, apiKey: "operator", user, ...options });
+  const made = connect({ url: server.url, apiKey: "the-operator-of-the-tests", user, ...options });
   clients.push(made);
   return made;
 }

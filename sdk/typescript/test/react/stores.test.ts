@@ -100,9 +100,9 @@ test("a store begins with its first listener, and forgets everything after its l
 });
 
 test("a key without a user has no feed, and shows threads all the same", async () => {
-  const guarded = await Server.start({ apiKey: "operator" });
+  const guarded = await Server.start({ apiKey: "the-operator-of-the-tests" });
   try {
-    client = connect({ url: guarded.url, apiKey: "operator" });
+    client = connect({ url: guarded.url, apiKey: "the-operator-of-the-tests" });
     const threadId = await makeThread(guarded, undefined, "anna");
     const store = storesOf(client).thread(threadId);
     const leave = store.subscribe(() => {});

@@ -11,7 +11,7 @@ import { connect, listPage, names } from "./page.js";
 let server: Server;
 let proxy: Proxy;
 beforeAll(async () => {
-  server = await Server.start({ apiKey: "operator" });
+  server = await Server.start({ apiKey: "the-operator-of-the-tests" });
   proxy = await Proxy.start(server);
 });
 afterAll(async () => {
@@ -31,7 +31,7 @@ afterEach(() => {
 });
 
 function client(url = server.url, reads = 60_000): Threadline {
-  const made = connect({ url, apiKey: "operator", user, retries: { reads } });
+  const made = connect({ url, apiKey: "the-operator-of-the-tests", user, retries: { reads } });
   clients.push(made);
   return made;
 }
@@ -142,7 +142,7 @@ test("what changes while a page is on its way is newer than the page", async () 
     }
     return answer;
   };
-  const made = connect({ url: server.url, apiKey: "operator", user, fetch: slow });
+  const made = connect({ url: server.url, apiKey: "the-operator-of-the-tests", user, fetch: slow });
   clients.push(made);
   const page = listPage(made, { limit: 2 });
   await page.until("loaded", ({ isLoading }) => !isLoading);

@@ -199,7 +199,7 @@ impl Inbox for Producing {
             Err(error) => Err(error),
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, run = %self.run, "a run whose runner has left is left to its lease");
+            tracing::debug!(%error, thread = %self.thread, run = %self.run, "a run whose runner has left is left to its lease");
         }
     }
 }
@@ -265,7 +265,7 @@ impl Producing {
         let message = "Its runner lost the connection, and began the run once more.".to_owned();
         let (runs, code) = (&self.state.service.runs, "legacy-runner".to_owned());
         if let Err(error) = runs.fail(&self.principal, &self.thread, &self.run, Some(code), Some(message)).await {
-            tracing::debug!(%error, run = %self.run, "a run that began twice is left to its lease");
+            tracing::debug!(%error, thread = %self.thread, run = %self.run, "a run that began twice is left to its lease");
         }
     }
 

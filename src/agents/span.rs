@@ -1,0 +1,50 @@
+//! Where a line of the log about an agent belongs: which agent and address, which thread and run, and whose.
+
+use reqwest::Url;
+use tracing::{Span, error_span};
+
+use super::openai;
+use crate::domain::{
+    ProjectId, RunId, ThreadId,
+    agent::{Agent, AgentKind},
+};
+
+/// The span of a call of an agent. Of the level of errors, so that it is there for whatever is logged in it.
+pub fn agent_span(agent: &Agent, project: &ProjectId, thread: &ThreadId, run: &RunId) -> Span {
+    let (agent_id, url) = (&agent.id, address(agent));
+    error_span!("agent_run", agent = %agent_id, url, %thread, %run, %project)
+}
+
+/// Where the agent is called, without user, password, query and fragment, which may hold a key; `None` of one that is
+/// built in.
+fn address(agent: &Agent) -> Option<String> {
+    let url = match &agent.kind {
+        AgentKind::AgUi { url, .. } => Url::parse(url).ok(),
+        AgentKind::OpenAi { base_url, .. } => openai::address(base_url),
+        AgentKind::Demo => return None,
+    };
+    let Some(mut url) = url else { return Some("(not an address)".to_owned()) };
+    // What cannot have a user has none.
+    let _ = (url.set_username(""), url.set_password(None));
+    url.set_query(None);
+    url.set_fragment(None);
+    Some(url.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{agents::Definition, domain::AgentId};
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_secret() {
+        let shown = |url: &str| {
+            let agent = Definition::ag_ui("http://h/").into_agent(AgentId::new("a").expect("id"), |_| None);
+            let mut agent = agent.expect("an agent");
+            agent.kind = AgentKind::AgUi { url: url.to_owned(), headers: Vec::new() };
+            address(&agent)
+        };
+        assert_eq!(shown("https://u:s3cret@h:8/run?key=s3cret#s3cret").as_deref(), Some("https://h:8/run"));
+        assert_eq!(shown("s3cret").as_deref(), Some("(not an address)"));
+    }
+}
