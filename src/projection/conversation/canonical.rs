@@ -314,7 +314,7 @@ mod tests {
             assert_eq!(found, expected, "{text}");
         }
         let digits = format!("[{}]", "9".repeat(400));
-        assert_eq!(beyond_doubles(&digits), [1..401]);
+        assert_eq!(beyond_doubles(&digits).first(), Some(&(1..401)));
     }
 
     #[test]
