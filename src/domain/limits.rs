@@ -252,7 +252,7 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for a whole request body (a streamed run has none).
 pub const BODY_DEADLINE: Duration = Duration::from_secs(300);
-/// Longest silence of a streamed run; a blank line counts as a sign of life.
+/// Longest silence of a streamed run whose producer has asked for no lease; a blank line counts as a sign of life.
 pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Most header fields in a request.
 pub const MAX_HEADERS: usize = 64;
@@ -393,7 +393,11 @@ pub const AGENT_REFUSAL_BYTES: usize = 2 * 1_024;
 /// … and the time in which they must have arrived.
 pub const AGENT_REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Words of a name that is made up for a thread, at most.
+/// Columns of a name from the user's first words, at most; a character of Chinese or Japanese takes two. What is longer is cut …
+pub const NAME_COLUMNS: usize = 60;
+/// … where a clause of at least so many words ends.
+pub const NAME_CLAUSE_WORDS: usize = 3;
+/// Words of a name that a model made up for a thread, at most.
 pub const NAME_WORDS: usize = 5;
 /// Words of a model's answer that is still cut to a name; a longer one is no name.
 pub const NAME_WORDS_TOLERATED: usize = 8;
@@ -403,7 +407,7 @@ pub const NAME_WORD_CHARACTERS: usize = 3;
 pub const NAME_CHARACTERS: usize = 60;
 /// … and the longest of these, in bytes: some people stack hundreds of accents.
 pub const NAME_CHARACTER_BYTES: usize = 64;
-/// Runs that have ended on a node and whose threads wait for a name; of more the threads get theirs with a later run.
+/// Runs that have begun or ended on a node and whose threads wait for a name; of more the threads get theirs with a later run.
 pub const NAMING_QUEUE: usize = 1_024;
 /// Threads that wait to be named by a model; of more a later run brings it up again.
 pub const TITLE_QUEUE: usize = 256;

@@ -39,7 +39,7 @@ pub struct Thread {
     pub epoch: Epoch,
     /// Its owner.
     pub user: UserId,
-    /// The agent it was made for, if named.
+    /// The agent it was made for, or that of its first run which has one.
     pub agent: Option<AgentId>,
     /// Its name.
     pub name: Option<String>,

@@ -3,7 +3,7 @@
 use super::{
     phrases::{self, BEHIND_GREETINGS, GREETED, GREETINGS, REQUESTS},
     plain,
-    words::{count, cut, is_mark, is_word, start, words},
+    words::{count, cut, is_mark, is_word, phrase, start, words},
 };
 use crate::domain::limits::NAMING_TEXT_BYTES;
 
@@ -14,7 +14,19 @@ pub(super) fn name(message: &str) -> Option<String> {
     let telling = sentences.iter().map(|sentence| ungreeted(sentence)).find(|sentence| count(sentence) > 1);
     // Of one that tells little, like `Bananas`, all of it.
     let sentence = telling.or_else(|| sentences.iter().copied().find(|sentence| is_word(ungreeted(sentence))))?;
-    Some(capital(cut(to_the_point(sentence)))).filter(|name| is_word(name))
+    let point = to_the_point(sentence);
+    let (name, is_whole) = phrase(point);
+    let name = Some(capital(name)).filter(|name| is_word(name))?;
+    // `Reset my password` is no question any more, though it was asked for by one.
+    Some(if is_whole && point.len() == sentence.len() { asked(name, point) } else { name })
+}
+
+/// A name with the marks of a question, if the sentence that it was made of has them.
+fn asked(name: String, sentence: &str) -> String {
+    let mut ends = sentence.trim_end().chars().rev().take_while(|c| is_mark(*c));
+    let Some(end) = ends.find(|c| "?？؟".contains(*c)) else { return name };
+    let begin = sentence.trim_start().chars().next().filter(|c| *c == '¿');
+    begin.into_iter().chain(name.chars()).chain([end]).collect()
 }
 
 /// The sentences of a line.
@@ -158,9 +170,12 @@ mod tests {
         for (message, expected) in [
             // English
             ("Plan a trip to Ghent", "Plan a trip to Ghent"),
-            ("Can you help me plan a trip to Ghent next week?", "Plan a trip to Ghent"),
-            ("Hi there! Could you please write a poem about autumn leaves in Japan?", "Write a poem about autumn"),
-            ("Hello, what is the best way to learn Rust?", "What is the best way"),
+            ("Can you help me plan a trip to Ghent next week?", "Plan a trip to Ghent next week"),
+            (
+                "Hi there! Could you please write a poem about autumn leaves in Japan?",
+                "Write a poem about autumn leaves in Japan",
+            ),
+            ("Hello, what is the best way to learn Rust?", "What is the best way to learn Rust?"),
             ("Hello world", "Hello world"),
             ("Hello Ann!", "Hello Ann"),
             ("Hello Kitty history", "Hello Kitty history"),
@@ -172,45 +187,62 @@ mod tests {
             ("hello can you plan a trip to Ghent", "Plan a trip to Ghent"),
             ("hi 👋 bake bread", "Hi bake bread"),
             ("Hello. Bananas", "Bananas"),
-            ("Good morning, all! Bananas?", "Bananas"),
-            ("Hi-fi speakers for a small room", "Hi-fi speakers for a small"),
+            ("Good morning, all! Bananas?", "Bananas?"),
+            ("Hi-fi speakers for a small room", "Hi-fi speakers for a small room"),
             ("hello.py does not start", "Hello.py does not start"),
             ("Morning routine for kids", "Morning routine for kids"),
             ("Morning! plan my day", "Plan my day"),
             ("Tag: release notes of May", "Tag: release notes of May"),
             ("Buenas prácticas de seguridad", "Buenas prácticas de seguridad"),
-            ("Morning, how do I bake bread?", "How do I bake bread"),
-            ("good question: who invented the wheel", "Good question: who invented"),
+            ("Morning, how do I bake bread?", "How do I bake bread?"),
+            ("good question: who invented the wheel", "Good question: who invented the wheel"),
             ("Please", "Please"),
             ("help me", "Help me"),
             ("iPhone won't start", "iPhone won't start"),
             ("I’d like to sell my old bike", "Sell my old bike"),
-            ("Thanks. Now compare e.g. Rust and Go.", "Now compare e.g. Rust"),
-            ("What is 2 + 2?", "What is 2 + 2"),
-            ("Why is C++ so fast?!", "Why is C++ so fast"),
+            ("Thanks. Now compare e.g. Rust and Go.", "Now compare e.g. Rust and Go"),
+            ("What is 2 + 2?", "What is 2 + 2?"),
+            ("Why is C++ so fast?!", "Why is C++ so fast?"),
+            // Whole phrases, and what is too long is cut where one ends.
+            ("How do I reset my password?", "How do I reset my password?"),
+            ("¿Qué es esto?", "¿Qué es esto?"),
+            ("reset my password!!", "Reset my password"),
+            ("Could you reset my password?", "Reset my password"),
+            (
+                "My deployment to production fails each night, although nothing has changed since the last release",
+                "My deployment to production fails each night",
+            ),
+            (
+                "Compare the performance characteristics of Rust and Go in web servers under heavy load",
+                "Compare the performance characteristics of Rust and Go…",
+            ),
+            (
+                "如何用人工智能改进我们公司的客户服务流程，并且降低每个月的运营成本和人员开销呢",
+                "如何用人工智能改进我们公司的客户服务流程",
+            ),
             // German
             ("Kannst du mir bitte eine Reise nach Gent planen?", "Eine Reise nach Gent planen"),
-            ("Hallo! Wie backe ich ein gutes Sauerteigbrot?", "Wie backe ich ein gutes"),
+            ("Hallo! Wie backe ich ein gutes Sauerteigbrot?", "Wie backe ich ein gutes Sauerteigbrot?"),
             ("Ich möchte Urlaub in Österreich machen", "Urlaub in Österreich machen"),
             // Others with spaces
-            ("Peux-tu écrire un poème sur la mer ?", "Écrire un poème"),
+            ("Peux-tu écrire un poème sur la mer ?", "Écrire un poème sur la mer"),
             ("¿Puedes explicar la fotosíntesis?", "Explicar la fotosíntesis"),
-            ("Как приготовить настоящий борщ дома?", "Как приготовить настоящий борщ дома"),
-            ("كيف أتعلم اللغة العربية بسرعة؟", "كيف أتعلم اللغة العربية بسرعة"),
+            ("Как приготовить настоящий борщ дома?", "Как приготовить настоящий борщ дома?"),
+            ("كيف أتعلم اللغة العربية بسرعة؟", "كيف أتعلم اللغة العربية بسرعة؟"),
             ("서울 여행 계획을 세워줘", "서울 여행 계획을 세워줘"),
             // Without spaces
             ("请帮我写一首关于秋天的诗。谢谢！", "写一首关于秋天的诗"),
-            ("来週の京都旅行の計画を立てるのを手伝ってください", "来週の京都旅行の計画を立てる"),
-            ("こんにちは。東京の天気は?", "東京の天気は"),
-            ("こんにちは、東京の天気は?", "東京の天気は"),
+            ("来週の京都旅行の計画を立てるのを手伝ってください", "来週の京都旅行の計画を立てるのを手伝ってください"),
+            ("こんにちは。東京の天気は?", "東京の天気は?"),
+            ("こんにちは、東京の天気は?", "東京の天気は?"),
             ("你好，请帮我写一首诗", "写一首诗"),
             ("你好吗", "你好吗"),
             ("Γεια σας, πώς φτιάχνω ψωμί;", "Πώς φτιάχνω ψωμί"),
-            ("İyi günler! Ekmek nasıl yapılır?", "Ekmek nasıl yapılır"),
+            ("İyi günler! Ekmek nasıl yapılır?", "Ekmek nasıl yapılır?"),
             ("ประเทศไทยมีกี่จังหวัด", "ประเทศไทยมีกี่จังหวัด"),
             // Markup and what is no word
             ("# Bug report\n\nThe app crashes", "Bug report"),
-            ("```rust\nfn main() {}\n```\nwhy does this not compile?", "Why does this not compile"),
+            ("```rust\nfn main() {}\n```\nwhy does this not compile?", "Why does this not compile?"),
             ("https://x.test/a\nsummarize this page", "Summarize this page"),
             ("@bot **urgent**: fix the login page", "Urgent: fix the login page"),
             ("😀😀 party ideas 🎉", "Party ideas"),

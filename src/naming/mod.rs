@@ -1,6 +1,7 @@
-//! Names for threads that have none: after a run, beside everything else, and never in the place of a person's.
+//! Names for threads that have none: beside everything else, and never in the place of a person's.
 //!
-//! A thread is named by its user's first words at once. If there is a model to be asked, it is asked then, and what it says
+//! A thread is named by its user's first words as soon as they are stored with the first events of a run; else when the run
+//! ends. If there is a model to be asked, it is asked at the end, and what it says
 //! takes their place: an endpoint of its own, or else the agent that did the run, if that agent wants to. Nothing waits for
 //! any of it: a run whose end finds the queue full, and a thread whose model says nothing usable, are left as they are, and
 //! one of the next runs brings them up again.
@@ -20,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::{
-    sync::mpsc,
+    sync::{Mutex, mpsc},
     task::{JoinHandle, JoinSet},
     time,
 };
@@ -34,7 +35,7 @@ use crate::{
         limits::{NAMERS, NAMING_DRAIN, NAMING_LOG_BYTES, NAMING_MESSAGES, NAMING_QUEUE, NAMING_TIMEOUT, TITLE_QUEUE},
     },
     projection::conversation::Conversation,
-    service::{EndedRun, Service, ServiceError},
+    service::{RunNotice, Service, ServiceError},
 };
 use asking::Opening;
 use titles::Title;
@@ -85,17 +86,20 @@ struct Shared {
     wanted: Wanted,
     naming: Naming,
     titles: mpsc::Sender<Title>,
+    /// One notice of a thread after the other: that of a run's beginning and that of its end may come together.
+    turns: [Mutex<()>; NAMERS],
     leaving: CancellationToken,
 }
 
 impl Names {
-    /// Names the threads whose runs end from now on; call it once for a service, inside a tokio runtime.
+    /// Names the threads whose runs begin or end from now on; call it once for a service, inside a tokio runtime.
     pub fn start(service: Service, agents: Agents, wanted: Wanted, naming: Naming) -> Self {
         let leaving = CancellationToken::new();
-        let Some(ended) = service.ended_runs(NAMING_QUEUE) else { return Self { leaving, loops: Vec::new() } };
+        let Some(notices) = service.run_notices(NAMING_QUEUE) else { return Self { leaving, loops: Vec::new() } };
         let (titles, waiting) = mpsc::channel(TITLE_QUEUE);
-        let shared = Arc::new(Shared { service, agents, wanted, naming, titles, leaving: leaving.clone() });
-        let loops = vec![tokio::spawn(run(shared.clone(), ended)), tokio::spawn(titles::run(shared, waiting))];
+        let (turns, left) = (Default::default(), leaving.clone());
+        let shared = Arc::new(Shared { service, agents, wanted, naming, titles, turns, leaving: left });
+        let loops = vec![tokio::spawn(run(shared.clone(), notices)), tokio::spawn(titles::run(shared, waiting))];
         Self { leaving, loops }
     }
 
@@ -113,19 +117,19 @@ impl Names {
 }
 
 /// The loop that gives threads their first names.
-async fn run(shared: Arc<Shared>, mut ended: mpsc::Receiver<EndedRun>) {
+async fn run(shared: Arc<Shared>, mut notices: mpsc::Receiver<RunNotice>) {
     let mut working = JoinSet::new();
     let mut leaving = false;
     loop {
         tokio::select! {
             () = shared.leaving.cancelled(), if !leaving => {
                 // What is waiting is still named.
-                ended.close();
+                notices.close();
                 leaving = true;
             }
             Some(done) = working.join_next(), if !working.is_empty() => note_panic(done),
-            run = ended.recv(), if working.len() < NAMERS => match run {
-                Some(run) => drop(working.spawn(name(shared.clone(), run))),
+            notice = notices.recv(), if working.len() < NAMERS => match notice {
+                Some(notice) => drop(working.spawn(name(shared.clone(), notice))),
                 None => break,
             },
         }
@@ -142,9 +146,11 @@ fn note_panic(done: Result<(), tokio::task::JoinError>) {
     }
 }
 
-async fn name(shared: Arc<Shared>, ended: EndedRun) {
-    if let Err(error) = shared.name(&ended).await {
-        tracing::debug!(%error, thread = %ended.thread, run = %ended.run, project = %ended.project, "a thread was not named; a later run brings it up again");
+async fn name(shared: Arc<Shared>, notice: RunNotice) {
+    let key = usize::try_from(notice.key.0).unwrap_or_default();
+    let _turn = shared.turns[key % NAMERS].lock().await;
+    if let Err(error) = shared.name(&notice).await {
+        tracing::debug!(%error, thread = %notice.thread, run = %notice.run, project = %notice.project, "a thread was not named; a later run brings it up again");
     }
 }
 
@@ -156,27 +162,31 @@ fn first_words(beginning: &Conversation) -> Option<String> {
 }
 
 impl Shared {
-    async fn name(&self, ended: &EndedRun) -> Result<(), ServiceError> {
-        if !(self.wanted)(ended.project.clone()).await {
+    async fn name(&self, notice: &RunNotice) -> Result<(), ServiceError> {
+        if !(self.wanted)(notice.project.clone()).await {
             return Ok(());
         }
-        let Some(thread) = self.service.threads.of_run(ended).await? else { return Ok(()) };
+        let Some(thread) = self.service.threads.of_run(notice).await? else { return Ok(()) };
         let (source, name) = (thread.name_source, thread.name.unwrap_or_default());
         let is_open = match source {
             None => true,
             Some(NameSource::Auto) => heuristic::only_greets(&name),
             Some(NameSource::Title | NameSource::Person) => return Ok(()),
         };
-        let asked = if self.leaving.is_cancelled() { None } else { self.whom_to_ask(ended).await? };
+        // A model is shown the answer as well, which comes with the end.
+        let asks = notice.has_ended && !self.leaving.is_cancelled();
+        let asked = if asks { self.whom_to_ask(notice).await? } else { None };
         if !is_open && asked.is_none() {
             return Ok(());
         }
-        let Some(beginning) = self.service.projections.beginning(ended, NAMING_LOG_BYTES).await? else { return Ok(()) };
+        let Some(beginning) = self.service.projections.beginning(notice, NAMING_LOG_BYTES).await? else {
+            return Ok(());
+        };
         let Some(opening) = Opening::of(&beginning) else { return Ok(()) };
         let counts = &self.service.metrics().names;
         let mut seen = source;
         if is_open && let Some(words) = first_words(&beginning).filter(|words| *words != name) {
-            if self.service.threads.name(ended, &words, NameSource::Auto, seen).await? {
+            if self.service.threads.name(notice, &words, NameSource::Auto, seen).await? {
                 counts.auto.inc();
                 seen = Some(NameSource::Auto);
             } else {
@@ -184,7 +194,7 @@ impl Shared {
             }
         }
         if let Some(asked) = asked
-            && self.titles.try_send(Title { ended: ended.clone(), asked, opening, seen }).is_err()
+            && self.titles.try_send(Title { ended: notice.clone(), asked, opening, seen }).is_err()
         {
             counts.dropped.inc();
         }

@@ -21,12 +21,12 @@ use crate::{
         agent::Agent,
         limits::{NAMERS, NAMING_RUNS},
     },
-    service::{EndedRun, ServiceError},
+    service::{RunNotice, ServiceError},
 };
 
 /// A thread that a model is to name.
 pub(super) struct Title {
-    pub ended: EndedRun,
+    pub ended: RunNotice,
     pub asked: Asked,
     pub opening: Opening,
     /// Who had named it when this was decided.
@@ -76,7 +76,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Title>)
 
 impl Shared {
     /// Who is to be asked for the name of a run's thread, if anybody.
-    pub(super) async fn whom_to_ask(&self, ended: &EndedRun) -> Result<Option<Asked>, ServiceError> {
+    pub(super) async fn whom_to_ask(&self, ended: &RunNotice) -> Result<Option<Asked>, ServiceError> {
         if ended.fence.0 > NAMING_RUNS {
             return Ok(None);
         }

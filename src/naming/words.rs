@@ -5,7 +5,13 @@ use std::cmp::Ordering;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::phrases::{self, DANGLING};
-use crate::domain::limits::{NAME_CHARACTER_BYTES, NAME_CHARACTERS, NAME_WORD_CHARACTERS, NAME_WORDS};
+use crate::domain::limits::{
+    MAX_NAME_BYTES, NAME_CHARACTER_BYTES, NAME_CHARACTERS, NAME_CLAUSE_WORDS, NAME_COLUMNS, NAME_WORD_CHARACTERS,
+    NAME_WORDS,
+};
+
+/// Leaves room for an ellipsis and the marks of a question.
+const NAME_BYTES: usize = MAX_NAME_BYTES - 8;
 
 /// A character of Chinese or Japanese counts two parts, another one in a word without spaces a single part …
 const CHARACTER: usize = 2;
@@ -106,6 +112,61 @@ pub(super) fn cut(text: &str) -> String {
         drop_dangling(&mut name);
     }
     tidy(&name).to_owned()
+}
+
+/// A text as a name: all of it where it fits into [`NAME_COLUMNS`]; else its beginning up to where a clause ends, or, with an
+/// ellipsis, a word. And whether that is all of it.
+pub(super) fn phrase(text: &str) -> (String, bool) {
+    let (mut name, mut columns, mut is_cut) = (String::new(), 0, false);
+    for word in words(text).skip_while(|word| !is_word(word)) {
+        let characters = || word.graphemes(true).filter(|character| character.len() <= NAME_CHARACTER_BYTES);
+        let space = usize::from(!name.is_empty());
+        let bytes = characters().map(str::len).sum::<usize>() + space;
+        let wide = characters().map(width).sum::<usize>() + space;
+        let fits = columns + wide <= NAME_COLUMNS && name.len() + bytes <= NAME_BYTES;
+        // A piece of a word says something in a script without spaces; in others only where there is nothing else.
+        if !fits && !name.is_empty() && !word.contains(is_spaceless) {
+            is_cut = true;
+            break;
+        }
+        name.push_str(&" "[..space]);
+        columns += space;
+        for character in characters() {
+            if columns + width(character) > NAME_COLUMNS || name.len() + character.len() > NAME_BYTES {
+                is_cut = true;
+                break;
+            }
+            columns += width(character);
+            name.push_str(character);
+        }
+        if is_cut {
+            break;
+        }
+    }
+    if !is_cut {
+        return (tidy(&name).to_owned(), true);
+    }
+    let clause = clause(&name);
+    if count(clause) >= NAME_CLAUSE_WORDS {
+        return (tidy(clause).to_owned(), false);
+    }
+    drop_dangling(&mut name);
+    (format!("{}…", tidy(&name)), false)
+}
+
+/// Columns that a character takes where it is shown.
+fn width(character: &str) -> usize {
+    if character.starts_with(|c| is_spaceless(c) && c >= '\u{2e80}') { 2 } else { 1 }
+}
+
+/// A text up to the last mark between clauses; nothing if there is none.
+fn clause(text: &str) -> &str {
+    let ends = |(at, c): &(usize, char)| match c {
+        ',' | ';' | ':' => text[at + 1..].starts_with(' '),
+        '，' | '、' | '；' | '：' | '،' | '؛' | '—' | '–' => true,
+        _ => false,
+    };
+    text.char_indices().rfind(ends).map_or("", |(at, _)| &text[..at])
 }
 
 fn drop_dangling(name: &mut String) {
@@ -232,6 +293,36 @@ mod tests {
             ("Pythonで機械学習", "Pythonで機械学習"),
         ] {
             assert_eq!(cut(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn phrases_are_whole_or_end_where_a_clause_or_a_word_does() {
+        let sixty = "a word of ten and a word of ten and a word of ten and so on!";
+        for (text, expected) in [
+            ("", ("", true)),
+            ("How do I reset my password?", ("How do I reset my password", true)),
+            (sixty, (&sixty[..59], true)),
+            (
+                "Book a flight to Oslo, two nights in a hotel near the harbour and a car",
+                ("Book a flight to Oslo", false),
+            ),
+            (
+                "Well, how do I restore the backup of last week into a database of its own",
+                ("Well, how do I restore the backup of last week…", false),
+            ),
+            (
+                "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft",
+                ("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunte…", false),
+            ),
+        ] {
+            assert_eq!(phrase(text), (expected.0.to_owned(), expected.1), "{text}");
+        }
+        for part in ["a\u{301}", "क्षि", "👩‍👩‍👧‍👦", "ที่", "京"] {
+            let (name, is_whole) = phrase(&format!("x{}", part.repeat(200)));
+            let rest = name.strip_prefix('x').and_then(|name| name.strip_suffix('…')).expect("from its beginning");
+            assert_eq!((rest.replace(part, ""), is_whole), (String::new(), false), "{name}");
+            assert!(name.len() <= MAX_NAME_BYTES && name.graphemes(true).count() <= NAME_COLUMNS + 1, "{name}");
         }
     }
 

@@ -12,12 +12,12 @@ use super::{
     ServiceError,
     committer::Committer,
     directory::{Directory, ThreadRef},
-    ended_runs::EndedRuns,
     feed_writer::FeedWriter,
     followers::Census,
     gate::Gate,
     health::Health,
     heartbeats::Heartbeats,
+    run_notices::RunNotices,
     sealer::Sealer,
     snapshots::Snapshots,
     wakeups,
@@ -68,7 +68,7 @@ pub struct Shared {
     pub(super) committer: Committer,
     pub(super) heartbeats: Heartbeats,
     pub(super) feed_writer: FeedWriter,
-    pub(super) ended_runs: EndedRuns,
+    pub(super) run_notices: RunNotices,
     pub(super) sealer: Sealer,
     pub(super) snapshots: Snapshots,
     /// Places for conversations that are being folded.
@@ -134,7 +134,7 @@ impl Context {
             self.count(slice);
             self.sealer.note(thread.key, slice, row_changed);
             self.snapshots.note(thread.key, slice, row_changed);
-            self.ended_runs.note(thread, head, slice, &self.metrics);
+            self.run_notices.note(thread, head, slice, &self.metrics);
         }
         if row_changed {
             self.feed_writer.mark(&thread.project, &thread.user);

@@ -13,7 +13,6 @@ mod conversations;
 mod directory;
 #[cfg(feature = "planted")]
 mod early;
-mod ended_runs;
 mod error;
 mod events;
 mod feed;
@@ -27,6 +26,7 @@ mod projections;
 mod reaper;
 mod resolve;
 mod retention;
+mod run_notices;
 mod run_quota;
 mod runs;
 mod sealer;
@@ -50,13 +50,13 @@ pub use annotations::Annotations;
 pub use closing::evicted;
 pub use committer::Receipt;
 pub use conversations::{Condition, Conversations, Outcome, Save, Saved, Version};
-pub use ended_runs::EndedRun;
 pub use error::{ActiveRun, ServiceError};
 pub use events::{Events, EventsPage, PageRequest};
 pub use feed::{Feed, FeedSlice};
 pub use followers::{Followers, NodeFollowers};
 pub use health::Readiness;
 pub use projections::{Projected, Projections};
+pub use run_notices::RunNotice;
 pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
 pub use stream_run::StreamedRun;
 pub use submit::{Receipts, Reply, RunRef};
@@ -170,7 +170,7 @@ impl Service {
             committer,
             heartbeats,
             feed_writer: feed_writer::FeedWriter::default(),
-            ended_runs: ended_runs::EndedRuns::default(),
+            run_notices: run_notices::RunNotices::default(),
             sealer,
             snapshots,
             folds: Arc::new(Semaphore::new(MAX_FOLDS)),
@@ -238,9 +238,9 @@ impl Service {
         &self.context.clock
     }
 
-    /// The runs that end on this node from now on, for the first who asks; so many wait, more are left out.
-    pub fn ended_runs(&self, room: usize) -> Option<mpsc::Receiver<EndedRun>> {
-        self.context.ended_runs.watch(room)
+    /// The runs that begin and end on this node from now on, for the first who asks; so many wait, more are left out.
+    pub fn run_notices(&self, room: usize) -> Option<mpsc::Receiver<RunNotice>> {
+        self.context.run_notices.watch(room)
     }
 
     /// The hub of this node.

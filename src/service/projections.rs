@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{EndedRun, ServiceError, context::Context};
+use super::{RunNotice, ServiceError, context::Context};
 use crate::{
     domain::{
         Epoch, LogSlice, Principal, Seq, ThreadId, ThreadKey,
@@ -67,13 +67,13 @@ impl Projections {
 
     /// The conversation as it began: after the first events, about so many bytes of them. `None` if this incarnation of the
     /// thread is gone.
-    pub async fn beginning(&self, ended: &EndedRun, bytes: usize) -> Result<Option<Conversation>, ServiceError> {
+    pub async fn beginning(&self, notice: &RunNotice, bytes: usize) -> Result<Option<Conversation>, ServiceError> {
         let place = self.context.folds.clone().acquire_owned().await.ok().map(Arc::new);
-        let Some(head) = self.context.store.heads(&[ended.key]).await?.pop() else { return Ok(None) };
+        let Some(head) = self.context.store.heads(&[notice.key]).await?.pop() else { return Ok(None) };
         let (mut conversation, mut since, mut room) = (Conversation::default(), 0, bytes);
         while since < head.tail && room > 0 {
             self.context.metrics.store_reads.fold.inc();
-            let Some(page) = self.context.store.read(ended.key, ReadFrom::After(since), usize::MAX).await? else {
+            let Some(page) = self.context.store.read(notice.key, ReadFrom::After(since), usize::MAX).await? else {
                 return Ok(None);
             };
             let Some(last) = page.slice.last_seq() else { return Ok(None) };

@@ -32,6 +32,9 @@ impl Runs {
     /// stream finishes the run. `producer_seq` is that of the first line, for a producer that goes on where a broken
     /// stream ended; lines stored before are passed over.
     ///
+    /// The lease is kept while bytes come: a producer that asked for a lease and is silent for longer loses its run, whether its
+    /// connection is open or not. Without one an open connection keeps the run for [`STREAM_IDLE_TIMEOUT`].
+    ///
     /// A stop that is asked meanwhile ends the run at once. A stream that breaks (`Err`) leaves the run to its lease:
     /// the producer may come again with the same run id. A bad line ends the run with RUN_ERROR.
     pub async fn stream<E>(
@@ -115,7 +118,10 @@ impl Feeder<'_> {
         let mut changes = topic.watch();
         let mut body = std::pin::pin!(body);
         let mut beat = time::interval_at(Instant::now() + self.every, self.every);
-        let mut idle = std::pin::pin!(time::sleep(STREAM_IDLE_TIMEOUT));
+        let patience = STREAM_IDLE_TIMEOUT.max(self.lease.unwrap_or_default());
+        let mut idle = std::pin::pin!(time::sleep(patience));
+        // Bytes have come since the last heartbeat.
+        let mut heard = true;
         // In the middle of a stream nothing can be refused: who sends too much is read more slowly.
         let mut paused = None;
         loop {
@@ -125,13 +131,14 @@ impl Feeder<'_> {
             tokio::select! {
                 () = time::sleep_until(paused.unwrap_or_else(Instant::now)), if paused.is_some() => {
                     paused = None;
-                    idle.as_mut().reset(Instant::now() + STREAM_IDLE_TIMEOUT);
+                    idle.as_mut().reset(Instant::now() + patience);
                 }
                 chunk = body.next(), if paused.is_none() => {
                     if let Some(Ok(chunk)) = &chunk {
                         paused = self.runs.context.quota.pace(self.principal, 0, chunk.len());
                     }
-                    idle.as_mut().reset(Instant::now() + STREAM_IDLE_TIMEOUT);
+                    heard = true;
+                    idle.as_mut().reset(Instant::now() + patience);
                     let (taken, last) = match chunk {
                         Some(Ok(chunk)) => (lines.take_in(&chunk), false),
                         Some(Err(_)) => return Err(broken("broke off")),
@@ -145,13 +152,18 @@ impl Feeder<'_> {
                     }
                 }
                 _ = beat.tick() => {
-                    match self.runs.heartbeat(self.principal, self.thread, self.id, self.lease).await {
+                    // Whoever is not read at the moment cannot be heard.
+                    let lives = heard || paused.is_some() || self.lease.is_none();
+                    match if lives { self.keep().await } else { self.look().await } {
                         // The lease goes on for as long as it has: there is time to try again.
                         Err(ServiceError::Store(error)) => {
                             tracing::debug!(%error, thread = %self.thread, run = %self.id, project = %self.principal.project, "a streamed run's heartbeat is tried again");
                             beat.reset_after(STREAM_RETRY);
                         }
-                        alive => drop(alive?),
+                        done => {
+                            done?;
+                            heard = false;
+                        }
                     }
                 }
                 _ = changes.changed() => {}
@@ -159,6 +171,17 @@ impl Feeder<'_> {
                 () = self.runs.context.draining.cancelled() => return Err(ServiceError::Draining),
             }
         }
+    }
+
+    /// Renews the lease.
+    async fn keep(&self) -> Result<(), ServiceError> {
+        self.runs.heartbeat(self.principal, self.thread, self.id, self.lease).await.map(drop)
+    }
+
+    /// Looks whether the run of a silent producer is still there.
+    async fn look(&self) -> Result<(), ServiceError> {
+        let run = self.runs.get(self.principal, self.thread, self.id).await?;
+        if run.status.is_active() { Ok(()) } else { Err(ServiceError::RunFenced(Box::new(run))) }
     }
 
     /// A store that is away for a moment breaks no stream off: the numbers make it harmless to try again.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{EndedRun, ServiceError, context::Context, directory::ThreadRef};
+use super::{RunNotice, ServiceError, context::Context, directory::ThreadRef};
 use crate::{
     domain::{
         AgentId, NameSearch, NameSource, NewThread, Principal, Seq, Thread, ThreadId, ThreadPatch, UserId,
@@ -220,9 +220,9 @@ impl Threads {
     }
 
     /// The thread of a run, as it is now; `None` if this incarnation of it is gone.
-    pub async fn of_run(&self, ended: &EndedRun) -> Result<Option<Thread>, ServiceError> {
-        let thread = self.context.store.thread(&ended.project, &ended.thread).await?;
-        Ok(thread.filter(|thread| thread.key == ended.key))
+    pub async fn of_run(&self, notice: &RunNotice) -> Result<Option<Thread>, ServiceError> {
+        let thread = self.context.store.thread(&notice.project, &notice.thread).await?;
+        Ok(thread.filter(|thread| thread.key == notice.key))
     }
 
     /// Gives the thread of a run a name of ours; whether it has it now. `seen` is who had named it when this name was asked
@@ -230,7 +230,7 @@ impl Threads {
     /// in place of that, and neither in place of a person's, or where a person took one away: both may have come meanwhile.
     pub async fn name(
         &self,
-        ended: &EndedRun,
+        notice: &RunNotice,
         name: &str,
         source: NameSource,
         seen: Option<NameSource>,
@@ -238,7 +238,7 @@ impl Threads {
         check_name(name)?;
         for _ in 0..EDIT_TRIES {
             // It may have been deleted, and made again.
-            let Some(thread) = self.of_run(ended).await? else { return Ok(false) };
+            let Some(thread) = self.of_run(notice).await? else { return Ok(false) };
             let is_wanted = match thread.name_source {
                 None => seen.is_none(),
                 Some(NameSource::Auto) => source == NameSource::Title || seen == Some(NameSource::Auto),

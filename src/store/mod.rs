@@ -359,7 +359,7 @@ pub trait ThreadStore: Send + Sync {
 /// Runs and their lease.
 #[async_trait]
 pub trait RunStore: Send + Sync {
-    /// Starts a run, or appends a finished one whole.
+    /// Starts a run, or appends a finished one whole. A thread without an agent takes that of the run, in the same commit.
     async fn start(&self, start: StartRun) -> StoreResult<StartOutcome>;
 
     /// Ends the active run. With `if_due` only if its lease is over or its stop is overdue at this moment.

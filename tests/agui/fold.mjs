@@ -63,8 +63,8 @@ function foldOurs({ events, start }) {
     if (at % 5 === 0) reads.push([conversation.messages, conversation.state].map((seen) => [seen, JSON.stringify(seen)]));
   }
   const error = reads.flat().every(([seen, was]) => JSON.stringify(seen) === was) ? null : "what was read has changed";
-  const { messages, state, interrupts, pendingToolCallIds: pending, skippedDeltas: skipped } = conversation;
-  return { messages, state, interrupts, error, seen: events.length, pending, skipped };
+  const { messages, state, interrupts, pendingToolCallIds: pending, skippedDeltas: skipped, skippedNumbers } = conversation;
+  return { messages, state, interrupts, error, seen: events.length, pending, skipped, skippedNumbers };
 }
 
 for await (const line of createInterface({ input: process.stdin })) {

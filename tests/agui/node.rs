@@ -45,6 +45,8 @@ pub struct Outcome {
     /// Of our package: the tool calls without a result, and how many deltas it could not apply.
     pub pending: Vec<String>,
     pub skipped: u64,
+    /// Of our package: the numbers that it could not read.
+    pub skipped_numbers: u64,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +63,8 @@ struct Line<'a> {
     pending: Vec<String>,
     #[serde(default)]
     skipped: u64,
+    #[serde(default, rename = "skippedNumbers")]
+    skipped_numbers: u64,
 }
 
 /// Folds every case, a list of events as JSON text.
@@ -113,5 +117,6 @@ fn outcome(line: &str) -> Outcome {
         seen: line.seen,
         pending: line.pending,
         skipped: line.skipped,
+        skipped_numbers: line.skipped_numbers,
     }
 }

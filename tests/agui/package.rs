@@ -31,6 +31,8 @@ pub fn assert_as_the_server(what: &str, cases: &[Vec<String>]) -> u64 {
         let conversation = fold(events);
         assert_the_same(&format!("case {number} of {what}"), events, &conversation, &outcome);
         assert_eq!(conversation.skipped_deltas(), outcome.skipped, "case {number} of {what}");
+        let numbers = (conversation.skipped_numbers(), outcome.skipped_numbers);
+        assert_eq!(numbers.0, numbers.1, "numbers in case {number} of {what}:\n{}", events.join("\n"));
         skipped += outcome.skipped;
     }
     skipped

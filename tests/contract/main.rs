@@ -61,6 +61,7 @@ contract! {
     runs:
         a_start_gives_the_thread_to_one_run
         a_start_repeated_is_the_same_run
+        a_thread_without_an_agent_takes_that_of_its_first_run
         a_lapsed_run_is_closed_by_the_next_start
         a_closing_that_saw_too_little_changes_nothing
         a_released_run_may_go_on_until_the_next_start

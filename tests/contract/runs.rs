@@ -7,7 +7,7 @@ use threadline::{
         Fence, NewThread, ProjectId, RunStatus,
         limits::{RELEASE_GRACE, STOP_GRACE},
     },
-    store::{Beat, CloseOutcome, StartOutcome, StopOutcome},
+    store::{Beat, CloseOutcome, ListThreads, StartOutcome, StopOutcome},
 };
 
 use crate::support::*;
@@ -38,6 +38,51 @@ pub async fn a_start_gives_the_thread_to_one_run(env: Env) {
         env.store.start(start_run(threadline::domain::ThreadKey(999), "r")).await,
         Ok(StartOutcome::Gone)
     ));
+}
+
+pub async fn a_thread_without_an_agent_takes_that_of_its_first_run(env: Env) {
+    let listed = async |name: &str| {
+        let list = ListThreads { agent: Some(agent(name)), ..list(10) };
+        let page = env.store.list_threads(list).await.expect("a page");
+        page.threads.into_iter().map(|thread| thread.id.to_string()).collect::<Vec<_>>()
+    };
+    let by = |key, run: &str, name: Option<&str>| {
+        let mut start = start_run(key, run);
+        start.agent = name.map(agent);
+        start
+    };
+    let key = env.create("t").await.key;
+    // One that names none leaves it as it is.
+    let bare = env.started(by(key, "bare", None)).await;
+    assert_eq!(env.get("t").await.expect("there").agent, None);
+    env.append(append(key, bare.run.fence, 1, finished())).await.expect("ends");
+    let before = env.get("t").await.expect("there");
+    let first = env.started(by(key, "first", Some("a"))).await;
+    let after = env.get("t").await.expect("there");
+    assert_eq!((after.agent.clone(), listed("a").await), (Some(agent("a")), vec!["t".to_owned()]));
+    assert!(after.version > before.version, "the feed tells it");
+    // The same start again changes nothing, and a later run of another agent does not take it over.
+    assert!(matches!(env.store.start(by(key, "first", Some("b"))).await, Ok(StartOutcome::Exists(..))));
+    env.append(append(key, first.run.fence, 1, finished())).await.expect("ends");
+    env.started(by(key, "second", Some("b"))).await;
+    assert_eq!(env.get("t").await.expect("there").agent, Some(agent("a")));
+    assert_eq!(listed("b").await, [""; 0]);
+    // Neither does a start that is refused.
+    let (held, _) = env.running("held", "r").await;
+    assert!(matches!(env.store.start(by(held, "no", Some("a"))).await, Ok(StartOutcome::Held(..))));
+    assert_eq!(env.get("held").await.expect("there").agent, None);
+    // A run that is appended whole, and one that ends its predecessor, start like any other.
+    let whole = env.create("whole").await.key;
+    let mut start = by(whole, "r", Some("a"));
+    start.events = Some(finished());
+    env.started(start).await;
+    env.clock.advance(LEASE);
+    let mut successor = by(held, "next", Some("a"));
+    successor.closing = Some(closing(&env.head(held).await, Some(run_error())));
+    env.started(successor).await;
+    let mut all = listed("a").await;
+    all.sort();
+    assert_eq!(all, ["held", "t", "whole"]);
 }
 
 pub async fn a_start_repeated_is_the_same_run(env: Env) {

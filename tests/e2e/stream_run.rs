@@ -217,3 +217,51 @@ everywhere! {
         dev.ndjson(Method::POST, "/v1/threads/t/runs?runId=s", line).await.ok(201);
     }
 }
+
+// The silence of a producer counts, also where its connection stays open.
+everywhere! {
+    async fn a_producer_that_hangs_on_an_open_connection_loses_its_run(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let upload = Upload::begin(&dev, "/v1/threads/t/runs?runId=r&leaseSeconds=1");
+        upload.send("{\"type\":\"A\"}\n");
+        tail(&dev, 1).await;
+        let ended = eventually("the run is given up", async || {
+            let run = dev.get("/v1/threads/t/runs/r").await.ok(200);
+            (run["status"] != "running").then_some(run)
+        })
+        .await;
+        assert_eq!((&ended["status"], &ended["errorCode"]), (&json!("error"), &json!("lease-expired")));
+        assert_eq!(dev.types("t").await, ["A", "RUN_ERROR"]);
+        // The thread is free, and whoever hangs on the connection is answered.
+        dev.run("t", "next").await;
+        let chunks = upload.chunks.clone();
+        let refused = upload.early().await.problem(409, "run-fenced");
+        assert_eq!(refused["run"]["errorCode"], "lease-expired");
+        drop(chunks);
+    }
+}
+
+everywhere! {
+    async fn blank_lines_keep_the_run_of_a_slow_producer(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let upload = Upload::begin(&dev, "/v1/threads/t/runs?runId=r&leaseSeconds=1");
+        upload.send("{\"type\":\"A\"}\n");
+        tail(&dev, 1).await;
+        let lease = async || {
+            let run = dev.get("/v1/threads/t/runs/r").await.ok(200);
+            assert_eq!(run["status"], "running", "{run}");
+            run["leaseUntil"].as_str().expect("a time").to_owned()
+        };
+        // Each renewal is about a third of a second after the one before it.
+        let mut seen = std::collections::BTreeSet::from([lease().await]);
+        eventually("the lease was renewed for more than three times its length", async || {
+            upload.send("\n");
+            seen.insert(lease().await);
+            (seen.len() > 10).then_some(())
+        })
+        .await;
+        assert_eq!(upload.end().await.ok(201)["run"]["status"], "finished");
+    }
+}

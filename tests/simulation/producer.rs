@@ -251,7 +251,7 @@ impl Work {
         }
     }
 
-    /// A run as the body of one request, whose connection keeps it alive.
+    /// A run as the body of one request, whose bytes keep it alive.
     async fn streamed(&mut self) {
         self.with(|run| run.streamed = true);
         let terminal = self.client.rng.chance(50);
@@ -260,9 +260,18 @@ impl Work {
         let asked = self.client.world.clock.now();
         let (mut from, lease) = (0, self.client.world.plan.lease);
         loop {
-            // Longer than the lease now and then: the node beats for it.
-            let longest = if self.client.rng.chance(10) { 1_500 * lease } else { 200 };
-            let pieces = lines[from..].iter().map(|line| (self.client.rng.between(0, longest), line.clone())).collect();
+            // Longer than the lease now and then: blank lines keep the run, or it is silent and loses it.
+            let (is_slow, is_silent) = (self.client.rng.chance(10), self.client.rng.chance(30));
+            let longest = if is_slow { 1_500 * lease } else { 200 };
+            let mut pieces = Vec::new();
+            for line in &lines[from..] {
+                let mut pause = self.client.rng.between(0, longest);
+                while is_slow && !is_silent && pause > 250 * lease {
+                    pieces.push((250 * lease, String::new()));
+                    pause -= 250 * lease;
+                }
+                pieces.push((pause, line.clone()));
+            }
             let path = self.path(&format!("?runId={}&leaseSeconds={lease}&producerSeq={}", self.id, from + 1));
             match self.client.stream(&path, pieces).await {
                 Reply::Done(_, answer) => {

@@ -155,6 +155,8 @@ export interface MessagesPage {
   readonly hasMore: boolean;
   readonly interrupts: readonly Interrupt[];
   readonly pendingToolCallIds: readonly string[];
+  /** Numbers beyond a double, in messages and state: each reads as null. */
+  readonly skippedNumbers: number;
 }
 
 /** The state after the event with seq `seq`. */
@@ -165,6 +167,8 @@ export interface ThreadState {
   readonly state: unknown;
   /** Deltas that could not be applied; nothing of them was. */
   readonly skippedDeltas: number;
+  /** Numbers beyond a double, in messages and state: each reads as null. */
+  readonly skippedNumbers: number;
 }
 
 export interface ThreadPage {

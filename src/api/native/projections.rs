@@ -66,13 +66,14 @@ fn begin(thread: &ThreadId, projected: &Projected) -> Vec<u8> {
 ///
 /// An answer holds at most 4 MiB of messages, the newest ones; `hasMore` says whether there are older ones, to be asked
 /// for by `before`. `seq` says which events are in them: follow the log from there, and nothing is missing and nothing
-/// twice. With them come the interrupts that wait for an answer, and the tool calls that have no result yet.
+/// twice. With them come the interrupts that wait for an answer, and the tool calls that have no result yet. A number beyond a
+/// double (`1e400`) reads as null; `skippedNumbers` counts them, in messages and state, since the thread's first event.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/messages", tag = "projections",
     params(("threadId" = String, Path), MessagesParams), responses(
     (status = 200, description = "The messages", body = serde_json::Value, example = json!({
         "threadId": "demo", "epoch": "0123456789abcdef", "seq": 7,
         "messages": [{ "id": "m1", "role": "user", "content": "Hello" }], "hasMore": false,
-        "interrupts": [], "pendingToolCallIds": []
+        "interrupts": [], "pendingToolCallIds": [], "skippedNumbers": 0
     })),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
@@ -118,7 +119,8 @@ async fn messages_document(
     out.extend_from_slice(&messages);
     let _ = write!(out, "],\"hasMore\":{},\"interrupts\":", start > 0);
     out.extend_from_slice(&conversation.interrupts_json());
-    let _ = write!(out, ",\"pendingToolCallIds\":{}}}", json!(conversation.pending_tool_calls()));
+    let (pending, skipped) = (conversation.pending_tool_calls(), conversation.skipped_numbers());
+    let _ = write!(out, ",\"pendingToolCallIds\":{},\"skippedNumbers\":{skipped}}}", json!(pending));
     Ok(out)
 }
 
@@ -143,11 +145,12 @@ fn newest(conversation: &Conversation, end: usize, limit: usize) -> (usize, Vec<
 
 /// Reads the state of a thread: STATE_SNAPSHOT and what STATE_DELTA made of it.
 ///
-/// A delta that cannot be applied is passed over, and counted in `skippedDeltas`.
+/// A delta that cannot be applied is passed over, and counted in `skippedDeltas`. A number beyond a double (`1e400`) reads as null,
+/// and is counted in `skippedNumbers`.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/state", tag = "projections",
     params(("threadId" = String, Path), StateParams), responses(
     (status = 200, description = "The state", body = serde_json::Value, example = json!({
-        "threadId": "demo", "epoch": "0123456789abcdef", "seq": 7, "state": { "steps": [] }, "skippedDeltas": 0
+        "threadId": "demo", "epoch": "0123456789abcdef", "seq": 7, "state": { "steps": [] }, "skippedDeltas": 0, "skippedNumbers": 0
     })),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
@@ -182,6 +185,7 @@ async fn state_document(
     let mut out = begin(thread, &projected);
     out.extend_from_slice(b",\"state\":");
     out.extend_from_slice(&projected.conversation.state_json());
-    let _ = write!(out, ",\"skippedDeltas\":{}}}", projected.conversation.skipped_deltas());
+    let (deltas, numbers) = (projected.conversation.skipped_deltas(), projected.conversation.skipped_numbers());
+    let _ = write!(out, ",\"skippedDeltas\":{deltas},\"skippedNumbers\":{numbers}}}");
     Ok(out)
 }

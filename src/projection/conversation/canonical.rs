@@ -4,6 +4,8 @@
 //! and numbers are written as digits and an exponent, however large they are: what a Rust number cannot hold is told apart,
 //! and `1`, `1.0` and `1e0` are not.
 
+use std::ops::Range;
+
 use memchr::memchr2;
 
 use super::text::Wtf8;
@@ -34,6 +36,30 @@ pub(super) fn numbers_are_kept(json: &str) -> bool {
         }
     }
     true
+}
+
+/// Where the numbers of a JSON value stand that are beyond a double, like `1e400`.
+pub(super) fn beyond_doubles(json: &str) -> Vec<Range<usize>> {
+    let mut reader = Reader { text: json, at: 0 };
+    let mut found = Vec::new();
+    while let Some(byte) = reader.peek() {
+        match byte {
+            b'"' => drop(reader.string()),
+            b'-' | b'0'..=b'9' => {
+                let start = reader.at;
+                if is_beyond(reader.token()) {
+                    found.push(start..reader.at);
+                }
+            }
+            _ => reader.at += 1,
+        }
+    }
+    found
+}
+
+fn is_beyond(number: &str) -> bool {
+    // `1e309` is the shortest.
+    number.len() > 4 && number.parse().is_ok_and(f64::is_infinite)
 }
 
 fn is_kept(number: &str) -> bool {
@@ -278,6 +304,20 @@ mod tests {
     }
 
     #[test]
+    fn numbers_beyond_a_double_are_found_where_they_stand() {
+        for (text, expected) in [
+            ("1e400", &["1e400"][..]),
+            (r#"{"a":[1e308,-1e309, 2.5E+999 ],"1e400":"1e400"}"#, &["-1e309", "2.5E+999"]),
+            ("[1,1e-400,18446744073709551616,true,null]", &[]),
+        ] {
+            let found: Vec<_> = beyond_doubles(text).into_iter().map(|place| &text[place]).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+        let digits = format!("[{}]", "9".repeat(400));
+        assert_eq!(beyond_doubles(&digits).first(), Some(&(1..401)));
+    }
+
+    #[test]
     fn what_is_no_json_does_no_harm() {
         for text in [
             "",
@@ -298,6 +338,7 @@ mod tests {
         ] {
             form(text);
             numbers_are_kept(text);
+            beyond_doubles(text);
         }
     }
 }

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::text::{self, Wtf8};
+use super::{
+    canonical::beyond_doubles,
+    text::{self, Wtf8},
+};
 
 /// The members of an object in order, each as it stands in the text.
 pub(super) struct Members<'a>(pub Vec<(Cow<'a, str>, &'a str)>);
@@ -62,13 +65,38 @@ impl<'a> Event<'a> {
         Ok(optional(self.subagent_run_id)?.map(Wtf8::into_string))
     }
 
-    /// Its metadata, which must be an object if it is there. What a Rust number cannot hold (`1e999`) makes it
-    /// unreadable as a whole; no text is to be lost for that.
+    /// How many numbers of what it brings into messages, state and interrupts are beyond a double.
+    pub fn unreadable_numbers(&self, kind: &str) -> u64 {
+        let count = |token: Option<&str>| {
+            // A text has none, whatever it says.
+            token.filter(|token| !token.starts_with('"')).map_or(0, |token| beyond_doubles(token).len() as u64)
+        };
+        let of_input = || {
+            let members = self.input.and_then(members).map(|input| input.0).unwrap_or_default();
+            members.into_iter().filter(|(name, _)| name == "messages").map(|(_, token)| count(Some(token))).sum()
+        };
+        match kind {
+            "STATE_SNAPSHOT" => count(self.snapshot),
+            "STATE_DELTA" => count(self.delta),
+            "RUN_STARTED" => of_input(),
+            "RUN_FINISHED" => count(self.outcome),
+            "MESSAGES_SNAPSHOT" => count(self.messages) + count(self.metadata),
+            "ACTIVITY_SNAPSHOT" | "TOOL_CALL_RESULT" => count(self.content) + count(self.metadata),
+            "ACTIVITY_DELTA" => count(self.patch) + count(self.metadata),
+            _ if self.metadata.is_none() => 0,
+            _ => {
+                let is_text = ["TEXT_", "TOOL_", "REASONING_", "THINKING_"].iter().any(|begin| kind.starts_with(begin));
+                if is_text { count(self.metadata) } else { 0 }
+            }
+        }
+    }
+
+    /// Its metadata, which must be an object if it is there.
     pub fn metadata(&self) -> Result<Option<Map<String, Value>>, Malformed> {
         match self.metadata.map(text::value) {
-            None | Some(None) => Ok(None),
+            None => Ok(None),
             Some(Some(Value::Object(map))) => Ok(Some(map)),
-            Some(Some(_)) => Err(Malformed),
+            Some(_) => Err(Malformed),
         }
     }
 

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer, ser::Error};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    canonical,
+    canonical::{self, beyond_doubles},
     event::{elements, members},
     patch,
     text::{self, Text, Wtf8, write_string},
@@ -157,8 +157,9 @@ impl Message {
                 message.rest.insert("toolCalls".to_owned(), text::value(calls)?);
             }
         }
-        // Texts of messages are also read by those who cannot read lone halves outside of contents.
-        if !canonical::numbers_are_kept(object) && text::without_lone_halves(object) == object {
+        // Texts of messages are also read by those who cannot read lone halves outside of contents, or numbers beyond a double.
+        let is_readable = || text::without_lone_halves(object) == object && beyond_doubles(object).is_empty();
+        if !canonical::numbers_are_kept(object) && is_readable() {
             message.exact = Some(object.into());
         }
         Some(message)

@@ -11,6 +11,8 @@
 //! - THINKING_* events become reasoning, as in the client; it makes up random ids, here they are counted.
 //! - RFC 6902 is bounded in size and depth, see [`crate::domain::limits::MAX_STATE_BYTES`], and in work, see
 //!   [`crate::domain::limits::PATCH_WORK`].
+//! - A number beyond a double (`1e400`) becomes `null`, and is counted. The client has JavaScript's Infinity there, which is `null` as
+//!   soon as it is written as JSON.
 //! - Texts may be cut inside a surrogate pair, see `text.rs`. In ids, names, state and metadata, and in everything
 //!   else that is not content or arguments, a lone half becomes U+FFFD.
 
@@ -34,7 +36,11 @@ use std::collections::{HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-use self::{chunks::Lanes, event::Event, list::List};
+use self::{
+    chunks::Lanes,
+    event::{Event, required},
+    list::List,
+};
 pub use self::{
     document::{Draft, Flaw, Flawed},
     message::Message,
@@ -56,6 +62,7 @@ pub struct Conversation {
     /// Work that patches may cost, see `patch::apply`: each event of these kinds brings some, so that a fold is linear in the log.
     purse: i64,
     skipped: u64,
+    skipped_numbers: u64,
     interrupts: Vec<Value>,
     /// Ids of interrupts that do not wait any more, the newest last, see [`MAX_SETTLED_INTERRUPTS`].
     settled: VecDeque<Box<str>>,
@@ -75,6 +82,7 @@ impl Default for Conversation {
             copied: 0,
             purse: PATCH_WORK,
             skipped: 0,
+            skipped_numbers: 0,
             interrupts: Vec::new(),
             settled: VecDeque::new(),
             lanes: Lanes::default(),
@@ -86,18 +94,22 @@ impl Default for Conversation {
 
 impl Conversation {
     /// Version of the fold; a stored snapshot of another version is not used.
-    pub const VERSION: u32 = 4;
+    pub const VERSION: u32 = 5;
 
     /// Takes in the next event, as JSON text. Never panics; unknown types and malformed events are passed over.
     pub fn observe(&mut self, event: &[u8]) {
-        if let Some(read) = std::str::from_utf8(event).ok().and_then(Event::read) {
-            // A malformed event changes nothing but what it closed.
-            let brings = read.kind.is_some_and(|kind| kind.starts_with("\"STATE_") || kind.starts_with("\"ACTIVITY_"));
-            if self.apply(&read).is_ok() && brings {
-                let bytes = i64::try_from(event.len()).unwrap_or(i64::MAX);
-                self.purse = self.purse.saturating_add(bytes.saturating_mul(PATCH_WORK_PER_BYTE));
-            }
+        let Some(read) = std::str::from_utf8(event).ok().and_then(Event::read) else { return };
+        // A malformed event changes nothing but what it closed.
+        if self.apply(&read).is_err() {
+            return;
         }
+        let Ok(kind) = required(read.kind) else { return };
+        let kind = kind.as_str();
+        if kind.starts_with("STATE_") || kind.starts_with("ACTIVITY_") {
+            let bytes = i64::try_from(event.len()).unwrap_or(i64::MAX);
+            self.purse = self.purse.saturating_add(bytes.saturating_mul(PATCH_WORK_PER_BYTE));
+        }
+        self.skipped_numbers += read.unreadable_numbers(&kind);
     }
 
     /// The messages in order.
@@ -133,6 +145,11 @@ impl Conversation {
     /// How many STATE_DELTA and ACTIVITY_DELTA events could not be applied. Of such an event nothing was applied.
     pub fn skipped_deltas(&self) -> u64 {
         self.skipped
+    }
+
+    /// How many numbers were beyond a double (`1e400`). Each of them reads as null; what stands beside it is kept.
+    pub fn skipped_numbers(&self) -> u64 {
+        self.skipped_numbers
     }
 
     /// The interrupts that wait for an answer, as a JSON array: those of the newest RUN_FINISHED. They stay through

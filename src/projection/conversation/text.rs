@@ -5,6 +5,7 @@
 //! (<https://simonsapin.github.io/wtf-8/>), which is also how `serde_json` hands out strings as bytes, and it is
 //! written back as the escape that it was.
 
+use super::canonical::beyond_doubles;
 use std::borrow::Cow;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -222,13 +223,23 @@ pub(super) fn without_lone_halves(json: &str) -> String {
     out
 }
 
-/// Reads a JSON value; lone halves in it become U+FFFD. `None` if it is not JSON.
+/// Reads a JSON value; lone halves in it become U+FFFD, and numbers beyond a double null, as JavaScript writes them. `None` if it is
+/// not JSON.
 pub(super) fn value(json: &str) -> Option<serde_json::Value> {
-    match serde_json::from_str(json) {
-        Ok(value) => Some(value),
-        Err(_) if json.contains("\\u") => serde_json::from_str(&without_lone_halves(json)).ok(),
-        Err(_) => None,
+    if let Ok(value) = serde_json::from_str(json) {
+        return Some(value);
     }
+    let readable = if json.contains("\\u") { without_lone_halves(json) } else { json.to_owned() };
+    let beyond = beyond_doubles(&readable);
+    let mut out = String::with_capacity(readable.len());
+    let mut end = 0;
+    for place in beyond {
+        out.push_str(&readable[end..place.start]);
+        out.push_str("null");
+        end = place.end;
+    }
+    out.push_str(&readable[end..]);
+    serde_json::from_str(&out).ok()
 }
 
 #[cfg(test)]

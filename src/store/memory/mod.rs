@@ -316,6 +316,7 @@ impl RunStore for MemoryStore {
             lease_until: Some(now.plus(start.lease)),
             stop_requested_at: None,
         };
+        row.thread.agent = row.thread.agent.take().or_else(|| run.agent.clone());
         row.runs.insert(row.fence, run);
         row.touch_run(now);
         if let Some(events) = &start.events {

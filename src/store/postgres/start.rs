@@ -73,7 +73,7 @@ pub(crate) const START: &str = concat!(
        RETURNING r.id
      ), touched AS (
        UPDATE threads AS t
-       SET last_run_at = up.now, sort_at = up.now,
+       SET agent = coalesce(t.agent, $4), last_run_at = up.now, sort_at = up.now,
            version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int
        FROM up WHERE t.key = $2
      )

@@ -53,7 +53,7 @@ pub(super) const START: &str = "\
     VALUES (?, ?, ?, ?, 0, ?, 0, ?);
     UPDATE heads SET fence = ?, run = ?, producer_seq = 0, lease_ms = ?, lease_until = ?, stop_at = NULL, finishing = 0
     WHERE key = ?;
-    UPDATE threads SET last_run_at = ?, sort_at = ?, version = version + 1 WHERE key = ?";
+    UPDATE threads SET agent = coalesce(agent, ?), last_run_at = ?, sort_at = ?, version = version + 1 WHERE key = ?";
 /// `?1` is `[[key, fence, lease or null], …]`, `?2` the time. A shorter lease may be asked for; without one, time
 /// is only ever added.
 pub(super) const HEARTBEAT: &str = concat!(
@@ -208,6 +208,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         .bind(rows::millis(start.lease))
         .bind(now.plus(start.lease).0)
         .bind(head.key.0)
+        .bind(run.agent.as_ref().map(|agent| agent.as_str()))
         .bind(now.0)
         .bind(now.0)
         .bind(head.key.0);

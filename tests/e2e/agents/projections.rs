@@ -57,6 +57,7 @@ async fn agrees(client: &Client, seq: Seq, fold: &Conversation) {
     let state = client.get(&format!("/v1/threads/t/state?at={seq}")).await.ok(200);
     assert_eq!((number(&state, "seq"), &state["state"]), (seq, &value(fold.state_json())), "at {seq}");
     assert_eq!(number(&state, "skippedDeltas"), fold.skipped_deltas(), "at {seq}");
+    assert_eq!(number(&state, "skippedNumbers"), fold.skipped_numbers(), "at {seq}");
 }
 
 everywhere! {
@@ -94,12 +95,12 @@ everywhere! {
         let (dev, bob) = (server.client(), server.user("bob"));
         let thread = dev.thread("t").await;
         let epoch = text(&thread, "epoch");
-        let mut empty = json!({ "threadId": "t", "epoch": epoch, "seq": 0, "messages": [], "hasMore": false });
+        let mut empty = json!({ "threadId": "t", "epoch": epoch, "seq": 0, "messages": [], "hasMore": false, "skippedNumbers": 0 });
         for member in ["interrupts", "pendingToolCallIds"] {
             empty[member] = json!([]);
         }
         assert_eq!(messages(&dev).await, empty);
-        let state = json!({ "threadId": "t", "epoch": epoch, "seq": 0, "state": {}, "skippedDeltas": 0 });
+        let state = json!({ "threadId": "t", "epoch": epoch, "seq": 0, "state": {}, "skippedDeltas": 0, "skippedNumbers": 0 });
         assert_eq!(dev.get("/v1/threads/t/state").await.ok(200), state);
         put(&dev, "r", &(0..5).flat_map(|n| said(&format!("m{n}"), "x")).collect::<Vec<_>>()).await;
         let page = async |query: &str| {
@@ -128,9 +129,10 @@ everywhere! {
                 let replaced = get(&format!("at=3&epoch={other}")).await.problem(410, "log-replaced");
                 assert_eq!((&replaced["tail"], &replaced["epoch"]), (&json!(16), &json!(epoch)));
             }
-            for bad in ["at=-1", "at=x", "att=3", "at=99999999999999999999"] {
+            for bad in ["at=-1", "at=x", "at=99999999999999999999"] {
                 get(bad).await.problem(400, "invalid-request");
             }
+            get("att=3").await.problem(400, "unknown-parameter");
             bob.get(&format!("/v1/threads/t/{path}")).await.problem(404, "thread-not-found");
             dev.get(&format!("/v1/threads/u/{path}")).await.problem(404, "thread-not-found");
         }
@@ -248,4 +250,39 @@ async fn a_conversation_that_takes_long_to_fold_keeps_nobody_waiting() {
     tokio::join!(fold, others);
     assert_eq!(*order.borrow(), ["others", "fold"]);
     server.stop().await;
+}
+
+// A number beyond what a double can hold costs itself, and nothing beside it.
+everywhere! {
+    async fn a_number_beyond_a_double_is_left_out_and_counted(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        dev.run("t", "r").await;
+        let show = async |path: &str| dev.get(&format!("/v1/threads/t/{path}")).await.ok(200);
+        let mut producer_seq = 1;
+        for (event, state, skipped) in [
+            (r#"{"type":"STATE_SNAPSHOT","snapshot":{"plan":["a",1e400,"c"],"budget":-1e999,"n":1}}"#,
+                json!({ "plan": ["a", null, "c"], "budget": null, "n": 1 }), 2),
+            (r#"{"type":"STATE_DELTA","delta":[{"op":"replace","path":"/plan/2","value":"d"},{"op":"add","path":"/m","value":1e400}]}"#,
+                json!({ "plan": ["a", null, "d"], "budget": null, "n": 1, "m": null }), 3),
+            (r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":"hi","x":1e400},{"id":"a","role":"assistant","content":"yes","metadata":{"n":[7,2e308]}}]}"#,
+                json!({ "plan": ["a", null, "d"], "budget": null, "n": 1, "m": null }), 5),
+        ] {
+            let path = format!("/v1/threads/t/runs/r/events?producerSeq={producer_seq}");
+            dev.ndjson(reqwest::Method::POST, &path, event).await.ok(200);
+            producer_seq += 1;
+            let shown = show("state").await;
+            assert_eq!((&shown["state"], number(&shown, "skippedNumbers")), (&state, skipped), "{event}");
+            assert_eq!(number(&shown, "skippedDeltas"), 0, "{event}");
+        }
+        let shown = show("messages").await;
+        assert_eq!(shown["messages"], json!([
+            { "id": "u", "role": "user", "content": "hi", "x": null },
+            { "id": "a", "role": "assistant", "content": "yes", "metadata": { "n": [7, null] } },
+        ]));
+        assert_eq!(number(&shown, "skippedNumbers"), 5);
+        // The log has the bytes that came.
+        let events = dev.get("/v1/threads/t/events").await;
+        assert!(events.text().contains(r#""plan":["a",1e400,"c"]"#), "{}", events.text());
+    }
 }

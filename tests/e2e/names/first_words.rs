@@ -7,9 +7,10 @@ everywhere! {
     async fn a_thread_is_named_in_its_users_own_words(server) {
         let dev = server.client();
         for (thread, said, name) in [
-            ("en", "Hi! Can you help me plan a **trip to Ghent** next week?", "Plan a trip to Ghent"),
+            ("en", "Hi! Can you help me plan a **trip to Ghent** next week?", "Plan a trip to Ghent next week"),
+            ("question", "How do I reset my password?", "How do I reset my password?"),
             ("de", "Kannst du mir bitte eine Reise nach Gent planen?", "Eine Reise nach Gent planen"),
-            ("ja", "来週の京都旅行の計画を立てるのを手伝ってください", "来週の京都旅行の計画を立てる"),
+            ("ja", "来週の京都旅行の計画を立てるのを手伝ってください", "来週の京都旅行の計画を立てるのを手伝ってください"),
             ("zh", "请帮我写一首关于秋天的诗。谢谢！", "写一首关于秋天的诗"),
         ] {
             assert_eq!(dev.thread(thread).await["name"], Value::Null);
@@ -22,8 +23,8 @@ everywhere! {
         ]);
         dev.thread("parts").await;
         converse(&dev, "parts", "r", parts).await;
-        named(&dev, "parts", "What breed is this dog", "auto").await;
-        outcome(server, "auto", 5.0).await;
+        named(&dev, "parts", "What breed is this dog?", "auto").await;
+        outcome(server, "auto", 6.0).await;
     }
 }
 
@@ -88,6 +89,59 @@ everywhere! {
         let list = json!({ "messages": [{ "id": "m", "role": "user", "content": "Kept as a document" }] });
         dev.put("/v1/conversations/document", list).await;
         named(&dev, "document", "Kept as a document", "auto").await;
+    }
+}
+
+// A list shows what a conversation is about as soon as it has begun, not once its first run is over.
+everywhere! {
+    async fn a_thread_is_named_while_its_first_run_is_under_way(server) {
+        let dev = server.client();
+        let agent = FakeAgent::start().await;
+        dev.put("/v1/agents/a", json!({ "url": agent.url })).await.ok(200);
+        let message = |content: &str| json!([{ "id": "u", "role": "user", "content": content }]);
+        let asked = json!({ "runId": "r", "agentId": "a", "input": { "messages": message("How do I reset my password?") } });
+        dev.thread("driven").await;
+        dev.post("/v1/threads/driven/runs", asked).await.ok(201);
+        let mut call = agent.call().await;
+        assert_eq!(named(&dev, "driven", "How do I reset my password?", "auto").await["activeRun"]["runId"], "r");
+        // Pushed, with what the user said among the run's first events.
+        dev.thread("pushed").await;
+        dev.run("pushed", "r").await;
+        let input = json!({ "threadId": "pushed", "runId": "r", "messages": message("Plan a trip to Ghent") });
+        let started = json!([{ "type": "RUN_STARTED", "threadId": "pushed", "runId": "r", "input": input }]);
+        dev.append("pushed", "r", 1, started).await.ok(200);
+        assert_eq!(named(&dev, "pushed", "Plan a trip to Ghent", "auto").await["activeRun"]["runId"], "r");
+        // Said later in the run, it is looked for at the end.
+        dev.thread("later").await;
+        dev.run("later", "r").await;
+        dev.append("later", "r", 1, json!([{ "type": "STEP_STARTED", "stepName": "s" }])).await.ok(200);
+        let said = json!([{ "type": "MESSAGES_SNAPSHOT", "messages": message("Compare Rust and Go") }]);
+        dev.append("later", "r", 2, said).await.ok(200);
+        dev.act("later", "r", "finish").await.ok(200);
+        named(&dev, "later", "Compare Rust and Go", "auto").await;
+        call.say(&[json!({ "type": "RUN_FINISHED", "threadId": "driven", "runId": "r" })]).await;
+        call.end().await;
+        dev.act("pushed", "r", "finish").await.ok(200);
+        outcome(server, "auto", 3.0).await;
+        outcome(server, "overtaken", 0.0).await;
+    }
+}
+
+// A name that a person gave stays, and costs no look at the log.
+everywhere! {
+    async fn a_named_thread_keeps_its_name_when_a_run_begins(server) {
+        let dev = server.client();
+        dev.post("/v1/threads", json!({ "threadId": "mine", "name": "Mine" })).await.ok(201);
+        dev.thread("other").await;
+        for thread in ["mine", "other"] {
+            dev.run(thread, "r").await;
+            let message = json!([{ "id": "u", "role": "user", "content": "Plan a trip to Ghent" }]);
+            let started = json!([{ "type": "RUN_STARTED", "input": { "messages": message } }]);
+            dev.append(thread, "r", 1, started).await.ok(200);
+        }
+        named(&dev, "other", "Plan a trip to Ghent", "auto").await;
+        assert_eq!(look(&dev, "mine").await["name"], "Mine");
+        outcome(server, "auto", 1.0).await;
     }
 }
 

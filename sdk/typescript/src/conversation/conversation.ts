@@ -3,7 +3,7 @@ import type { AgUiEvent, Interrupt, Message } from "../types.js";
 import { Activities } from "./activities.js";
 import { Drafts } from "./drafts.js";
 import { equal, patch, Purse } from "./patch.js";
-import { isObject, json, Malformed, type Members, readInterrupts, required } from "./read.js";
+import { isObject, json, Malformed, type Members, readInterrupts, required, unreadableNumbers } from "./read.js";
 import { size } from "./size.js";
 import { Transcript } from "./transcript.js";
 
@@ -34,6 +34,7 @@ export class Conversation {
   readonly #activities: Activities;
   readonly #state: { document: unknown };
   #interrupts: readonly Interrupt[];
+  #skippedNumbers = 0;
 
   constructor({ messages = [], hasMore = false, state = {}, interrupts = [] }: ConversationStart = {}) {
     this.#transcript = new Transcript(messages, hasMore, this.#drafts);
@@ -67,6 +68,14 @@ export class Conversation {
   }
 
   /**
+   * How many numbers were beyond a double (`1e400`). Each of them reads as null, and what stands beside it is kept; the log has
+   * what came.
+   */
+  get skippedNumbers(): number {
+    return this.#skippedNumbers;
+  }
+
+  /**
    * Whether an event has spoken of messages that may be among the older ones, which are not here: then start again with
    * all of them.
    */
@@ -78,7 +87,10 @@ export class Conversation {
   apply(events: Iterable<AgUiEvent>): void {
     for (const event of events) {
       try {
-        if (isObject(event)) this.#apply(required(event.type), event);
+        if (!isObject(event)) continue;
+        const type = required(event.type);
+        this.#apply(type, event);
+        this.#skippedNumbers += unreadableNumbers(type, event);
       } catch (error) {
         if (!(error instanceof Malformed)) throw error;
       }

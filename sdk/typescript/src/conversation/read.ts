@@ -30,12 +30,12 @@ export function optionalWord(value: unknown): string | undefined {
 }
 
 /**
- * A value as the server reads it: lone halves become U+FFFD, and a number beyond doubles (`1e999`) makes all of it
- * unreadable. The same object if there is nothing to change.
+ * A value as the server reads it: lone halves become U+FFFD, and a number beyond doubles (`1e400`, which `JSON.parse` reads as
+ * Infinity) becomes null, as `JSON.stringify` writes it. The same object if there is nothing to change.
  */
 export function json(value: unknown): unknown {
   if (typeof value === "string") return word(value);
-  if (typeof value === "number" && !Number.isFinite(value)) throw new Malformed();
+  if (isBeyondDouble(value)) return null;
   if (Array.isArray(value)) {
     const read = value.map(json);
     return read.every((element, at) => element === value[at]) ? value : read;
@@ -50,11 +50,45 @@ export function json(value: unknown): unknown {
   return same ? value : Object.fromEntries(read);
 }
 
-/** Metadata of an event: an object if it is there. If it is unreadable, no text is to be lost for that. */
+function isBeyondDouble(value: unknown): boolean {
+  return typeof value === "number" && !Number.isFinite(value);
+}
+
+/** How many numbers of a value are beyond doubles. */
+function beyondDoubles(value: unknown): number {
+  if (isBeyondDouble(value)) return 1;
+  if (typeof value !== "object" || value === null) return 0;
+  return Object.values(value).reduce((sum: number, member) => sum + beyondDoubles(member), 0);
+}
+
+/** The same of what an event brings into messages, state and interrupts. */
+export function unreadableNumbers(type: string, event: Members): number {
+  switch (type) {
+    case "STATE_SNAPSHOT":
+      return beyondDoubles(event.snapshot);
+    case "STATE_DELTA":
+      return beyondDoubles(event.delta);
+    case "RUN_STARTED":
+      return isObject(event.input) ? beyondDoubles(event.input.messages) : 0;
+    case "RUN_FINISHED":
+      return beyondDoubles(event.outcome);
+    case "MESSAGES_SNAPSHOT":
+      return beyondDoubles(event.messages) + beyondDoubles(event.metadata);
+    case "ACTIVITY_SNAPSHOT":
+    case "TOOL_CALL_RESULT":
+      return beyondDoubles(event.content) + beyondDoubles(event.metadata);
+    case "ACTIVITY_DELTA":
+      return beyondDoubles(event.patch) + beyondDoubles(event.metadata);
+    default:
+      return /^(TEXT|TOOL|REASONING|THINKING)_/.test(type) ? beyondDoubles(event.metadata) : 0;
+  }
+}
+
+/** Metadata of an event: an object if it is there. */
 export function metadataOf(value: unknown): Members | undefined {
   if (value === undefined) return undefined;
-  const read = attempt(() => json(value));
-  if (read !== undefined && !isObject(read)) throw new Malformed();
+  const read = json(value);
+  if (!isObject(read)) throw new Malformed();
   return read;
 }
 
