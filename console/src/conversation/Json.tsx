@@ -13,7 +13,7 @@ export const Json = memo(function Json({ value, label }: { readonly value: unkno
   return (
     <div className="json" tabIndex={0} role="group" aria-label={label} dir="ltr">
       {lines ? lines.map((line, at) => <JsonLine key={at} line={line} />) : text}
-      {isCut && <p className="json-cut">… and more: the inspector has all of it.</p>}
+      {isCut && <p className="token-cut">… and more: the inspector has all of it.</p>}
     </div>
   );
 });

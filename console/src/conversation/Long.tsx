@@ -1,24 +1,18 @@
 import { type ReactNode, useState } from "react";
 import { Button } from "../parts/Button.tsx";
 
-/** A text that is longer is shown in part: laying out a million characters stops the page for seconds. */
-const LONG = 20_000;
-const SHOWN = 8_000;
-
-/** A text, and of one that is very long the beginning, until all of it is wanted. One that grows is shown to its end. */
+/** A text of no more than `most` characters, and of a longer one the beginning, until all of it is wanted. */
 export function Long(props: {
   readonly text: string;
-  readonly isGrowing?: boolean;
-  /** Where it is cut, if elsewhere: less room wants shorter texts. */
-  readonly most?: number;
+  readonly most: number;
   readonly children: (text: string) => ReactNode;
 }) {
-  const { text, isGrowing = false, most = LONG, children } = props;
+  const { text, most, children } = props;
   const [isWhole, setWhole] = useState(false);
-  if (text.length <= most || isWhole || isGrowing) return children(text);
+  if (text.length <= most || isWhole) return children(text);
   return (
     <>
-      {children(`${start(text, Math.min(SHOWN, most))}…`)}
+      {children(`${start(text, most)}…`)}
       <Button className="show-all" onClick={() => setWhole(true)}>
         Show all {text.length.toLocaleString("en")} characters
       </Button>

@@ -10,7 +10,7 @@ export const RunStrip = memo(function RunStrip({ log, tail }: { readonly log: Th
   return (
     <svg className="run-strip" viewBox={`0 0 ${tail} 1`} preserveAspectRatio="none" aria-hidden="true">
       {segments(runs, tail).map(({ runId, from, to, status }) => (
-        <rect key={runId} className={`run-${status}`} x={from - 1} width={Math.max(to - from + 1, 0)} height={1} />
+        <rect key={runId} className={`status-${status}`} x={from - 1} width={Math.max(to - from + 1, 0)} height={1} />
       ))}
     </svg>
   );

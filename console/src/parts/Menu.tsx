@@ -65,7 +65,7 @@ export function Menu({
             type="button"
             role="menuitem"
             tabIndex={-1}
-            className={tone}
+            className={tone ? `menu-item ${tone}` : "menu-item"}
             aria-disabled={blocked === undefined ? undefined : true}
             title={blocked}
             onClick={() => {

@@ -48,7 +48,7 @@ export const ThreadRow = memo(function ThreadRow(props: {
 /** A run is under way. */
 export function Running() {
   return (
-    <span className="running" role="img" aria-label="Running">
+    <span className="running-dots" role="img" aria-label="Running">
       <i />
       <i />
       <i />

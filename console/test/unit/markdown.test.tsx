@@ -1,8 +1,9 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
-import { blocksOf, MAX_MARKDOWN } from "../../src/conversation/markdown/blocks.ts";
+import { blocksOf, partsOf } from "../../src/conversation/markdown/blocks.ts";
 import { safeHref, unescaped } from "../../src/conversation/markdown/links.ts";
 import { Markdown } from "../../src/conversation/markdown/Markdown.tsx";
+import { LONG as FAR, PIECE, piecesOf } from "../../src/conversation/pieces.ts";
 
 function html(text: string): string {
   return renderToStaticMarkup(<Markdown text={text} />).replace(/^<div class="markdown" dir="auto">|<\/div>$/g, "");
@@ -198,7 +199,7 @@ test("blocks that cannot change any more are the same objects while the text gro
   expect(blocksOf("something else", after).tokens).toHaveLength(1);
 });
 
-const MANY = MAX_MARKDOWN - 8;
+const MANY = 500_000;
 test.each([
   "*a_",
   "*a **b ",
@@ -239,7 +240,51 @@ test.each([
   expect(textIn(html(text))).toContain("deep");
 });
 
-test("a text that is too long for markdown is shown as it is", () => {
-  const text = `**a**\n${"x".repeat(MAX_MARKDOWN)}`;
-  expect(textIn(html(text))).toBe(text);
+test("a text of any length is markdown, all of it", () => {
+  const words = "**bold** words and `code`. ";
+  const text = Array.from({ length: 20_000 }, (_, at) => (at % 9 === 0 ? `\n\n# ${at}\n\n${words}` : words)).join("");
+  expect(text.length).toBeGreaterThan(500_000);
+  const markup = html(text);
+  expect(markup.match(/<strong>/g)).toHaveLength(20_000);
+  expect(textIn(markup).replace(/\s/g, "")).toBe(text.replace(/[*`#\s]/g, ""));
+});
+
+test("a list of any length is the same list, in pieces that go on counting", () => {
+  const text = Array.from({ length: 120 }, (_, at) => `${at + 7}. item ${at}`).join("\n");
+  const markup = html(text);
+  expect(markup.match(/<ol start="\d+">/g)).toEqual(['<ol start="7">', '<ol start="57">', '<ol start="107">']);
+  expect(markup.match(/<li>/g)).toHaveLength(120);
+  let blocks = blocksOf("");
+  for (let length = 0; length < text.length + 9; length += 9) {
+    const before = blocks.tokens;
+    blocks = blocksOf(text.slice(0, length), blocks);
+    // All but the last piece stay as they are.
+    for (const [at, token] of before.slice(0, -1).entries()) expect(blocks.tokens[at]).toBe(token);
+  }
+  const plain = (tokens: unknown) => JSON.parse(JSON.stringify(tokens)) as unknown;
+  expect(plain(blocks.tokens)).toEqual(plain(blocksOf(text).tokens));
+});
+
+test("the parts of a long text have all of its blocks, and begin as before when it grows", () => {
+  const text = Array.from({ length: 900 }, (_, at) => (at % 5 === 0 ? `## ${at}` : "words ".repeat(20))).join("\n\n");
+  const parts = ({ near, far }: ReturnType<typeof partsOf>) => [near, ...far];
+  const all = blocksOf(text).tokens;
+  const whole = parts(partsOf(all));
+  expect(whole.flat()).toEqual(all);
+  const size = (part: (typeof whole)[number]) => part.reduce((sum, { raw }) => sum + raw.length, 0);
+  expect(size(whole[0]!)).toBeGreaterThanOrEqual(FAR);
+  expect(size(whole[0]!)).toBeLessThan(FAR + 500);
+  for (const part of whole.slice(1, -1)) expect(size(part)).toBeGreaterThanOrEqual(PIECE);
+  for (const part of whole) expect(part.findLast(({ type }) => type !== "space")?.type).not.toBe("heading");
+  const some = parts(partsOf(all.slice(0, 600)));
+  expect(whole.slice(0, some.length - 1)).toEqual(some.slice(0, -1));
+});
+
+test("the pieces of a text are all of it, in whole lines", () => {
+  const text = "a line\n\n".repeat(5_000) + "x".repeat(3 * PIECE);
+  const pieces = piecesOf(text);
+  expect(pieces.join("")).toBe(text);
+  for (const piece of pieces.slice(0, -1)) expect(piece.endsWith("\n")).toBe(true);
+  expect(piecesOf(text.slice(0, 20_000)).slice(0, -1)).toEqual(pieces.slice(0, 4));
+  expect(piecesOf("")).toEqual([]);
 });

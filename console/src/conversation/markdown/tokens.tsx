@@ -57,7 +57,7 @@ function Inside({ tokens, level }: { readonly tokens: readonly Token[]; readonly
 
 function ListBlock({ list, level }: { readonly list: Tokens.List; readonly level: number }): ReactNode {
   const items = list.items.map((item, at) => (
-    <li key={at} className={item.task ? "task" : undefined}>
+    <li key={at} className={item.task ? "markdown-task" : undefined}>
       <Inside tokens={item.tokens} level={level + 1} />
     </li>
   ));

@@ -34,7 +34,7 @@ export const JsonLine = memo(function JsonLine({ line: { depth, tokens } }: { re
         kind === "mark" ? (
           text
         ) : (
-          <span key={index} className={`json-${kind}`}>
+          <span key={index} className={`token-${kind}`}>
             {text}
           </span>
         ),

@@ -94,17 +94,17 @@ function Row(props: {
       <span className="tree-mark" aria-hidden="true">
         {canOpen && (isOpen ? <ChevronDown /> : <ChevronRight />)}
       </span>
-      {name !== null && <span className={isIndex ? "json-mark" : "json-key"}>{`${name}: `}</span>}
+      {name !== null && <span className={isIndex ? "token-mark" : "token-key"}>{`${name}: `}</span>}
       {members === null ? (
         <span className="tree-value">
           {scalar(value).map(({ kind, text }) => (
-            <span key={kind} className={`json-${kind}`}>
+            <span key={kind} className={`token-${kind}`}>
               {text}
             </span>
           ))}
         </span>
       ) : (
-        <span className="json-mark">{canOpen && isOpen ? (Array.isArray(value) ? "[" : "{") : summary(value)}</span>
+        <span className="token-mark">{canOpen && isOpen ? (Array.isArray(value) ? "[" : "{") : summary(value)}</span>
       )}
     </div>
   );

@@ -82,7 +82,7 @@ const RunItem = memo(function RunItem(props: {
   return (
     <div role="listitem" className={`run-item rail-${railOf(runId)}`} aria-label={`Run ${runId}`}>
       <div className="run-head">
-        <span className={`run-status run-${status}`}>
+        <span className={`run-status status-${status}`}>
           {ICONS[status]}
           {stopRequested && isActive ? "stopping" : status}
         </span>

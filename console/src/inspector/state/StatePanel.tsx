@@ -91,7 +91,7 @@ function ChangeLine({ change: { kind, path, before, after } }: { readonly change
   return (
     <li className={`change ${kind}`}>
       <span className="change-kind">{kind}</span>
-      <code className="json-key">{path === "" ? "all of it" : path}</code>
+      <code className="token-key">{path === "" ? "all of it" : path}</code>
       {kind !== "added" && <del>{short(before)}</del>}
       {kind !== "removed" && <ins>{short(after)}</ins>}
     </li>

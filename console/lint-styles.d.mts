@@ -1,0 +1,1 @@
+export function complaints(more?: Readonly<Record<string, string>>): string[];
