@@ -3,7 +3,7 @@
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use serde_json::Value;
 
-use super::tokens;
+use super::tokens::{self, ScopeWords};
 use crate::domain::{ProjectSettings, Scopes, Timestamp, limits::TOKEN_LEEWAY};
 
 const SECRET: &[u8] = b"known to nobody but the fuzzer";
@@ -17,7 +17,7 @@ pub fn tokens(data: &[u8]) {
         if tokens::look(token).is_err() {
             return;
         }
-        if let Ok(found) = tokens::verify(token, &key, Algorithm::HS256, tokens::AUDIENCE, NOW) {
+        if let Ok(found) = tokens::verify(token, &key, Algorithm::HS256, tokens::AUDIENCE, ScopeWords::Ours, NOW) {
             assert!(found.expires_at > NOW && found.scopes.and(Scopes::USER) == found.scopes);
         }
     };
@@ -30,7 +30,7 @@ pub fn tokens(data: &[u8]) {
         return;
     };
     check(&token);
-    let verified = tokens::verify(&token, &key, Algorithm::HS256, tokens::AUDIENCE, NOW);
+    let verified = tokens::verify(&token, &key, Algorithm::HS256, tokens::AUDIENCE, ScopeWords::Ours, NOW);
     let ends =
         claims["exp"].as_f64().is_some_and(|end| end * 1_000.0 + TOKEN_LEEWAY.as_millis() as f64 > NOW.0 as f64 - 1.0);
     assert!(verified.is_err() || (ends && claims["sub"].is_string() && claims.get("aud").is_some()), "{claims}");

@@ -38,6 +38,10 @@ impl Auth {
     pub async fn create_key(&self, principal: &Principal, new: NewKey) -> Result<(ApiKey, String), AuthError> {
         let scopes = new.scopes.unwrap_or(Scopes::BACKEND.and(principal.scopes));
         within(scopes, principal.scopes)?;
+        if scopes == Scopes::default() {
+            let reason = format!("a key without scopes may do nothing: name some of {}", principal.scopes);
+            return Err(AuthError::Invalid(reason));
+        }
         if new.lifetime.is_some_and(|lifetime| lifetime.is_zero() || lifetime > MAX_KEY_LIFETIME) {
             return Err(AuthError::Invalid(format!("expiresInSeconds is 1 to {}", MAX_KEY_LIFETIME.as_secs())));
         }

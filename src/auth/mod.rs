@@ -35,6 +35,7 @@ use crate::{
 };
 use jwks::Issuers;
 use secret::{KEY_PREFIX, digest};
+use tokens::ScopeWords;
 
 /// The project that exists without any set-up.
 pub const DEFAULT_PROJECT: &str = "default";
@@ -207,7 +208,8 @@ impl Auth {
                 return Err(AuthError::WrongToken("its algorithm is not RS256 or ES256"));
             }
             let key = self.issuers.key(&settings.jwks_url, said.key_id.as_deref(), algorithm).await?;
-            return tokens::verify(token, &key, algorithm, &settings.audience, now)
+            let words = ScopeWords::Foreign;
+            return tokens::verify(token, &key, algorithm, &settings.audience, words, now)
                 .map(|verified| (project, verified, None));
         }
         self.verify_ours(token, &said, tokens::AUDIENCE).await
@@ -231,7 +233,7 @@ impl Auth {
         let mut refused = AuthError::WrongToken("the project has no secret");
         for secret in &project.secrets {
             let key = DecodingKey::from_secret(secret.as_bytes());
-            match tokens::verify(token, &key, Algorithm::HS256, audience, now) {
+            match tokens::verify(token, &key, Algorithm::HS256, audience, ScopeWords::Ours, now) {
                 Ok(verified) => return Ok((project.id, verified, Some(digest(secret)))),
                 Err(error @ AuthError::WrongToken(tokens::NOT_SIGNED)) => refused = error,
                 // It is signed with this one: what is wrong with it stays wrong with the others.

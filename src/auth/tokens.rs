@@ -16,6 +16,9 @@ use crate::domain::{
 /// `aud` of tokens that are signed with a project's secret.
 pub const AUDIENCE: &str = "threadline";
 
+/// So much of a word that is no scope does its refusal repeat.
+const SCOPE_WORD_BYTES: usize = 64;
+
 /// `aud` of those that let their bearer follow a user's feed, and nothing else.
 pub(super) const FEED_AUDIENCE: &str = "threadline-feed";
 
@@ -125,12 +128,22 @@ pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
 /// Another secret may have signed it.
 pub(super) const NOT_SIGNED: &str = "its signature, algorithm or audience is wrong";
 
-/// Verifies signature, algorithm, audience and times.
+/// Whose words the claim `scope` holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ScopeWords {
+    /// Threadline's: the project's secret signed them, so each must be a scope that a user can have.
+    Ours,
+    /// An outside issuer's, which has scopes of its own (`openid profile`): those that are not Threadline's say nothing.
+    Foreign,
+}
+
+/// Verifies signature, algorithm, audience, times and scopes.
 pub(super) fn verify(
     token: &str,
     key: &DecodingKey,
     algorithm: Algorithm,
     audience: &str,
+    words: ScopeWords,
     now: Timestamp,
 ) -> Result<Verified, AuthError> {
     let mut rules = Validation::new(algorithm);
@@ -152,10 +165,31 @@ pub(super) fn verify(
     }
     let user = claims.sub.and_then(|sub| UserId::new(sub).ok());
     let user = user.ok_or(AuthError::WrongToken("its sub is no user id"))?;
-    // Scopes of others (`openid profile`) say nothing about us; ours can only take away.
-    let ours = claims.scope.map(|scope| Scopes::known(&scope)).filter(|scopes| *scopes != Scopes::default());
-    let scopes = ours.unwrap_or(Scopes::USER).and(Scopes::USER);
+    let scopes = match (claims.scope, words) {
+        (None, _) => Scopes::USER,
+        (Some(named), ScopeWords::Ours) => user_scopes(&named)?,
+        (Some(named), ScopeWords::Foreign) => match Scopes::known(&named) {
+            none if none == Scopes::default() => Scopes::USER,
+            // They can only take away.
+            known => known.and(Scopes::USER),
+        },
+    };
     Ok(Verified { user, scopes, expires_at, feed: claims.feed, key: claims.key })
+}
+
+/// The scopes of these names. A misspelt name, or none at all, is refused: it must not give everything.
+fn user_scopes(names: &str) -> Result<Scopes, AuthError> {
+    let scopes = Scopes::parse(names).map_err(|word| AuthError::WrongScope(Some(cut(word.to_owned()))))?;
+    if let Some(scope) = scopes.iter().find(|scope| !Scopes::USER.contains(*scope)) {
+        return Err(AuthError::WrongScope(Some(scope.to_string())));
+    }
+    if scopes == Scopes::default() { Err(AuthError::WrongScope(None)) } else { Ok(scopes) }
+}
+
+/// The beginning of a word, enough to recognise it.
+fn cut(mut word: String) -> String {
+    word.truncate(word.floor_char_boundary(SCOPE_WORD_BYTES));
+    word
 }
 
 /// A token, signed with the project's secret.

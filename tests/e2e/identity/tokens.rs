@@ -92,11 +92,12 @@ async fn a_backend_with_the_secret_makes_tokens_by_itself() {
         let first = secret(server, "default").await;
         let good = signed(&first, Algorithm::HS256, &claims(server, json!({})));
         bearer(server, &good).get("/v1/threads").await.ok(200);
-        // Without an issuer it is the default project's; an audience may be one of several; foreign scopes say nothing.
+        // Without an issuer it is the default project's; an audience may be one of several.
         for change in [
             json!({ "iss": null }),
             json!({ "aud": ["other", "threadline"] }),
-            json!({ "scope": "openid profile" }),
+            json!({ "scope": null }),
+            json!({ "scope": "write  read" }),
             json!({ "nbf": at(server, 5) }),
             json!({ "exp": at(server, -9) }),
         ] {
@@ -167,6 +168,36 @@ async fn a_backend_with_the_secret_makes_tokens_by_itself() {
     .await;
 }
 
+everywhere! {
+    async fn a_scope_that_grants_nothing_known_is_refused_with_its_word(server: |options| options.with_key("secret")) {
+        let first = secret(server, "default").await;
+        for (scope, word) in [
+            ("", "empty"),
+            ("   ", "empty"),
+            ("raed", "`raed`"),
+            ("read fly", "`fly`"),
+            ("openid profile", "`openid`"),
+            ("READ", "`READ`"),
+            ("read admin", "`admin`"),
+        ] {
+            let token = signed(&first, Algorithm::HS256, &claims(server, json!({ "scope": scope })));
+            let problem = bearer(server, &token).get("/v1/threads").await.problem(401, "unauthorized");
+            assert!(text(&problem, "detail").contains(word), "{scope:?}: {problem}");
+        }
+        let long = signed(&first, Algorithm::HS256, &claims(server, json!({ "scope": "é".repeat(2_000) })));
+        let problem = bearer(server, &long).get("/v1/threads").await.problem(401, "unauthorized");
+        assert!(text(&problem, "detail").len() < 300, "{problem}");
+        let reads = signed(&first, Algorithm::HS256, &claims(server, json!({ "scope": "read" })));
+        bearer(server, &reads).get("/v1/threads").await.ok(200);
+        bearer(server, &reads).post("/v1/threads", json!({})).await.problem(403, "forbidden");
+        // A key that has nothing to give makes no key that may do nothing.
+        let admin = key(server, "default", &[Scope::Admin]).await;
+        admin.post("/v1/keys", json!({})).await.problem(400, "invalid-request");
+        admin.post("/v1/keys", json!({ "scopes": [] })).await.problem(400, "invalid-request");
+        server.project().post("/v1/tokens", json!({ "userId": "a", "scopes": [] })).await.problem(400, "invalid-request");
+    }
+}
+
 #[tokio::test]
 async fn a_token_of_one_project_is_nothing_to_another() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
@@ -209,7 +240,7 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
             let ann = bearer(server, &signer.sign(&claims(json!({}))));
             ann.get("/v1/threads").await.ok(200);
         }
-        bearer(server, &rsa.sign(&claims(json!({})))).thread("t").await;
+        bearer(server, &rsa.sign(&claims(json!({ "scope": "openid profile" })))).thread("t").await;
         let operator = server.user("ann").request(reqwest::Method::GET, "/v1/threads/t");
         let found = crate::harness::http::send(operator.header("threadline-project", "p")).await.ok(200);
         assert_eq!(found["userId"], "ann");
