@@ -1,6 +1,6 @@
 import { type RefObject, useLayoutEffect, useRef } from "react";
 
-/** Roughly: how wide a letter is, how high a line and how far apart two blocks are, in the letters' own size. */
+/** Width of a letter, height of a line and gap between two blocks, about, in the letters' own size. */
 const LETTER_EM = 0.5;
 const LINE_EM = 1.55;
 const GAP_EM = 0.8;
@@ -40,7 +40,7 @@ export function useFarParts(text: RefObject<HTMLElement | null>, count: number):
   });
 }
 
-/** How high a part is, about, in the letters' own size. `most` is how many letters there are in a line. */
+/** Height of a part, about, in the letters' own size. `most`: letters in a line. */
 function heightOf(part: Element, most: number): number {
   const blocks = part.children.length > 0 ? [...part.children] : [part];
   return blocks.reduce((sum, block) => sum + linesOf(block, most) * LINE_EM + GAP_EM, -GAP_EM);

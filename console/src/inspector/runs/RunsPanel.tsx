@@ -66,7 +66,8 @@ const ICONS: Record<RunStatus, ReactNode> = {
   abandoned: <CircleDashed />,
 };
 
-const RunItem = memo(function RunItem(props: {
+/** A run: how it goes, or how it ended. */
+export const RunItem = memo(function RunItem(props: {
   readonly run: Run;
   readonly tail: number;
   readonly log: ThreadLog;

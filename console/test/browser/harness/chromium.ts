@@ -16,6 +16,8 @@ export const LAUNCH = {
     "--disable-gpu",
     "--disable-quic",
     "--disable-dev-shm-usage",
+    // As a machine wants its letters drawn is no matter of tests.
+    "--font-render-hinting=none",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
