@@ -20,7 +20,7 @@ use super::{
     ApiState,
     doors::{Access, Doors},
     extract::{Caller, InAgent, parse_json},
-    native::{envelope, events::last_event_id, runs::Content},
+    native::{envelope, events::EventId, runs::Content},
     observe,
     problem::{Problem, ProblemDocument, ProblemType},
     sse::{self, Farewell, Followed},
@@ -53,18 +53,21 @@ pub fn register(doors: Doors) -> Doors {
 /// Has an agent do a run and follows it: AG-UI's RunAgentInput in, AG-UI's events out.
 ///
 /// The thread is made if there is none. New messages are stored; a client that sends only what is new gets the history
-/// put before it. Each event has its seq as SSE `id`. The run goes on if the client leaves (unless
-/// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on. While
+/// put before it. Each event has its epoch and seq as SSE `id`. The run goes on if the client leaves (unless
+/// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on. A request with
+/// `Last-Event-ID` makes no thread, and is refused if the thread has another log by now. While
 /// interrupts are open, `resume` must answer all of them.
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
-    params(("agentId" = String, Path), ("Last-Event-ID" = Option<u64>, Header)),
+    params(("agentId" = String, Path), 
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`")),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "The run's events, until it has ended", content((String = "text/event-stream"))),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such agent", body = ProblemDocument),
+    (status = 404, description = "No such agent; or, with Last-Event-ID, no such thread", body = ProblemDocument),
     (status = 409, description = "Another run is active in the thread, its id is taken, or interrupts wait for an answer",
         body = ProblemDocument),
+    (status = 410, description = "Last-Event-ID belongs to another log", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 416, description = "Last-Event-ID is beyond the end", body = ProblemDocument),
@@ -76,7 +79,7 @@ pub async fn run(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let seen = last_event_id(request.headers())?;
+    let seen = EventId::last_seen(request.headers())?;
     let from_an_agent = request.headers().contains_key(RUN_HEADER);
     if Content::of(request.headers())? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
@@ -88,15 +91,23 @@ pub async fn run(
     let place = state.quota.open(&principal)?;
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
-    let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
+    if let Some(seen) = seen {
+        // The run of a log that was replaced is not to be done once more.
+        let known = state.service.threads.get(&principal, &thread).await?;
+        if known.epoch != seen.epoch {
+            return Err(ServiceError::LogReplaced { epoch: known.epoch, tail: known.tail }.into());
+        }
+    }
+    let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: seen.is_none() };
     let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
     if from_an_agent && !started.created {
         return Err(Problem::invalid("this run is what asks: its agent's address leads back to the run itself"));
     }
     // Nothing of a run that has just begun was seen before.
-    let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.max(started.cursor));
+    let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.seq.max(started.cursor));
+    let epoch = seen.map_or(started.epoch, |seen| seen.epoch);
     let events = &state.service.events;
-    let subscription = events.subscribe(&principal, &thread, after, Some(started.epoch), Some(&id), Via::AgUi).await;
+    let subscription = events.subscribe(&principal, &thread, after, Some(epoch), Some(&id), Via::AgUi).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
     let followed = Run { subscription, counted: observe::Followed::new(&state), requester };
     let mut response = sse::response(followed, None, place, &state, &principal);
@@ -187,9 +198,10 @@ impl Followed for Run {
             }
             match delivery {
                 Some(Delivery::Events(slice)) => {
-                    let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 24);
+                    let epoch = self.subscription.epoch();
+                    let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 44);
                     for (seq, event, _) in slice.events() {
-                        out.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
+                        out.extend_from_slice(format!("id: {epoch}:{seq}\ndata: ").as_bytes());
                         out.extend_from_slice(event);
                         out.extend_from_slice(b"\n\n");
                     }

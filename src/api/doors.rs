@@ -1,6 +1,6 @@
 //! The one place where routes and frames are registered, so that a test can list them all.
 
-use axum::{Extension, Router, routing::MethodRouter};
+use axum::{Extension, Router, middleware, routing::MethodRouter};
 use utoipa::openapi::{
     Content, Info, OpenApi, Ref, RefOr, Response,
     path::{Operation, PathItem},
@@ -8,7 +8,11 @@ use utoipa::openapi::{
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use super::{ApiState, problem};
+use super::{
+    ApiState,
+    parameters::{self, Known},
+    problem,
+};
 use crate::domain::Scope;
 
 /// What the description calls keys and tokens in `Authorization`.
@@ -74,22 +78,16 @@ impl Doors {
             });
         }
         // What the handler's `Caller` goes by: without it nobody is let in.
-        let routes = (schemas, paths, methods.route_layer(Extension(access)));
-        for (path, item) in &routes.1.paths {
-            let methods = [
-                (&item.get, "GET"),
-                (&item.post, "POST"),
-                (&item.put, "PUT"),
-                (&item.patch, "PATCH"),
-                (&item.delete, "DELETE"),
-            ];
-            for (operation, method) in methods {
-                if operation.is_some() {
-                    self.entries.push(Entry { method: Some(method), path: path.clone(), frame: None, access });
-                }
+        let known = Known::of(paths.paths.values().flat_map(described));
+        let methods = methods
+            .route_layer(Extension(access))
+            .route_layer(middleware::from_fn_with_state(known, parameters::refuse_unknown));
+        for (path, item) in &paths.paths {
+            for (method, _) in described(item) {
+                self.entries.push(Entry { method: Some(method), path: path.clone(), frame: None, access });
             }
         }
-        self.router = self.router.routes(routes);
+        self.router = self.router.routes((schemas, paths, methods));
         self
     }
 
@@ -129,6 +127,18 @@ impl Doors {
     }
 }
 
+/// The operations that a path has, by method.
+fn described(item: &PathItem) -> impl Iterator<Item = (&'static str, &Operation)> {
+    let all = [
+        ("GET", &item.get),
+        ("POST", &item.post),
+        ("PUT", &item.put),
+        ("PATCH", &item.patch),
+        ("DELETE", &item.delete),
+    ];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_ref()?)))
+}
+
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete].into_iter().flatten()
 }
@@ -160,12 +170,10 @@ fn refuse(operation: &mut Operation, status: &str, description: &str, media_type
 
 /// What belongs to every route of a kind is said here, once.
 fn complete(openapi: &mut OpenApi) {
-    for (path, item) in &mut openapi.paths.paths {
+    for item in openapi.paths.paths.values_mut() {
         for operation in operations(item) {
-            if path.contains('{') {
-                // What stands in a path may be no id.
-                refuse(operation, "400", "Not understood", problem::MEDIA_TYPE);
-            }
+            // The query may have a parameter that the route has not.
+            refuse(operation, "400", "Not understood", problem::MEDIA_TYPE);
             for response in operation.responses.responses.values_mut() {
                 // The schema would be taken for that of one event, and an event is no text.
                 if let RefOr::T(response) = response

@@ -1,6 +1,6 @@
 //! What handlers take out of a request, with errors of our own form.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
@@ -17,7 +17,7 @@ use crate::{
     auth::{AuthError, Shown},
     domain::{
         AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, Scope, ThreadId, UserId, json,
-        limits::{MAX_JSON_DEPTH, MAX_REQUEST_BYTES},
+        limits::{MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
     },
     quota::Taker,
 };
@@ -157,6 +157,23 @@ pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
         Ok(Query(params)) => Ok(params),
         Err(error) => Err(Problem::invalid(format!("the query string: {}", error.body_text()))),
     }
+}
+
+/// The lease that a request asks for: whole seconds, or parts of one where clients send those. `name` is what the request calls it.
+pub fn lease(name: &str, seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    let lease = Duration::try_from_secs_f64(seconds).ok();
+    let lease = lease.filter(|lease| (MIN_LEASE..=MAX_LEASE).contains(lease)).ok_or_else(|| {
+        let (least, most) = (MIN_LEASE.as_secs(), MAX_LEASE.as_secs());
+        Problem::invalid(format!("{name} is {seconds}; a lease lasts {least} to {most} seconds"))
+    })?;
+    Ok(Some(lease))
+}
+
+/// `leaseSeconds`.
+pub fn lease_seconds(seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
+    // Exact as far as leases go.
+    lease("leaseSeconds", seconds.map(|seconds| seconds as f64))
 }
 
 /// The thread named in the path.

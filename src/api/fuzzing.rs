@@ -8,7 +8,7 @@ use super::{
     copilotkit::phoenix::frame::{Address, Frame},
     extract::{parse_json, query},
     native::{
-        events::{Form, ReadParams, last_event_id, wait_time},
+        events::{EventId, Form, ReadParams, last_cursor, wait_time},
         feed::FeedParams,
         projections::{MessagesParams, StateParams},
         runs::{AppendParams, RunsParams, StreamParams, WholeParams},
@@ -74,7 +74,7 @@ pub(crate) fn requests(data: &[u8]) {
         let fields = ["accept", "last-event-id"].map(|name| (name.parse().ok(), value.clone()));
         let headers = HeaderMap::from_iter(fields.into_iter().filter_map(|(name, value)| Some((name?, value))));
         let _ = Form::accepted(&headers);
-        let _ = last_event_id(&headers);
+        let _ = (EventId::last_seen(&headers), last_cursor(&headers));
     }
     let _ = parse_json::<serde_json::Map<String, serde_json::Value>>(body);
     let _ = parse_json::<Definition>(body);

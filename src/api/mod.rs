@@ -15,6 +15,7 @@ pub(crate) mod fuzzing;
 pub mod guard;
 pub mod native;
 pub mod observe;
+mod parameters;
 pub mod problem;
 pub mod sse;
 

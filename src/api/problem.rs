@@ -118,6 +118,9 @@ problem_types! {
     /// The request makes no sense.
     InvalidRequest = "invalid-request", BAD_REQUEST, "The request makes no sense", false,
         "See `detail`, and GET /v1/openapi.json for what is understood.";
+    /// The route has no query parameter of this name.
+    UnknownParameter = "unknown-parameter", BAD_REQUEST, "Unknown parameter", false,
+        "Remove the parameter, or correct its name: GET /v1/openapi.json lists those of each route.";
     /// Too many bytes.
     TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The request is too large", false,
         "Send smaller batches; the limits are in the documentation.";

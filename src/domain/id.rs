@@ -232,7 +232,7 @@ impl Epoch {
     }
 
     /// Reads the form that [`fmt::Display`] writes. Any other text is simply no epoch of ours.
-    fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         // The number's own parser would take a sign.
         let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         digits.then(|| i64::from_str_radix(text, 16).ok().map(Self))?

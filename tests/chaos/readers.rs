@@ -220,7 +220,7 @@ impl Reader {
             #[serde(borrow)]
             event: &'a RawValue,
         }
-        let mut piece: Option<Piece<'_>> = None;
+        let (mut piece, mut epoch): (Option<Piece<'_>>, _) = (None, String::new());
         for message in text.split("\n\n") {
             let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name));
             let Some(data) = field("data: ") else { continue };
@@ -228,8 +228,9 @@ impl Reader {
                 None => {
                     let event: Envelope<'_> =
                         serde_json::from_str(data).inspect_err(|error| self.nonsense(error)).ok()?;
-                    if field("id: ").and_then(|id| id.parse().ok()) != Some(event.seq) {
-                        self.nonsense(&format!("the id of an event is not its seq {}", event.seq));
+                    let id = field("id: ").and_then(|id| id.split_once(':'));
+                    if id.is_none_or(|(given, seq)| given != epoch || seq != event.seq.to_string()) {
+                        self.nonsense(&format!("the id of an event is not its epoch and its seq {}", event.seq));
                     }
                     let goes_on = |piece: &Piece<'_>| piece.first + piece.events.len() as u64 == event.seq;
                     if let Some(before) = piece.take_if(|piece| !goes_on(piece)) {
@@ -240,6 +241,7 @@ impl Reader {
                 }
                 Some("hello") => {
                     let hello: Hello = serde_json::from_str(data).inspect_err(|error| self.nonsense(error)).ok()?;
+                    epoch.clone_from(&hello.epoch);
                     self.joined(thread, hello.after, &hello.epoch, hello.tail);
                 }
                 Some("caught_up" | "fell_behind" | "heartbeat") => {}

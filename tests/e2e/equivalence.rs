@@ -114,13 +114,16 @@ async fn ndjson(dev: &Client, after: u64) -> Log {
 async fn sse(dev: &Client, after: u64, most: usize) -> Log {
     let path = format!("/v1/threads/t/events?after={after}&until=tail");
     let mut events = Events::open(dev.request(Method::GET, &path)).await;
-    let mut log = Log::new();
+    let (mut log, mut epoch) = (Log::new(), String::new());
     while log.len() < most
         && let Some(event) = events.next().await
     {
+        if event.event.as_deref() == Some("hello") {
+            epoch = event.json()["epoch"].as_str().expect("an epoch").to_owned();
+        }
         if event.event.is_none() {
             let entry = entry(&event.data);
-            assert_eq!(event.id, Some(entry.0.to_string()));
+            assert_eq!(event.id, Some(format!("{epoch}:{}", entry.0)));
             log.push(entry);
         }
     }

@@ -28,6 +28,7 @@ mod limits;
 mod metrics;
 mod names;
 mod origins;
+mod parameters;
 mod read_marker;
 mod readiness;
 mod reading;
@@ -39,6 +40,7 @@ mod socket_limits;
 mod stream_run;
 mod subscriptions;
 mod table;
+mod thread_agent;
 mod threads;
 #[path = "../shared/through.rs"]
 #[allow(dead_code, reason = "the simulation uses the rest")]

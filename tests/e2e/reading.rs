@@ -109,26 +109,30 @@ everywhere! {
 everywhere! {
     async fn sse_replays_and_goes_on_live(server) {
         let dev = server.client();
-        prepare(&dev).await;
+        let epoch = text(&prepare(&dev).await, "epoch").to_owned();
+        let id = |seq: u64| Some(format!("{epoch}:{seq}"));
         let follow = |query: &str| dev.request(Method::GET, &format!("{PATH}{query}"));
         let mut events = Events::open(follow("?after=5")).await;
         let hello = events.named("hello").await;
         assert_eq!((number(&hello.json(), "after"), number(&hello.json(), "tail"), &hello.id), (5, 7, &None));
-        for seq in ["6", "7"] {
-            assert_eq!(events.message().await.id.as_deref(), Some(seq));
+        for seq in [6, 7] {
+            assert_eq!(events.message().await.id, id(seq));
         }
         let caught_up = events.named("caught_up").await;
         assert_eq!((number(&caught_up.json(), "seq"), caught_up.id), (7, None));
         dev.append("t", "two", 4, json!([{ "type": "G" }])).await.ok(200);
         let live = events.message().await;
-        assert_eq!((live.id.as_deref(), &live.json()["event"]["type"]), (Some("8"), &json!("G")));
+        assert_eq!((&live.id, &live.json()["event"]["type"]), (&id(8), &json!("G")));
         drop(events);
         // Coming again as a browser does: the header wins over the query.
-        let mut again = Events::open(follow("?after=1").header("last-event-id", "7")).await;
+        let mut again = Events::open(follow("?after=1").header("last-event-id", format!("{epoch}:7"))).await;
         assert_eq!(number(&again.named("hello").await.json(), "after"), 7);
-        assert_eq!(again.message().await.id.as_deref(), Some("8"));
-        let bad = follow("").header("accept", "text/event-stream").header("last-event-id", "x");
-        crate::harness::http::send(bad).await.problem(400, "invalid-request");
+        assert_eq!(again.message().await.id, id(8));
+        for bad in ["x", "7", ":7", &epoch, &format!("{epoch}:"), &format!("{epoch}:+7"), &format!("{epoch}:x"), "abc:7"] {
+            let bad = follow("").header("accept", "text/event-stream").header("last-event-id", bad);
+            let problem = crate::harness::http::send(bad).await.problem(400, "invalid-request");
+            assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("<epoch>:<seq>")), "{problem}");
+        }
         // To the tail only.
         let mut tail = Events::open(follow("?after=7&until=tail")).await;
         tail.named("hello").await;
@@ -154,6 +158,25 @@ everywhere! {
         dev.delete("/v1/threads/t").await;
         assert_eq!(gone.named("ended").await.json()["reason"], "thread-deleted");
         assert_eq!(gone.next().await, None);
+    }
+}
+
+// A browser that comes again goes on by the id of the last event alone, and gives up for good at 410.
+everywhere! {
+    async fn a_stream_does_not_go_on_in_another_log(server) {
+        let dev = server.client();
+        prepare(&dev).await;
+        let mut events = Events::open(dev.request(Method::GET, PATH)).await;
+        events.named("hello").await;
+        let seen = events.message().await.id.expect("an id");
+        drop(events);
+        assert_eq!(dev.delete("/v1/threads/t").await.status, 204);
+        let fresh = text(&prepare(&dev).await, "epoch").to_owned();
+        for form in ["text/event-stream", "application/json", "application/x-ndjson"] {
+            let again = dev.request(Method::GET, PATH).header("accept", form).header("last-event-id", &seen);
+            let problem = crate::harness::http::send(again).await.problem(410, "log-replaced");
+            assert_eq!((text(&problem, "epoch"), number(&problem, "tail")), (&*fresh, 7), "{form}");
+        }
     }
 }
 

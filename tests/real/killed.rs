@@ -57,10 +57,13 @@ async fn a_run_that_died_with_its_server_is_closed_and_tried_again() {
 
     // The AG-UI client whose connection broke with the server sends its request again, and gets the rest of its run.
     let input = json!({ "threadId": "trip", "runId": "first", "messages": [question] });
-    let request = reqwest::Client::new().post(format!("{url}/agui/trips")).header("Last-Event-ID", away_from);
+    let epoch = api.thread("trip").await.expect("the thread").epoch;
+    let request = reqwest::Client::new()
+        .post(format!("{url}/agui/trips"))
+        .header("Last-Event-ID", format!("{epoch}:{away_from}"));
     let request = request.header("Content-Type", "application/json").body(input.to_string());
     let rest = request.send().await.expect("an answer").error_for_status().expect("good").text().await.expect("a text");
-    let expected = |event: &Seen| format!("id: {}\ndata: {}\n\n", event.seq, event.payload);
+    let expected = |event: &Seen| format!("id: {epoch}:{}\ndata: {}\n\n", event.seq, event.payload);
     assert_eq!(rest, stays.events()[away_from..].iter().map(expected).collect::<String>());
 
     // The user tries again: the same message in a new run. One of the readers misses half of that, too.

@@ -168,8 +168,9 @@ impl Sight {
             match field("event: ") {
                 None => {
                     let (seq, event) = envelope(data);
-                    if field("id: ").and_then(|id| id.parse().ok()) != Some(seq) {
-                        self.tally.violation(format!("SSE of {thread}: the id is not {seq}: {message}"));
+                    let epoch = self.seen(thread).epoch.clone();
+                    if field("id: ").map(str::to_owned) != epoch.as_ref().map(|epoch| format!("{epoch}:{seq}")) {
+                        self.tally.violation(format!("SSE of {thread}: the id is not {epoch:?}:{seq}: {message}"));
                     }
                     self.take(thread, seq, event);
                 }

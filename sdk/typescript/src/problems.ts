@@ -42,6 +42,7 @@ export type ProblemSlug =
   | "too-large"
   | "too-many-subscriptions"
   | "unauthorized"
+  | "unknown-parameter"
   | "unsupported-media-type";
 
 /** A refusal of the server, as it travels. Members beyond these depend on the type. */

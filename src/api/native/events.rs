@@ -36,7 +36,7 @@ use crate::{
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReadParams {
-    /// The cursor: only events with seq above it. `Last-Event-ID` wins over it. Default 0.
+    /// The cursor: only events with seq above it. `Last-Event-ID` wins over it and `epoch`. Default 0.
     after: Option<u64>,
     /// Instead of `after`: the newest events with seq below it, oldest first.
     before: Option<u64>,
@@ -101,11 +101,39 @@ impl Form {
     }
 }
 
-/// `Last-Event-ID`, which a browser sends when it comes again.
-pub fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(id) = headers.get("last-event-id") else { return Ok(None) };
+/// Header that a browser sends when it reconnects: the `id` of the last event it has seen.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// A position that belongs to one log: the `id` of an event on every stream of a thread, `<epoch>:<seq>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventId {
+    /// The log.
+    pub epoch: Epoch,
+    /// The position in it.
+    pub seq: u64,
+}
+
+impl EventId {
+    /// `Last-Event-ID`, which takes this form and no other.
+    pub fn last_seen(headers: &HeaderMap) -> Result<Option<Self>, Problem> {
+        let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
+        let text = String::from_utf8_lossy(id.as_bytes());
+        let id = text.trim().split_once(':').and_then(|(epoch, seq)| {
+            let is_seq = !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit());
+            Some(Self { epoch: Epoch::parse(epoch)?, seq: seq.parse().ok().filter(|_| is_seq)? })
+        });
+        id.map(Some).ok_or_else(|| {
+            let detail = format!("Last-Event-ID is {text:?}; send the id of an event as it came: <epoch>:<seq>");
+            Problem::invalid(detail)
+        })
+    }
+}
+
+/// `Last-Event-ID` of a feed, whose ids are its cursors.
+pub fn last_cursor(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
-    id.map(Some).ok_or_else(|| Problem::invalid("Last-Event-ID is not a cursor"))
+    id.map(Some).ok_or_else(|| Problem::invalid("Last-Event-ID is not a cursor of a feed"))
 }
 
 /// A number of seconds to wait.
@@ -118,7 +146,8 @@ pub fn wait_time(seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
 ///
 /// Every form gives the same events in the same order with the same seqs. Replay becomes live without a gap.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/events", tag = "events",
-    params(("threadId" = String, Path), ReadParams, ("Last-Event-ID" = Option<u64>, Header)),
+    params(("threadId" = String, Path), ReadParams,
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`")),
     responses(
         (status = 200, description = "Events", content(
             (serde_json::Value = "application/json", example = json!({
@@ -142,13 +171,14 @@ pub async fn read(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let form = Form::accepted(&headers)?;
-    let after = last_event_id(&headers)?.or(params.after);
+    let seen = EventId::last_seen(&headers)?;
+    let after = seen.map(|seen| seen.seq).or(params.after);
     let from = match (after, params.before) {
         (Some(_), Some(_)) => return Err(Problem::invalid("give after or before, not both")),
         (after, None) => ReadFrom::After(after.unwrap_or(0)),
         (None, Some(before)) => ReadFrom::Before(before),
     };
-    let epoch = params.epoch.as_deref().map(Epoch::named);
+    let epoch = seen.map(|seen| seen.epoch).or_else(|| params.epoch.as_deref().map(Epoch::named));
     if form == Form::Json {
         let wait = wait_time(params.wait)?;
         let limit = params.limit.unwrap_or(DEFAULT_EVENT_PAGE);
@@ -270,13 +300,14 @@ impl Followed for EventStream {
         let Some(delivery) = self.subscription.next().await? else { return Ok(None) };
         self.counted.delivers(&delivery);
         let at = |seq: u64| json!({ "seq": seq });
+        let epoch = self.subscription.epoch();
         Ok(Some(match delivery {
             Delivery::Events(slice) => {
-                let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 130);
+                let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 150);
                 for batch in &slice.0 {
                     let head = BatchHead::new(batch);
                     for (seq, event) in batch.events() {
-                        out.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
+                        out.extend_from_slice(format!("id: {epoch}:{seq}\ndata: ").as_bytes());
                         head.write(&mut out, seq, event);
                         out.extend_from_slice(b"\n\n");
                     }

@@ -12,7 +12,7 @@ use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    events::{Form, last_event_id, wait_time},
+    events::{Form, last_cursor, wait_time},
     view::FeedEntryView,
 };
 use crate::{
@@ -71,7 +71,7 @@ pub async fn read(
     Params(params): Params<FeedParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let after = last_event_id(&headers)?.or(params.after).unwrap_or(0);
+    let after = last_cursor(&headers)?.or(params.after).unwrap_or(0);
     let feed = &state.service.feed;
     match Form::accepted(&headers)? {
         Form::Json => {

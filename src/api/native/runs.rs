@@ -1,6 +1,6 @@
 //! Runs over REST.
 
-use std::{sync::OnceLock, time::Duration};
+use std::sync::OnceLock;
 
 use axum::{
     Json as Answer,
@@ -20,7 +20,7 @@ use crate::{
     api::{
         ApiState, agui,
         body::{self, Whole},
-        extract::{Caller, InRun, InThread, Json, Params, parse_json},
+        extract::{Caller, InRun, InThread, Json, Params, lease_seconds, parse_json},
         problem::{Problem, ProblemDocument, ProblemType},
     },
     auth::AuthError,
@@ -97,7 +97,9 @@ pub struct StreamParams {
     /// Streamed runs: the run's agent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// Streamed runs: how long the run may be silent once the stream broke. Default 20.
+    /// Streamed runs: how long their producer may be silent, 1 to 3600, whether its connection is open or not. Bytes are signs of
+    /// life, blank lines among them. Without it an open connection keeps the run through 600 s of silence, and a run
+    /// whose stream broke has 20 s.
     lease_seconds: Option<u64>,
     /// Streamed runs: producerSeq of the first line, to go on where a broken stream ended. Default 1.
     producer_seq: Option<u64>,
@@ -110,9 +112,10 @@ pub struct StreamParams {
 /// `onDisconnect`.
 ///
 /// A JSON start is answered at once; the producer then appends, sends heartbeats and finishes. A streamed run is
-/// kept alive by its connection (blank lines are signs of life) and finished by the end of the body; the answer comes
-/// then, or early if a stop was asked or the terminal event was seen. A stream that breaks leaves the run to its
-/// lease: send it again under the same runId.
+/// kept alive by what comes in (blank lines are signs of life) and finished by the end of the body; the answer comes
+/// then, or early if a stop was asked, the terminal event was seen, or the run has ended otherwise. A stream that breaks leaves the run to its
+/// lease: send it again under the same runId. A producer that asks for `leaseSeconds` loses its run after that much silence,
+/// also on an open connection.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs", tag = "runs",
     params(("threadId" = String, Path), StreamParams),
     request_body(content((StartBody = "application/json"), (String = "application/x-ndjson"))), responses(
@@ -146,11 +149,11 @@ pub async fn start(
         let new = NewRun {
             id: start.run_id.or(params.run_id),
             agent: start.agent_id.or(params.agent_id),
-            lease: start.lease_seconds.or(params.lease_seconds).map(Duration::from_secs),
+            lease: lease_seconds(start.lease_seconds.or(params.lease_seconds))?,
         };
         return Ok(answer(&runs.start(&principal, &thread, new).await?));
     }
-    let lease = params.lease_seconds.map(Duration::from_secs);
+    let lease = lease_seconds(params.lease_seconds)?;
     let new = NewRun { id: params.run_id, agent: params.agent_id, lease };
     let mut place = state.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
@@ -204,7 +207,7 @@ async fn hand_over(
     }
     let id = named.or(input.run_id.take()).unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
-    let lease = start.lease_seconds.or(params.lease_seconds).map(Duration::from_secs);
+    let lease = lease_seconds(start.lease_seconds.or(params.lease_seconds))?;
     let run = AgentRun { id: Some(id.clone()), lease, input, makes_thread: false };
     let waits = form == Form::Sse;
     let place = if waits { Some(state.quota.open(principal)?) } else { None };
@@ -371,7 +374,7 @@ pub async fn heartbeat(
     InRun(thread, run): InRun,
     Json(body): Json<HeartbeatBody>,
 ) -> Result<Answer<RunView>, Problem> {
-    let lease = body.lease_seconds.map(Duration::from_secs);
+    let lease = lease_seconds(body.lease_seconds)?;
     Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, &thread, &run, lease).await?)))
 }
 

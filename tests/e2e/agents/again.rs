@@ -78,23 +78,28 @@ everywhere! {
     }
 }
 
-/// The seqs of an event stream.
+/// The seqs of an event stream, whose ids are all of one log.
 fn seqs(text: &str) -> Vec<u64> {
-    text.lines().filter_map(|line| line.strip_prefix("id: ")).map(|seq| seq.parse().expect("a seq")).collect()
+    let ids: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
+    let parts: Vec<_> = ids.iter().map(|id| id.split_once(':').expect("<epoch>:<seq>")).collect();
+    assert!(parts.iter().all(|(epoch, _)| epoch.len() == 16 && *epoch == parts[0].0), "{ids:?}");
+    parts.iter().map(|(_, seq)| seq.parse().expect("a seq")).collect()
 }
 
 everywhere! {
     async fn an_agui_client_goes_on_where_it_was(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
+        let first = open(agui(&dev, "r", json!([user("u1", "hi")]))).await;
+        let epoch = first.headers()["threadline-epoch"].to_str().expect("an epoch").to_owned();
         let again = |seen: Option<u64>| {
             let request = agui(&dev, "r", json!([user("u1", "hi")]));
             match seen {
-                Some(seq) => request.header("last-event-id", seq),
+                Some(seq) => request.header("last-event-id", format!("{epoch}:{seq}")),
                 None => request,
             }
         };
-        drop(open(again(None)).await);
+        drop(first);
         let mut call = agent.call().await;
         call.say(&said("m", "x")).await;
         eventually("it is in the log", async || (types_of(&dev, "r").await.len() == 4).then_some(())).await;
@@ -115,8 +120,17 @@ everywhere! {
         assert_eq!(seqs(send(again(Some(7))).await.text()), [0; 0]);
         send(again(Some(99))).await.problem(416, "cursor-ahead");
         assert_eq!(agent.requests(), 1);
-        let sent = again(None).header("accept", "text/event-stream").header("last-event-id", "x");
-        send(sent).await.problem(400, "invalid-request");
+        for bad in ["x", "4"] {
+            let sent = again(None).header("accept", "text/event-stream").header("last-event-id", bad);
+            send(sent).await.problem(400, "invalid-request");
+        }
+        // The log was replaced: the run is neither shown from its middle nor done once more.
+        let wanted = || again(Some(4));
+        assert_eq!(dev.delete("/v1/threads/t").await.status, 204);
+        send(wanted()).await.problem(404, "thread-not-found");
+        let fresh = dev.thread("t").await;
+        assert_eq!(send(wanted()).await.problem(410, "log-replaced")["epoch"], fresh["epoch"]);
+        assert_eq!((dev.types("t").await.len(), agent.requests()), (0, 1));
     }
 }
 
@@ -124,7 +138,9 @@ everywhere! {
     async fn a_new_run_is_not_half_started_by_a_cursor_that_makes_no_sense(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
-        let asked = tokio::spawn(send(agui(&dev, "r", json!([user("u1", "hi")])).header("last-event-id", "99")));
+        let thread = dev.thread("t").await;
+        let seen = format!("{}:99", thread["epoch"].as_str().expect("an epoch"));
+        let asked = tokio::spawn(send(agui(&dev, "r", json!([user("u1", "hi")])).header("last-event-id", seen)));
         agent.call().await.finish(&[finished("r")]).await;
         // Nothing of a run that has just begun was seen before.
         let answer = asked.await.expect("answered");

@@ -39,8 +39,8 @@ everywhere! {
         for bad in ["limit=x", "limit=NaN", "cursor=x", "includeArchived=maybe"] {
             dev.get(&format!("/copilotkit/threads?{bad}")).await.problem(400, "invalid-request");
         }
-        // Newer clients may ask for more than is known here.
-        list(&dev, "agentId=a&future=1").await;
+        let unknown = dev.get("/copilotkit/threads?agentId=a&future=1").await.problem(400, "unknown-parameter");
+        assert_eq!(unknown["parameter"], "future");
         assert!(!text(&dev.post("/copilotkit/threads/subscribe", json!({})).await.ok(200), "joinToken").is_empty());
     }
 }

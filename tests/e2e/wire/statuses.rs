@@ -188,6 +188,7 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
         let headers = [&[BEARER, ANN], extra].concat();
         raw::exchange(server.addr, &line(path), &headers, body).await
     };
+    note(asked(&format!("{path}?noSuchParameter=1"), &[], body).await);
     if route.access != Access::Public {
         note(raw::exchange(server.addr, &line(&path), &[ANN], body).await);
         let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| route.access != Access::Needs(*scope)).collect();
@@ -379,7 +380,12 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     let input = |run: &str, content: Value| json!({ "threadId": "v", "runId": run, "messages": [{ "id": "m", "role": "user", "content": content }] });
     note("POST", agui, ann.post("/agui/demo", input("a", json!("hi"))).await);
     let again = ann.request(reqwest::Method::POST, "/agui/demo").json(&input("a", json!("hi")));
-    note("POST", agui, crate::harness::http::send(again.header("last-event-id", "999999")).await);
+    let shown = ann.get("/v1/threads/v").await.ok(200);
+    let epoch = shown["epoch"].as_str().expect("an epoch");
+    note("POST", agui, crate::harness::http::send(again.header("last-event-id", format!("{epoch}:999999"))).await);
+    let foreign = ann.request(reqwest::Method::POST, "/agui/demo").json(&input("a", json!("hi")));
+    let foreign = foreign.header("last-event-id", "0000000000000000:1");
+    note("POST", agui, crate::harness::http::send(foreign).await);
     ann.thread("w").await;
     ann.run("w", "held").await;
     let held = json!({ "threadId": "w", "runId": "b", "messages": [] });

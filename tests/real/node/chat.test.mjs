@@ -57,7 +57,9 @@ describe("the AG-UI client", { concurrency: true }, () => {
       await client.runAgent({ runId }, { onEvent: () => void (++count === 20 && client.abortRun()) });
       assert.ok(count >= 20);
       const request = { method: "POST", headers: { "Content-Type": "application/json" }, body: sent };
-      const response = await fetch(client.url, { ...request, headers: { ...request.headers, "Last-Event-ID": "20" } });
+      const { epoch } = await (await fetch(`${base}/v1/threads/${threadId}`)).json();
+      const headers = { ...request.headers, "Last-Event-ID": `${epoch}:20` };
+      const response = await fetch(client.url, { ...request, headers });
       assert.equal(response.status, 200);
       assert.equal(response.headers.get("threadline-run-id"), runId);
       const rest = events(await response.text());

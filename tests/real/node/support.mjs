@@ -66,7 +66,7 @@ export function events(text) {
     .map((block) => {
       const lines = block.split("\n");
       const field = (name) => lines.find((line) => line.startsWith(name))?.slice(name.length);
-      return [Number(field("id: ")), JSON.parse(field("data: "))];
+      return [Number(field("id: ").split(":")[1]), JSON.parse(field("data: "))];
     });
 }
 

@@ -67,7 +67,7 @@ class Chat:
     def open(self, run_input: RunAgentInput, seen: int | None = None) -> Iterator[Iterator[tuple[int, Any]]]:
         """Asks for a run: (seq, event), as they come."""
         headers = {"Accept": EventEncoder().get_content_type(), "Content-Type": "application/json"}
-        headers |= {} if seen is None else {"Last-Event-ID": str(seen)}
+        headers |= {} if seen is None else {"Last-Event-ID": f"{self.get('')['epoch']}:{seen}"}
         body = run_input.model_dump_json(by_alias=True, exclude_none=True)
         with self.http.stream("POST", f"/agui/{self.agent}", content=body, headers=headers) as response:
             if response.status_code != 200:
@@ -122,7 +122,7 @@ def events_of(response: httpx.Response) -> Iterator[tuple[int, str]]:
     for line in response.iter_lines():
         match line.split(": ", 1):
             case ["id", value]:
-                seq = int(value)
+                seq = int(value.split(":")[1])
             case ["event", value]:
                 name = value
             case ["data", value] if name == "message":

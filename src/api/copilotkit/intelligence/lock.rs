@@ -1,7 +1,5 @@
 //! The lock of a thread: acquiring it begins a run, whose events then come over its topic.
 
-use std::time::Duration;
-
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,13 +8,10 @@ use super::acting;
 use crate::{
     api::{
         ApiState,
-        extract::{Caller, InThread, Json},
+        extract::{Caller, InThread, Json, lease},
         problem::{Problem, ProblemDocument},
     },
-    domain::{
-        AgentId, Run, RunId, RunStatus, UserId,
-        limits::{LATE_RENEWAL, MAX_LEASE, MIN_LEASE},
-    },
+    domain::{AgentId, Run, RunId, RunStatus, UserId, limits::LATE_RENEWAL},
     service::{ActiveRun, NewRun, ServiceError, StartedRun, evicted},
 };
 
@@ -60,14 +55,6 @@ pub struct Lock {
     ttl_seconds: u64,
 }
 
-/// How long the run may be silent. Clients send whole seconds.
-fn lease(seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
-    let Some(seconds) = seconds else { return Ok(None) };
-    let lease = Duration::try_from_secs_f64(seconds).ok().filter(|lease| !lease.is_zero());
-    let lease = lease.ok_or_else(|| Problem::invalid("ttlSeconds is a number of seconds above 0"))?;
-    Ok(Some(lease.clamp(MIN_LEASE, MAX_LEASE)))
-}
-
 /// Begins a run, if no other is active in the thread.
 ///
 /// Unlike a start through other doors it is not the same again: the lock of a run that is active is held, also for a
@@ -86,7 +73,7 @@ pub async fn acquire(
     InThread(id): InThread,
     Json(body): Json<AcquireBody>,
 ) -> Result<Answer<Acquired>, Problem> {
-    let lease = lease(body.ttl_seconds)?;
+    let lease = lease("ttlSeconds", body.ttl_seconds)?;
     let (thread, principal) = acting::thread(&state, principal, body.user_id, &id).await?;
     let principal = crate::domain::Principal { user: Some(thread.user), ..principal };
     let mut new = NewRun { id: body.run_id, agent: body.agent_id, lease };
@@ -155,7 +142,7 @@ pub async fn renew(
     InThread(id): InThread,
     Json(body): Json<HeldBody>,
 ) -> Result<Answer<Renewed>, Problem> {
-    let lease = lease(body.ttl_seconds)?;
+    let lease = lease("ttlSeconds", body.ttl_seconds)?;
     let principal = acting::holder(principal);
     match state.service.runs.heartbeat(&principal, &id, body.run()?, lease).await {
         Ok(run) => {

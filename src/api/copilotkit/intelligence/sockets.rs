@@ -140,7 +140,7 @@ pub async fn client_poll(
 
 /// Takes frames for a long-poll session of a page, one on each line (`application/x-ndjson`). Whoever has the session's token
 /// may send.
-#[utoipa::path(post, path = "/client/longpoll", tag = "copilotkit", params(Handshake, InSession), responses(
+#[utoipa::path(post, path = "/client/longpoll", tag = "copilotkit", params(PageHandshake, InSession), responses(
     (status = 200, description = "`status` 200: carried out; 410: there is no such session"),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 408, description = "The body stopped coming", body = ProblemDocument),

@@ -21,6 +21,7 @@ use crate::{
         ApiState,
         extract::{Caller, need, parse_json, query},
         native::runs::Content,
+        parameters,
         problem::{Problem, ProblemDocument, ProblemType},
     },
     domain::{AgentId, Principal, Scope, ThreadId},
@@ -136,6 +137,10 @@ async fn resource(state: &ApiState, principal: &Principal, call: &Call) -> Resul
     let method = call.params.http_method.as_deref().unwrap_or("GET").to_ascii_uppercase();
     let thread = |id: &str| ThreadId::new(id).map_err(|error| Problem::invalid(format!("params.path: {error}")));
     let write = || need(principal, Scope::Write);
+    match (&*method, &*segments) {
+        ("GET", ["threads"]) => parameters::check_for::<threads::ListParams>(&uri)?,
+        _ => parameters::check(&uri, &[])?,
+    }
     match (&*method, &*segments) {
         ("GET", ["threads"]) => threads::page(state, principal, query(&uri)?).await,
         ("POST", ["threads", "subscribe"]) => threads::token(state, principal).await,
