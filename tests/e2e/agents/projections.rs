@@ -259,18 +259,17 @@ everywhere! {
         dev.thread("t").await;
         dev.run("t", "r").await;
         let show = async |path: &str| dev.get(&format!("/v1/threads/t/{path}")).await.ok(200);
-        let mut producer_seq = 1;
-        for (event, state, skipped) in [
+        let steps = [
             (r#"{"type":"STATE_SNAPSHOT","snapshot":{"plan":["a",1e400,"c"],"budget":-1e999,"n":1}}"#,
                 json!({ "plan": ["a", null, "c"], "budget": null, "n": 1 }), 2),
             (r#"{"type":"STATE_DELTA","delta":[{"op":"replace","path":"/plan/2","value":"d"},{"op":"add","path":"/m","value":1e400}]}"#,
                 json!({ "plan": ["a", null, "d"], "budget": null, "n": 1, "m": null }), 3),
             (r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":"hi","x":1e400},{"id":"a","role":"assistant","content":"yes","metadata":{"n":[7,2e308]}}]}"#,
                 json!({ "plan": ["a", null, "d"], "budget": null, "n": 1, "m": null }), 5),
-        ] {
+        ];
+        for (producer_seq, (event, state, skipped)) in (1..).zip(steps) {
             let path = format!("/v1/threads/t/runs/r/events?producerSeq={producer_seq}");
             dev.ndjson(reqwest::Method::POST, &path, event).await.ok(200);
-            producer_seq += 1;
             let shown = show("state").await;
             assert_eq!((&shown["state"], number(&shown, "skippedNumbers")), (&state, skipped), "{event}");
             assert_eq!(number(&shown, "skippedDeltas"), 0, "{event}");
