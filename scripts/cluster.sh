@@ -26,7 +26,8 @@ finish() {
   trap - EXIT INT TERM
   set +e
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
-    kill -TERM "${pids[i]}" 2>/dev/null && wait "${pids[i]}" 2>/dev/null
+    # Not SIGTERM: there is no balancer left that a node would have to wait for.
+    kill -INT "${pids[i]}" 2>/dev/null && wait "${pids[i]}" 2>/dev/null
   done
   [ $status -eq 0 ] || tail -n 30 "$work"/*.log >&2
   rm -rf "$work"
@@ -80,6 +81,8 @@ until_ready Redis redis-cli -p "$redis" ping
 
 THREADLINE_API_KEY=${THREADLINE_API_KEY:-$(python3 -c 'import secrets; print(secrets.token_hex(32))')}
 export THREADLINE_API_KEY
+# As long as the balancer takes to notice.
+export THREADLINE_DRAIN_DELAY=${THREADLINE_DRAIN_DELAY:-3}
 export THREADLINE_STORE="postgres://threadline@127.0.0.1:$pg/threadline" THREADLINE_REDIS="redis://127.0.0.1:$redis/"
 unset THREADLINE_USER THREADLINE_CONFIG
 balancer=${THREADLINE_LISTEN:-127.0.0.1:7420}

@@ -9,6 +9,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::Agents,
@@ -171,11 +172,12 @@ impl App {
         let mut ports = Ports { timing: config.timing, limits: config.limits, ..Ports::alone(store, clock) };
         match (redis, installation) {
             (Some(redis), Some(installation)) => {
-                let link = Link::new(redis.clone());
-                if let Err(error) = link.ping().await {
-                    tracing::warn!(%error, "Redis does not answer; until it does, the store decides alone");
+                let lock = RedisLock::new(Link::new(redis.clone()), &config.lock_key_prefix);
+                if let Err((state, error)) = lock.examine().await {
+                    let finding = state.finding();
+                    tracing::warn!(%error, finding, "Redis takes no locks; until it does, the store decides alone");
                 }
-                ports.lock = Arc::new(RedisLock::new(link, &config.lock_key_prefix));
+                ports.lock = Arc::new(lock);
                 ports.bus = bus::redis::join(redis, &format!("threadline:{installation}:"));
             }
             (None, Some(_)) => tracing::info!(
@@ -256,6 +258,11 @@ impl<L: Listener> App<L> {
     /// Whether everybody is let in.
     pub fn is_development(&self) -> bool {
         self.state.auth.is_development()
+    }
+
+    /// To say that the node will be shut down soon: cancelled, it is not ready any more, and answers everybody until then.
+    pub fn leaving(&self) -> CancellationToken {
+        self.state.service.leaving()
     }
 
     /// The use cases that are served.

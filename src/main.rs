@@ -15,7 +15,11 @@ use threadline::{
     service::LockTiming,
     telemetry,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time,
+};
+use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -86,13 +90,17 @@ async fn serve(configuration: Configuration) -> ExitCode {
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
     }
-    match start(configuration).await {
+    let delay = configuration.args.drain_delay();
+    // Before anybody can know that the server is there, and have something to end.
+    let mut signals = Signals::watch();
+    let started = tokio::select! {
+        started = start(configuration) => started,
+        _ = signals.next() => return ExitCode::SUCCESS,
+    };
+    match started {
         Ok(app) => {
-            if app.run(asked_to_stop()).await {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+            let leaving = app.leaving();
+            if app.run(asked_to_stop(signals, leaving, delay)).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             eprintln!("error: {error}");
@@ -154,16 +162,42 @@ async fn resolve(listen: &ListenAddress) -> Result<SocketAddr, String> {
     addresses.min_by_key(|address| !address.is_ipv4()).ok_or_else(|| wrong(&"the name has no address"))
 }
 
-/// Completes on Ctrl-C or SIGTERM.
-async fn asked_to_stop() {
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        },
-        Err(error) => {
-            tracing::warn!(%error, "SIGTERM cannot be watched for");
-            let _ = tokio::signal::ctrl_c().await;
+/// What asks the program to end.
+struct Signals {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+}
+
+impl Signals {
+    fn watch() -> Self {
+        let watch = |kind| signal(kind).map_err(|error| tracing::warn!(%error, "a signal cannot be watched for")).ok();
+        Self { interrupt: watch(SignalKind::interrupt()), terminate: watch(SignalKind::terminate()) }
+    }
+
+    /// The next one.
+    async fn next(&mut self) -> SignalKind {
+        tokio::select! {
+            () = received(&mut self.interrupt) => SignalKind::interrupt(),
+            () = received(&mut self.terminate) => SignalKind::terminate(),
         }
     }
+}
+
+/// Completes with the next such signal; never if it cannot be watched for.
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Completes on Ctrl-C; on SIGTERM after `delay`, in which the node is `leaving`, or with the next signal.
+async fn asked_to_stop(mut signals: Signals, leaving: CancellationToken, delay: Duration) {
+    // Who presses Ctrl-C sits before it and waits.
+    if signals.next().await == SignalKind::interrupt() || delay.is_zero() {
+        return;
+    }
+    tracing::info!("leaving: not ready any more, and answering for {} s; a second signal ends that", delay.as_secs());
+    leaving.cancel();
+    let _ = time::timeout(delay, signals.next()).await;
 }

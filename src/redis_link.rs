@@ -3,7 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{Client, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError, aio::MultiplexedConnection};
+use redis::{
+    Client, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError, Value, aio::MultiplexedConnection,
+    from_redis_value,
+};
 use tokio::{
     sync::Mutex,
     time::{self, Instant},
@@ -23,6 +26,13 @@ pub enum LinkError {
     /// It cannot be reached, or refused.
     #[error("Redis: {0}")]
     Redis(#[from] RedisError),
+}
+
+impl LinkError {
+    /// Whether this is Redis' own refusal of a command.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Redis(error) if error.code().is_some())
+    }
 }
 
 /// The address makes no sense.
@@ -74,9 +84,11 @@ impl Link {
         Err(failure)
     }
 
-    /// Whether Redis answers.
-    pub async fn ping(&self) -> Result<(), LinkError> {
-        self.ask(redis::pipe().cmd("PING").ignore()).await
+    /// What Redis calls itself: `master`, `slave`, `sentinel`.
+    pub async fn role(&self) -> Result<String, LinkError> {
+        let (role,): (Vec<Value>,) = self.ask(redis::pipe().cmd("ROLE")).await?;
+        let role = role.into_iter().next().map(from_redis_value::<String>).transpose();
+        Ok(role.map_err(RedisError::from)?.unwrap_or_default())
     }
 
     async fn connection(&self) -> Result<(MultiplexedConnection, u64), LinkError> {

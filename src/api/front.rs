@@ -2,9 +2,12 @@
 
 use axum::{
     Router,
-    http::{HeaderName, Method, header},
-    middleware,
+    extract::{Request, State},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::{self, Next},
+    response::Response,
 };
+use tokio_util::sync::CancellationToken;
 use tower_http::{
     catch_panic::CatchPanicLayer,
     cors::{AllowHeaders, AllowOrigin, CorsLayer},
@@ -42,8 +45,19 @@ pub fn router(state: ApiState) -> Router {
         Some(pages) => router.layer(cors(pages)),
         None => router,
     };
+    let router = router.layer(middleware::from_fn_with_state(state.service.leaving(), close_while_leaving));
     // Outermost, so that whatever answers is counted.
     router.layer(middleware::from_fn_with_state(metrics, observe::observe)).with_state(state)
+}
+
+/// A node that is leaving has its clients connect anew, so that a balancer can send them elsewhere.
+async fn close_while_leaving(State(leaving): State<CancellationToken>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    // What becomes a socket says `upgrade` there.
+    if leaving.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// The OpenAPI description of all doors.

@@ -1,14 +1,17 @@
 //! Every setting of the server, once: its flag, its variable, its default and what it is. The file, `threadline config` and
 //! the reference are derived from this.
 
-use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf};
+use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum, builder::TypedValueParser, error::ErrorKind, value_parser};
 
 use super::limits::LimitArgs;
 use crate::domain::{
     AllowedOrigins,
-    limits::{DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, LOCK_HEARTBEAT, MAX_LEASE, MAX_LOCK_HEARTBEAT},
+    limits::{
+        DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, DRAIN_DELAY, LOCK_HEARTBEAT, MAX_DRAIN_DELAY, MAX_LEASE,
+        MAX_LOCK_HEARTBEAT,
+    },
 };
 use crate::{egress::Network, telemetry};
 
@@ -63,6 +66,16 @@ pub struct ServeArgs {
     /// Begins the keys of locks in Redis: for several applications that share one
     #[arg(long, env = "THREADLINE_LOCK_KEY_PREFIX", default_value = DEFAULT_LOCK_KEY_PREFIX, value_name = "TEXT")]
     pub lock_key_prefix: String,
+    /// How long the server still answers everybody after SIGTERM, while /readyz says 503 so that balancers send their clients
+    /// elsewhere: 0 to 600. A second signal ends that, and Ctrl-C has no such time. Without it 5 with --store, and 0 with a data
+    /// directory, since there is nowhere else to go
+    #[arg(
+        long,
+        env = "THREADLINE_DRAIN_DELAY",
+        value_parser = value_parser!(u64).range(0..=MAX_DRAIN_DELAY.as_secs()),
+        value_name = "SECONDS"
+    )]
+    pub drain_delay: Option<u64>,
     /// What is logged: error, warn, info, debug, or directives like info,threadline=debug
     #[arg(long, env = "THREADLINE_LOG", default_value = "info", value_name = "FILTER", value_parser = telemetry::filter)]
     pub log: String,
@@ -100,6 +113,14 @@ pub struct ServeArgs {
     /// The limits.
     #[command(flatten)]
     pub limits: LimitArgs,
+}
+
+impl ServeArgs {
+    /// How long the server still answers everybody after SIGTERM.
+    pub fn drain_delay(&self) -> Duration {
+        let usual = if self.store.is_some() { DRAIN_DELAY } else { Duration::ZERO };
+        self.drain_delay.map_or(usual, Duration::from_secs)
+    }
 }
 
 /// How logs are written.

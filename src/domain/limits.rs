@@ -513,5 +513,12 @@ pub const QUOTA_KEYS: u64 = 100_000;
 pub const QUOTA_IDLE: Duration = Duration::from_secs(600);
 /// When to come again for a place that is given back at nobody knows what time: of a run, of a socket, of a body.
 pub const QUOTA_RETRY: Duration = Duration::from_secs(1);
+/// Farthest that the clocks of the store and of a node may be apart for the node to archive and delete what is old.
+pub const MAX_RETENTION_SKEW: Duration = Duration::from_secs(5 * 60);
+/// Time that a node of several still answers everybody after SIGTERM, unless it is set otherwise: balancers that probe every
+/// second or two have sent their clients elsewhere by then.
+pub const DRAIN_DELAY: Duration = Duration::from_secs(5);
+/// Longest time that this may be set to.
+pub const MAX_DRAIN_DELAY: Duration = Duration::from_secs(600);
 /// Fewest characters of the operator's key. 22 of Base64 are 128 random bits.
 pub const MIN_OPERATOR_KEY_CHARS: usize = 22;

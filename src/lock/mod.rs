@@ -46,6 +46,31 @@ impl fmt::Display for LockName {
     }
 }
 
+/// How what the locks are kept in was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockState {
+    /// Locks can be taken.
+    Good,
+    /// No answer.
+    Unreachable,
+    /// A replica, which reads and takes no writes: a failover has left it behind, or the address is wrong.
+    NoMaster,
+    /// Answers, and refuses to keep a lock: out of memory, without the right, or one node of several that share the keys.
+    TakesNoLocks,
+}
+
+impl LockState {
+    /// The stable name of what is wrong; `None` if nothing is.
+    pub fn finding(self) -> Option<&'static str> {
+        match self {
+            Self::Good => None,
+            Self::Unreachable => Some("redis-unreachable"),
+            Self::NoMaster => Some("redis-is-no-master"),
+            Self::TakesNoLocks => Some("redis-takes-no-locks"),
+        }
+    }
+}
+
 /// A run that holds, or wants to hold, a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
@@ -81,8 +106,8 @@ pub trait Lock: Send + Sync {
     /// holds. Answers in order.
     async fn renew(&self, claims: &[Claim]) -> LockResult<Vec<bool>>;
 
-    /// Whether what the locks are kept in answers; `None` if that is nothing outside this process.
-    async fn check(&self) -> Option<LockResult<()>> {
+    /// How what the locks are kept in is; `None` if that is nothing outside this process.
+    async fn check(&self) -> Option<LockState> {
         None
     }
 

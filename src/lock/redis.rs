@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use redis::{Pipeline, pipe};
 
-use super::{Acquired, Claim, Lock, LockError, LockName, LockResult};
+use super::{Acquired, Claim, Lock, LockError, LockName, LockResult, LockState};
 use crate::{
     domain::RunId,
     redis_link::{Link, LinkError},
@@ -30,6 +30,14 @@ const RELEASE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
 
+/// What a Redis that takes writes calls itself.
+const MASTER: &str = "master";
+/// Keys that are written to see whether locks can be taken: enough that on a node of a cluster, which takes only those of
+/// its own slots, some are refused.
+const PROBES: usize = 16;
+/// How long such a key stays.
+const PROBE_MILLIS: u64 = 5_000;
+
 /// See the module.
 #[derive(Clone)]
 pub struct RedisLock {
@@ -51,6 +59,27 @@ impl RedisLock {
 
     fn key(&self, name: &LockName) -> String {
         format!("{}{name}", self.prefix)
+    }
+
+    /// Whether Redis is a master and lets keys be written; else what is wrong, and in Redis' own words.
+    pub async fn examine(&self) -> Result<(), (LockState, String)> {
+        match self.link.role().await {
+            Ok(role) if role != MASTER => return Err((LockState::NoMaster, format!("Redis calls itself {role:?}"))),
+            Err(error) if !error.is_refusal() => return Err((LockState::Unreachable, error.to_string())),
+            // Who may not ask for the role may still take locks.
+            Ok(_) | Err(_) => {}
+        }
+        let mut commands = pipe();
+        for number in 0..PROBES {
+            // No lock has such a name: projects do not begin with a bare `%`.
+            let key = format!("{}%probe:{number}", self.prefix);
+            commands.cmd("SET").arg(key).arg("probe").arg("PX").arg(PROBE_MILLIS).ignore();
+        }
+        let written = self.link.ask::<()>(&commands).await;
+        written.map_err(|error| {
+            let state = if error.is_refusal() { LockState::TakesNoLocks } else { LockState::Unreachable };
+            (state, error.to_string())
+        })
     }
 }
 
@@ -95,8 +124,8 @@ impl Lock for RedisLock {
         Ok(self.link.ask(&commands).await?)
     }
 
-    async fn check(&self) -> Option<LockResult<()>> {
-        Some(self.link.ping().await.map_err(LockError::from))
+    async fn check(&self) -> Option<LockState> {
+        Some(self.examine().await.map_or_else(|(state, _)| state, |()| LockState::Good))
     }
 
     async fn release(&self, locks: &[(LockName, RunId)]) -> LockResult<()> {

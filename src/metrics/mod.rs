@@ -12,7 +12,10 @@ mod register;
 
 use std::{
     ops::Deref,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use prometheus_client::{
@@ -51,6 +54,9 @@ pub struct Counts {
     pub conflicts: Conflicts,
     /// Times that the lock could not be asked.
     pub lock_errors: Counter,
+    /// Times that retention was refused because of the clocks.
+    pub retention_refused: Counter,
+    skew: Gauge<f64, AtomicU64>,
     /// Following.
     pub following: Following,
     /// Resyncs heard on the bus.
@@ -150,8 +156,10 @@ pub struct Following {
     pub poll_feed: Gauge,
     /// Pages that a follower found in memory.
     pub ring_hits: Counter,
-    /// Followers that fell out of it.
-    pub fell_behind: Counter,
+    /// Followers that were too slow for it.
+    pub fell_behind_slow: Counter,
+    /// Followers that it began behind: hints of other nodes were missing, or more came at once than it holds.
+    pub fell_behind_hint: Counter,
     /// From the commit of an event to its being written to a socket.
     pub socket_delivery: Histogram,
     /// To its being handed to the connection of an event stream.
@@ -254,6 +262,15 @@ impl Metrics {
             runs: Runs::new(&mut all),
             conflicts: Conflicts::new(&mut all),
             lock_errors: all.counter("lock_errors", "Starts that the store decided alone: the lock could not be asked"),
+            retention_refused: all.counter(
+                "retention_refused",
+                "Times that retention did nothing because the clocks of the store and of this node are far apart",
+            ),
+            skew: all.add(
+                "clock_skew_seconds",
+                "By how much the store's clock was ahead of this node's when the store was asked last",
+                Gauge::default(),
+            ),
             following: Following::new(&mut all),
             bus_resyncs: all.counter("bus_resyncs", "Times that hints of other nodes may have been missed"),
             store_reads: StoreReads::new(&mut all),
@@ -273,6 +290,11 @@ impl Metrics {
             registry: all.0,
         };
         Self(Arc::new(counts))
+    }
+
+    /// The store's clock was found so many milliseconds ahead of this node's.
+    pub fn skewed(&self, ms: i64) {
+        self.0.skew.set(ms as f64 / 1_000.0);
     }
 
     /// There are these limits: each is counted from 0 on, so that the first refusal is seen as one.
@@ -372,6 +394,8 @@ impl Following {
             Family::<[(&str, &str); 1], Histogram, fn() -> Histogram>::new_with_constructor(Histogram::of_times);
         let family = all.add("delivery_duration_seconds", help, family);
         let delivery = |transport| family.get_or_create_owned(&[("transport", transport)]);
+        let help = "Times that a live follower was not served from memory: too slow for it, or it began behind them";
+        let [fell_behind_slow, fell_behind_hint] = all.counters("fell_behind", help, "cause", ["slow", "hint"]);
         Self {
             socket: gauge("socket", "thread"),
             socket_feed: gauge("socket", "feed"),
@@ -380,7 +404,8 @@ impl Following {
             poll: gauge("poll", "thread"),
             poll_feed: gauge("poll", "feed"),
             ring_hits: all.counter("ring_hits", "Pages that followers found among the newest events in memory"),
-            fell_behind: all.counter("fell_behind", "Times that a live follower fell behind what is kept in memory"),
+            fell_behind_slow,
+            fell_behind_hint,
             socket_delivery: delivery("socket"),
             sse_delivery: delivery("sse"),
         }

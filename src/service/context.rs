@@ -75,6 +75,7 @@ pub struct Shared {
     pub(super) folds: Arc<Semaphore>,
     /// Group commits made by this node.
     pub(super) commits: AtomicU64,
+    pub(super) leaving: CancellationToken,
     pub(super) draining: CancellationToken,
     pub(super) stopping: CancellationToken,
     pub(super) failed: CancellationToken,

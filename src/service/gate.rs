@@ -20,7 +20,7 @@ use crate::{
         Fence, LogSlice, RunId, RunStatus, ThreadKey,
         limits::{LOCK_CHUNK, LOCK_TICK, MAX_LOCK_HEARTBEAT},
     },
-    lock::{Acquired, Claim, DynLock, LockName},
+    lock::{Acquired, Claim, DynLock, LockName, LockState},
     store::Head,
 };
 
@@ -89,9 +89,9 @@ impl Gate {
         Ok(Pass { claim, taken })
     }
 
-    /// Whether what the lock is kept in answers; `None` if it is this process.
-    pub async fn answers(&self) -> Option<bool> {
-        self.lock.check().await.map(|answer| answer.is_ok())
+    /// How what the lock is kept in is; `None` if it is this process.
+    pub async fn check(&self) -> Option<LockState> {
+        self.lock.check().await
     }
 
     /// The run has begun: its lock is kept until it ends.

@@ -9,33 +9,66 @@ use tokio::{
 use super::{Service, context::Context};
 use crate::{
     domain::{
-        ThreadKey,
+        Clock,
         limits::{READY_MEMORY, READY_TIMEOUT},
     },
+    lock::LockState,
     metrics::{Levels, Metrics},
+    store::{DynStore, StoreResult, StoreStatus},
 };
+
+/// How the store was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreState {
+    /// It answers, and takes writes.
+    Good,
+    /// No answer. Without it nothing can be done.
+    Unreachable,
+    /// It answers, and takes no writes: a standby, or a database set to read only.
+    ReadOnly,
+}
 
 /// Whether this node can do its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Readiness {
-    /// It is shutting down and takes nothing new.
-    pub draining: bool,
-    /// The store answers. Without it nothing can be done.
-    pub store: bool,
-    /// Redis answers; `None` if there is none. Without it the store decides alone.
-    pub redis: Option<bool>,
+    /// It is to take nothing new: it is leaving, or shutting down already.
+    pub leaving: bool,
+    /// The store.
+    pub store: StoreState,
+    /// Redis; `None` if there is none. Without it the store decides alone.
+    pub redis: Option<LockState>,
 }
 
 impl Readiness {
-    /// Whether requests are to be sent here.
-    pub fn is_ready(&self) -> bool {
-        self.store && !self.draining
+    /// The stable name of why no requests are to be sent here; `None` if they are.
+    pub fn why(&self) -> Option<&'static str> {
+        match self.store {
+            _ if self.leaving => Some("draining"),
+            StoreState::Good => None,
+            StoreState::Unreachable => Some("store-unreachable"),
+            StoreState::ReadOnly => Some("store-read-only"),
+        }
     }
 
-    /// Whether anything that is not needed is missing.
-    pub fn is_degraded(&self) -> bool {
-        self.redis == Some(false)
+    /// What is wrong with things that are not needed.
+    pub fn finding(&self) -> Option<&'static str> {
+        self.redis.and_then(LockState::finding)
     }
+}
+
+/// A store's answer, and by how many milliseconds its clock is ahead of this node's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub status: StoreStatus,
+    pub skew_ms: i64,
+}
+
+/// Asks the store how it is. Its clock is compared with this node's in the middle of the trip.
+pub(super) async fn ask(store: &DynStore, clock: &Clock) -> StoreResult<Asked> {
+    let before = clock.now().0;
+    let status = store.status().await?;
+    let middle = before + clock.now().0.saturating_sub(before) / 2;
+    Ok(Asked { status, skew_ms: status.now.0.saturating_sub(middle) })
 }
 
 /// What was found last. Whoever asks meanwhile waits for the same answer.
@@ -44,23 +77,23 @@ pub(super) struct Health(Mutex<Found>);
 
 #[derive(Debug, Default)]
 struct Found {
-    known: Option<(Instant, bool, Option<bool>)>,
+    known: Option<(Instant, StoreState, Option<LockState>)>,
     /// The question that the store has not answered yet: it is asked one at a time.
-    asked: Option<JoinHandle<bool>>,
+    asked: Option<JoinHandle<StoreResult<Asked>>>,
 }
 
 impl Found {
-    async fn ask_store(&mut self, context: &Context) -> bool {
-        let store = context.store.clone();
-        // No thread has this key: what counts is that there is an answer.
-        let asked =
-            self.asked.get_or_insert_with(|| tokio::spawn(async move { store.heads(&[ThreadKey(0)]).await.is_ok() }));
+    async fn ask_store(&mut self, context: &Context) -> StoreState {
+        let (store, clock) = (context.store.clone(), context.clock.clone());
+        let asked = self.asked.get_or_insert_with(|| tokio::spawn(async move { ask(&store, &clock).await }));
         match time::timeout(READY_TIMEOUT, asked).await {
             Ok(answer) => {
                 self.asked = None;
-                answer.unwrap_or(false)
+                let Ok(Ok(asked)) = answer else { return StoreState::Unreachable };
+                context.metrics.skewed(asked.skew_ms);
+                if asked.status.read_only { StoreState::ReadOnly } else { StoreState::Good }
             }
-            Err(_) => false,
+            Err(_) => StoreState::Unreachable,
         }
     }
 }
@@ -73,11 +106,11 @@ impl Service {
         let (_, store, redis) = match fresh {
             Some(known) => known,
             None => {
-                let (store, redis) = tokio::join!(found.ask_store(&self.context), self.context.gate.answers());
+                let (store, redis) = tokio::join!(found.ask_store(&self.context), self.context.gate.check());
                 *found.known.insert((Instant::now(), store, redis))
             }
         };
-        Readiness { draining: self.context.draining.is_cancelled(), store, redis }
+        Readiness { leaving: self.context.leaving.is_cancelled(), store, redis }
     }
 
     /// What this node counts.
@@ -95,9 +128,9 @@ impl Service {
             connections,
             commit_queue: self.context.committer.waiting(),
             topics: self.context.hub.followed_count(),
-            store_up: readiness.store,
-            redis_up: readiness.redis,
-            draining: readiness.draining,
+            store_up: readiness.store == StoreState::Good,
+            redis_up: readiness.redis.map(|redis| redis == LockState::Good),
+            draining: readiness.leaving,
         })
     }
 }

@@ -54,7 +54,7 @@ pub use error::{ActiveRun, ServiceError};
 pub use events::{Events, EventsPage, PageRequest};
 pub use feed::{Feed, FeedSlice};
 pub use followers::{Followers, NodeFollowers};
-pub use health::Readiness;
+pub use health::{Readiness, StoreState};
 pub use projections::{Projected, Projections};
 pub use run_notices::RunNotice;
 pub use runs::{NewRun, PendingAppend, Runs, StartedRun};
@@ -175,6 +175,7 @@ impl Service {
             snapshots,
             folds: Arc::new(Semaphore::new(MAX_FOLDS)),
             commits: AtomicU64::new(0),
+            leaving: CancellationToken::new(),
             draining: CancellationToken::new(),
             stopping: CancellationToken::new(),
             failed: CancellationToken::new(),
@@ -218,6 +219,12 @@ impl Service {
         }
     }
 
+    /// Cancelled once the node is about to shut down: it is not ready any more, and still does all that it is asked. Whoever
+    /// cancels it calls [`Service::drain`] after a while.
+    pub fn leaving(&self) -> CancellationToken {
+        self.context.leaving.clone()
+    }
+
     /// Cancelled once the node is shutting down: long answers are to end, telling their readers `draining`.
     pub fn draining(&self) -> CancellationToken {
         self.context.draining.clone()
@@ -250,12 +257,13 @@ impl Service {
 
     /// First half of the end: nothing new is started, readers and streamed runs are told to go.
     pub fn drain(&self) {
+        self.context.leaving.cancel();
         self.context.draining.cancel();
     }
 
     /// Second half: commits what was handed in, then ends the background tasks.
     pub async fn stop(&self) {
-        self.context.draining.cancel();
+        self.drain();
         self.context.stopping.cancel();
         self.context.tasks.close();
         self.context.tasks.wait().await;

@@ -5,11 +5,16 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time;
 
-use super::{ServiceError, context::Context, directory::ThreadRef};
+use super::{
+    ServiceError,
+    context::Context,
+    directory::ThreadRef,
+    health::{self, Asked},
+};
 use crate::{
     domain::{
         AuditEntry, ProjectId, ProjectSettings, Thread, ThreadPatch, Timestamp,
-        limits::{RETENTION_AUDIT_IDS, RETENTION_INTERVAL, RETENTION_WINDOW},
+        limits::{MAX_RETENTION_SKEW, RETENTION_AUDIT_IDS, RETENTION_INTERVAL, RETENTION_WINDOW},
     },
     store::StoreError,
 };
@@ -38,8 +43,21 @@ pub(super) async fn run(context: Context) {
     }
 }
 
-/// Looks through the threads of all projects once.
+/// Looks through the threads of all projects once. What is old is told by the store's clock, which is one for all nodes.
+/// Where this node's is far from it one of the two is wrong, and nothing is done.
 pub(super) async fn sweep(context: &Context) -> Result<(), ServiceError> {
+    let Asked { status, skew_ms } = health::ask(&context.store, &context.clock).await?;
+    context.metrics.skewed(skew_ms);
+    if u128::from(skew_ms.unsigned_abs()) > MAX_RETENTION_SKEW.as_millis() {
+        context.metrics.retention_refused.inc();
+        tracing::error!(
+            store = %status.now,
+            node = %context.clock.now(),
+            "retention is refused: the clocks of the store and of this node differ by more than {} s; set them right (NTP)",
+            MAX_RETENTION_SKEW.as_secs()
+        );
+        return Ok(());
+    }
     for project in context.store.projects().await? {
         let settings: ProjectSettings = serde_json::from_str(&project.settings)
             .map_err(|error| StoreError::Corrupt(format!("the project {}: {error}", project.id)))?;
@@ -48,15 +66,21 @@ pub(super) async fn sweep(context: &Context) -> Result<(), ServiceError> {
         for (days, deed) in [(retention.delete_after_days, Deed::Delete), (retention.archive_after_days, Deed::Archive)]
         {
             if let Some(days) = days {
-                work(context, &project.id, days, deed).await?;
+                work(context, &project.id, status.now, days, deed).await?;
             }
         }
     }
     Ok(())
 }
 
-async fn work(context: &Context, project: &ProjectId, days: u32, deed: Deed) -> Result<(), ServiceError> {
-    let before = context.clock.now().minus(DAY * days);
+async fn work(
+    context: &Context,
+    project: &ProjectId,
+    now: Timestamp,
+    days: u32,
+    deed: Deed,
+) -> Result<(), ServiceError> {
+    let before = now.minus(DAY * days);
     let mut after = None;
     loop {
         if context.draining.is_cancelled() {
@@ -66,7 +90,7 @@ async fn work(context: &Context, project: &ProjectId, days: u32, deed: Deed) -> 
         let wanted = page.threads.iter().filter(|thread| deed == Deed::Delete || !thread.archived);
         let wanted: Vec<_> = wanted.collect();
         for some in wanted.chunks(RETENTION_AUDIT_IDS) {
-            note(context, project, days, deed, some).await?;
+            note(context, project, now, days, deed, some).await?;
             for thread in some {
                 carry_out(context, thread, before, deed).await?;
             }
@@ -82,6 +106,7 @@ async fn work(context: &Context, project: &ProjectId, days: u32, deed: Deed) -> 
 async fn note(
     context: &Context,
     project: &ProjectId,
+    now: Timestamp,
     days: u32,
     deed: Deed,
     threads: &[&Thread],
@@ -93,7 +118,7 @@ async fn note(
     };
     let entry = AuditEntry {
         project: project.clone(),
-        at: context.clock.now(),
+        at: now,
         actor: "retention".to_owned(),
         action: action.to_owned(),
         facts: json!({ "afterDays": days, "threads": ids }).to_string(),

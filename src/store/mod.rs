@@ -38,12 +38,14 @@ pub mod segment;
 pub mod snapshots;
 mod sql;
 pub mod sqlite;
+pub mod status;
 pub mod transfer;
 
 pub use annotations::AnnotationStore;
 pub use erasure::{ErasureStore, IdlePage};
 pub use identity::{IdentityStore, StoredProject};
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
+pub use status::{StatusStore, StoreStatus};
 pub use transfer::{AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore};
 
 /// The store could not do its work. Nothing is known about the effect; trying again is safe.
@@ -466,6 +468,7 @@ pub trait Store:
     + AgentStore
     + IdentityStore
     + ErasureStore
+    + StatusStore
 {
 }
 impl<T> Store for T where
@@ -478,6 +481,7 @@ impl<T> Store for T where
         + AgentStore
         + IdentityStore
         + ErasureStore
+        + StatusStore
 {
 }
 

@@ -12,6 +12,17 @@ use crate::domain::{
 pub struct Ring {
     batches: VecDeque<Arc<Batch>>,
     bytes: usize,
+    /// Newest seq that was here before an offer, and left with it because newer ones took its room.
+    displaced: Seq,
+}
+
+/// Why a follower is behind the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// What comes next for it was here, until newer events took its room: it reads too slowly.
+    Slow,
+    /// What comes next for it was never here: hints of other nodes were missing, or more came at once than fits.
+    Hint,
 }
 
 impl Ring {
@@ -22,6 +33,7 @@ impl Ring {
     /// Takes in committed batches that are the newest of their log. What does not go on where the ring ends starts
     /// it anew if it is newer, and is passed over if it is older.
     pub fn offer(&mut self, slice: &LogSlice) {
+        let held = self.end();
         for batch in &slice.0 {
             let end = self.end();
             if batch.last_seq <= end {
@@ -39,6 +51,9 @@ impl Ring {
         while self.batches.len() > 1 && (self.batches.len() > RING_BATCHES || self.bytes > RING_BYTES) {
             if let Some(oldest) = self.batches.pop_front() {
                 self.bytes -= oldest.body.len();
+                if oldest.last_seq <= held {
+                    self.displaced = oldest.last_seq;
+                }
             }
         }
     }
@@ -58,9 +73,10 @@ impl Ring {
         Some(LogSlice(slice))
     }
 
-    /// Whether the ring has dropped what comes next after the cursor.
-    pub fn has_moved_past(&self, cursor: Seq) -> bool {
-        self.batches.front().is_some_and(|batch| batch.first_seq > cursor + 1)
+    /// Why what comes next after the cursor is not here though newer events are; `None` if it is, or nothing is.
+    pub fn has_moved_past(&self, cursor: Seq) -> Option<Behind> {
+        let moved = self.batches.front().is_some_and(|batch| batch.first_seq > cursor + 1);
+        moved.then_some(if cursor < self.displaced { Behind::Slow } else { Behind::Hint })
     }
 }
 
@@ -92,7 +108,7 @@ mod tests {
         assert_eq!(seqs(&ring, 6), Some((7, 8)));
         assert_eq!(seqs(&ring, 8), None);
         assert_eq!(seqs(&ring, 100), None);
-        assert!(ring.has_moved_past(3) && !ring.has_moved_past(4));
+        assert_eq!((ring.has_moved_past(3), ring.has_moved_past(4)), (Some(Behind::Hint), None));
     }
 
     #[test]
@@ -106,6 +122,25 @@ mod tests {
         ring.offer(&slice(9, 9));
         assert_eq!(seqs(&ring, 0), None);
         assert_eq!(seqs(&ring, 8), Some((9, 9)));
+    }
+
+    #[test]
+    fn who_is_too_slow_is_told_from_who_was_never_served() {
+        let mut ring = Ring::default();
+        let all = RING_BATCHES as u64;
+        for seq in 1..=all + 10 {
+            ring.offer(&slice(seq, seq));
+        }
+        assert_eq!((ring.has_moved_past(9), ring.has_moved_past(10)), (Some(Behind::Slow), None));
+        // After a gap: what came in between was never here.
+        ring.offer(&slice(2 * all, 2 * all));
+        assert_eq!((ring.has_moved_past(9), ring.has_moved_past(10)), (Some(Behind::Slow), Some(Behind::Hint)));
+        // More at once than fits.
+        let mut ring = Ring::default();
+        ring.offer(&slice(1, 1));
+        let many = (2..=all + 20).flat_map(|seq| slice(seq, seq).0).collect();
+        ring.offer(&LogSlice(many));
+        assert_eq!((ring.has_moved_past(0), ring.has_moved_past(1)), (Some(Behind::Slow), Some(Behind::Hint)));
     }
 
     #[test]

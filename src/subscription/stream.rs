@@ -6,6 +6,7 @@ use super::{
     Hub, Reader, TopicRef, TopicState,
     follower::Place,
     large::{LargePages, Room},
+    ring::Behind,
 };
 use crate::{
     domain::{Epoch, LogSlice, Run, Seq, ThreadKey},
@@ -190,13 +191,17 @@ impl Subscription {
             }
             let last = self.bound.as_ref().and_then(|bound| bound.last).unwrap_or(Seq::MAX);
             if self.cursor < state.tail.min(last) {
-                if self.live && self.topic.has_moved_past(self.cursor) {
+                if let Some(behind) = self.topic.has_moved_past(self.cursor).filter(|_| self.live) {
                     if planted(Bug::DropOnLag) {
                         self.cursor = state.tail - 1;
                         continue;
                     }
                     self.live = false;
-                    self.metrics.following.fell_behind.inc();
+                    let following = &self.metrics.following;
+                    match behind {
+                        Behind::Slow => following.fell_behind_slow.inc(),
+                        Behind::Hint => following.fell_behind_hint.inc(),
+                    };
                     return Ok(Some(Delivery::FellBehind(self.cursor)));
                 }
                 let Some(page) = self.page().await? else {

@@ -4,7 +4,12 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::{follower::Roll, registry::Held, ring::Ring, state::TopicState};
+use super::{
+    follower::Roll,
+    registry::Held,
+    ring::{Behind, Ring},
+    state::TopicState,
+};
 use crate::{
     domain::{LogSlice, Seq, ThreadKey, limits::DEFAULT_EVENT_PAGE},
     metrics::Metrics,
@@ -65,8 +70,8 @@ impl Topic {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the newest events in memory begin later than what follows the cursor.
-    pub(super) fn has_moved_past(&self, cursor: Seq) -> bool {
+    /// Why the newest events in memory begin later than what follows the cursor, if they do.
+    pub(super) fn has_moved_past(&self, cursor: Seq) -> Option<Behind> {
         self.ring().has_moved_past(cursor)
     }
 

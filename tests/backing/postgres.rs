@@ -181,6 +181,18 @@ impl Postgres {
         }
     }
 
+    /// Starts it again as a standby that nobody feeds: it reads, and takes no writes until it is promoted.
+    pub fn restart_as_standby(&self) {
+        let mut keeper = self.keeper();
+        keeper.kill();
+        let signal = keeper.home().join("data/standby.signal");
+        fs::write(&signal, "").expect("written");
+        let owner = owner();
+        chown(&signal, Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("Postgres' own file");
+        let ready = "database system is ready to accept read";
+        keeper.start(&self.command, ready).unwrap_or_else(|said| panic!("Postgres is no standby:\n{said}"));
+    }
+
     /// SIGSTOP to all its processes.
     pub fn stop_signal(&self) {
         self.keeper().signal_all(Signal::SIGSTOP);

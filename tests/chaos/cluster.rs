@@ -68,7 +68,7 @@ impl Node {
         let plant = plant.map(|plant| format!("{PLANT}={} ", quoted(plant))).unwrap_or_default();
         let command = format!(
             "env -C {home} -u THREADLINE_API_KEY NO_COLOR=1 {plant}{BINARY} serve --listen 127.0.0.1:{port} \
-             --store {store} --redis redis://{redis}",
+             --store {store} --redis redis://{redis} --drain-delay 0",
             home = keeper.home().display(),
             redis = to_redis.address(),
         );

@@ -9,6 +9,7 @@ mod backing;
 mod bad_input;
 mod benchmark;
 mod chat;
+mod clocks;
 mod commands;
 mod configuration;
 mod connections;

@@ -197,7 +197,8 @@ everywhere! {
         assert_moved(&live, &[
             ("threadline_delivery_duration_seconds_count{transport=\"sse\"}", 1.0),
             ("threadline_subscribers{transport=\"poll\",follows=\"thread\"}", 0.0),
-            ("threadline_fell_behind_total", 0.0),
+            ("threadline_fell_behind_total{cause=\"slow\"}", 0.0),
+            ("threadline_fell_behind_total{cause=\"hint\"}", 0.0),
         ]);
         // The three of them, from memory.
         assert!(live.get("threadline_ring_hits_total") >= hits + 3.0, "{live:?}");
@@ -213,6 +214,47 @@ everywhere! {
         })
         .await;
     }
+}
+
+/// Two nodes without a bus between them are what two nodes are while Redis is away: what one commits the other finds when
+/// it looks, or when it commits something behind it.
+#[tokio::test]
+async fn readers_that_keep_up_are_not_called_slow_while_hints_are_missing() {
+    let store = std::sync::Arc::new(threadline::store::memory::MemoryStore::new(Options::memory().clock));
+    let (writing, reading) =
+        (Server::over(store.clone(), Options::memory()).await, Server::over(store, Options::memory()).await);
+    let (dev, reader) = (writing.client(), reading.client());
+    dev.thread("t").await;
+    dev.run("t", "r").await;
+    let mut readers = Vec::new();
+    for _ in 0..4 {
+        let mut events = Events::open(reader.request(Method::GET, "/v1/threads/t/events")).await;
+        events.named("hello").await;
+        events.named("caught_up").await;
+        let (seen, newest) = tokio::sync::watch::channel(0);
+        tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                if let Some(seq) = event.id.and_then(|id| id.rsplit(':').next()?.parse::<u64>().ok()) {
+                    seen.send_replace(seq);
+                }
+            }
+        });
+        readers.push(newest);
+    }
+    // A producer behind a balancer: its appends come to either node.
+    for turn in 0..6 {
+        dev.append("t", "r", 2 * turn + 1, json!([{ "type": "A" }])).await.ok(200);
+        reader.append("t", "r", 2 * turn + 2, json!([{ "type": "A" }])).await.ok(200);
+        for reader in &mut readers {
+            let all = crate::harness::soon(reader.wait_for(|seq| *seq == 2 * turn + 2)).await;
+            all.map(drop).expect("it goes on");
+        }
+    }
+    let figures = Figures::of(&reading).await;
+    assert!(figures.get("threadline_fell_behind_total{cause=\"hint\"}") > 0.0, "nothing was tried: {figures:?}");
+    assert_eq!(figures.get("threadline_fell_behind_total{cause=\"slow\"}"), 0.0, "they keep up");
+    writing.stop().await;
+    reading.stop().await;
 }
 
 #[tokio::test]
@@ -232,7 +274,8 @@ async fn a_follower_that_falls_out_of_memory_and_a_socket_that_is_closed_are_cou
         }
         while events.next().await.expect("it goes on").event.as_deref() != Some("fell_behind") {}
         let moved = &Figures::of(server).await - &before;
-        assert!(moved.get("threadline_fell_behind_total") >= 1.0);
+        assert!(moved.get("threadline_fell_behind_total{cause=\"slow\"}") >= 1.0);
+        assert_eq!(moved.get("threadline_fell_behind_total{cause=\"hint\"}"), 0.0);
         let mut socket = server.socket("dev").await;
         socket.send_text("no JSON").await;
         assert_eq!(socket.closed().await.1, 4500);

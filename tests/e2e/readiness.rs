@@ -3,10 +3,14 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
+use threadline::app::{App, ServeConfig, StoreChoice};
 use tokio::time::{self, Duration};
 
-use crate::harness::{Backend, Options, Server, everywhere, http::send, raw::Raw, run};
+use crate::{
+    backing::{Postgres, Redis},
+    harness::{Backend, Client, Options, Server, eventually, everywhere, http::send, raw::Raw, run},
+};
 
 everywhere! {
     async fn a_node_says_what_it_stands_on(server) {
@@ -57,10 +61,105 @@ async fn a_store_that_does_not_answer_makes_it_unready_and_is_asked_once() {
         // Alive it is all the same: starting it anew would not bring the store back.
         dev.get("/healthz").await.ok(200);
         pane.probe_gate.open();
-        crate::harness::eventually("ready again", async || (dev.get("/readyz").await.status == 200).then_some(()))
-            .await;
+        eventually("ready again", async || (dev.get("/readyz").await.status == 200).then_some(())).await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_node_over_a_standby_is_not_ready_until_it_is_promoted() {
+    let postgres = Postgres::start(&[]);
+    let database = postgres.fresh_database();
+    let server = Server::in_database(&database, Options::new(Backend::Production)).await;
+    let dev = server.client();
+    dev.thread("t").await;
+    dev.get("/readyz").await.ok(200);
+    let read_only = async |server: &Server| {
+        let dev = server.client();
+        let problem = eventually("the standby is noticed", async || {
+            let answer = dev.get("/readyz").await;
+            (answer.status == 503 && answer.json()["why"] == "store-read-only").then_some(answer)
+        });
+        let problem = problem.await.problem(503, "store-unavailable");
+        assert_eq!((&problem["dependencies"]["store"], &problem["retryable"]), (&json!("read-only"), &json!(true)));
+        let text = dev.get("/metrics").await.text().to_owned();
+        assert!(text.contains("threadline_dependency_up{dependency=\"store\"} 0\n"), "{text}");
+        // What it has it shows; what is to be written is refused as long as this is so.
+        dev.get("/v1/threads/t").await.ok(200);
+        dev.post("/v1/threads", json!({ "threadId": "u" })).await.problem(503, "store-unavailable");
+    };
+    // The server becomes one later …
+    postgres.restart_as_standby();
+    read_only(&server).await;
+    // … or is one when the node starts.
+    let second = Server::in_database(&database, Options::new(Backend::Production)).await;
+    read_only(&second).await;
+    postgres.psql("postgres", "SELECT pg_promote()");
+    for server in [&server, &second] {
+        let ready = async || (server.client().get("/readyz").await.status == 200).then_some(());
+        eventually("ready after the promotion", ready).await;
+    }
+    dev.post("/v1/threads", json!({ "threadId": "u" })).await.ok(201);
+    server.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_set_to_read_only_makes_it_unready() {
+    let postgres = Postgres::start(&[]);
+    let server = Server::in_database(&postgres.fresh_database(), Options::new(Backend::Production)).await;
+    let dev = server.client();
+    dev.get("/readyz").await.ok(200);
+    postgres.psql("postgres", "ALTER SYSTEM SET default_transaction_read_only = on");
+    postgres.psql("postgres", "SELECT pg_reload_conf()");
+    let why = async || (dev.get("/readyz").await.json()["why"] == "store-read-only").then_some(());
+    eventually("it is noticed", why).await;
+    postgres.psql("postgres", "ALTER SYSTEM RESET default_transaction_read_only");
+    postgres.psql("postgres", "SELECT pg_reload_conf()");
+    eventually("ready again", async || (dev.get("/readyz").await.status == 200).then_some(())).await;
+    server.stop().await;
+}
+
+/// A node on this Redis, as `threadline serve` starts it, and what it says of its readiness.
+async fn readiness_on(redis: &Redis) -> (Value, String) {
+    let config = ServeConfig {
+        store: StoreChoice::Postgres(Postgres::shared().fresh_database()),
+        redis: Some(redis.url()),
+        ..ServeConfig::embedded("127.0.0.1:0".parse().expect("an address"), "/nowhere".into())
+    };
+    let app = App::start(config).await.expect("started");
+    let addr = app.local_addr().expect("an address");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let task = tokio::spawn(app.run(async { drop(stopped.await) }));
+    let dev =
+        Client { http: reqwest::Client::builder().no_proxy().build().expect("a client"), addr, key: None, user: None };
+    let ready = dev.get("/readyz").await.ok(200);
+    // Starts go on: the store decides alone, and it is counted that nobody else was asked.
+    for thread in ["a", "b", "c"] {
+        dev.thread(thread).await;
+        dev.run(thread, "r").await;
+    }
+    let figures = dev.get("/metrics").await.text().to_owned();
+    drop(stop);
+    task.await.expect("it ends");
+    (ready, figures)
+}
+
+#[tokio::test]
+async fn a_redis_that_answers_but_takes_no_locks_is_not_called_good() {
+    let nobody = crate::backing::ports::free_port().to_string();
+    let replica = Redis::start(&[("replicaof", &format!("127.0.0.1 {nobody}"))]);
+    // A node of a Redis Cluster which has some of the slots, so that some locks would work.
+    let cluster = Redis::start(&[("cluster-enabled", "yes"), ("cluster-require-full-coverage", "no")]);
+    assert_eq!(cluster.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "12000"]), "OK");
+    for (redis, why) in [(&replica, "redis-is-no-master"), (&cluster, "redis-takes-no-locks")] {
+        let (ready, figures) = readiness_on(redis).await;
+        let facts = (&ready["status"], &ready["dependencies"]["redis"], &ready["findings"]);
+        assert_eq!(facts, (&json!("degraded"), &json!("unavailable"), &json!([why])));
+        assert!(figures.contains("threadline_dependency_up{dependency=\"redis\"} 0\n"), "{figures}");
+        let errors = figures.lines().find_map(|line| line.strip_prefix("threadline_lock_errors_total "));
+        assert!(why != "redis-is-no-master" || errors == Some("3"), "{errors:?}");
+    }
 }
 
 #[tokio::test]

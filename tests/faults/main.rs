@@ -12,6 +12,7 @@ mod full;
 #[path = "../shared/judge.rs"]
 mod judge;
 mod kills;
+mod leaving;
 mod load;
 mod order;
 mod private;

@@ -44,6 +44,8 @@ pub fn command(data: &Path, under: &[&str]) -> Command {
         .env("THREADLINE_LISTEN", "127.0.0.1:0")
         .env("THREADLINE_DATA", data)
         .env("NO_COLOR", "1")
+        // Who wants a node to linger says so.
+        .env("THREADLINE_DRAIN_DELAY", "0")
         .env_remove("THREADLINE_API_KEY")
         .env_remove("LD_PRELOAD");
     command

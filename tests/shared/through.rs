@@ -11,8 +11,8 @@ use threadline::{
     store::{
         ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, CloseOutcome, Closing, Due,
         DynStore, ErasureStore, FeedPage, FeedStore, Head, IdentityStore, IdlePage, ListThreads, LogPage, LogStore,
-        ReadFrom, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StopOutcome, StoreResult, StoredProject,
-        ThreadPage, ThreadStore, Unprojected,
+        ReadFrom, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult,
+        StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
     },
 };
 
@@ -162,6 +162,13 @@ impl<P: Pass> LogStore for Through<P> {
     }
     fn pipelines(&self) -> usize {
         self.inner.pipelines()
+    }
+}
+
+#[async_trait]
+impl<P: Pass> StatusStore for Through<P> {
+    async fn status(&self) -> StoreResult<StoreStatus> {
+        self.pass.pass(of("status", None), self.inner.status()).await
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     },
     domain::limits::READY_MEMORY,
     metrics,
-    service::ServiceError,
+    service::{ServiceError, StoreState},
 };
 
 /// Says that the server is alive, whatever it stands on, and while it shuts down as well.
@@ -39,9 +39,13 @@ pub struct ReadinessView {
     /// `ready`, or `degraded`: something is missing that can be done without.
     status: &'static str,
     dependencies: Dependencies,
+    /// What is wrong, by stable names: `redis-unreachable`, `redis-is-no-master` (it takes no writes),
+    /// `redis-takes-no-locks` (it refuses them: out of memory, or one node of a cluster).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<&'static str>,
 }
 
-/// What the server stands on: `ok` or `unavailable`.
+/// What the server stands on: `ok` or `unavailable`; a store that takes no writes is `read-only`.
 #[derive(Debug, Serialize, ToSchema)]
 struct Dependencies {
     /// Without it nothing can be done.
@@ -51,30 +55,40 @@ struct Dependencies {
     redis: Option<&'static str>,
 }
 
-/// Says whether requests are to be sent to this server: its store answers, and it is not shutting down.
+/// Says whether requests are to be sent to this server: its store answers and takes writes, and it is not shutting down.
 ///
 /// A Redis that is away makes it `degraded`, which is no reason to send requests elsewhere. The answer is good for a
 /// second: asking more often costs nothing.
 #[utoipa::path(get, path = "/readyz", tag = "server", responses(
     (status = 200, description = "It takes requests", body = ReadinessView,
         example = json!({ "status": "ready", "dependencies": { "store": "ok", "redis": "ok" } })),
-    (status = 503, description = "It takes none: its store does not answer, or it is shutting down. \
-        `dependencies` says what is missing", body = ProblemDocument)))]
+    (status = 503, description = "It takes none. `why` says for what reason: `draining`, `store-unreachable` or \
+        `store-read-only` (a standby); `dependencies` says what is missing", body = ProblemDocument)))]
 pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>, Problem> {
     let found = state.service.readiness().await;
-    let word = |answers| if answers { "ok" } else { "unavailable" };
-    let dependencies = Dependencies { store: word(found.store), redis: found.redis.map(word) };
-    if found.is_ready() {
-        let status = if found.is_degraded() { "degraded" } else { "ready" };
-        return Ok(Json(ReadinessView { status, dependencies }));
-    }
+    let store = match found.store {
+        StoreState::Good => "ok",
+        StoreState::Unreachable => "unavailable",
+        StoreState::ReadOnly => "read-only",
+    };
+    let redis = found.redis.map(|redis| if redis.finding().is_none() { "ok" } else { "unavailable" });
+    let dependencies = Dependencies { store, redis };
+    let Some(why) = found.why() else {
+        let findings: Vec<_> = found.finding().into_iter().collect();
+        let status = if findings.is_empty() { "ready" } else { "degraded" };
+        return Ok(Json(ReadinessView { status, dependencies, findings }));
+    };
     let wait = u64::try_from(READY_MEMORY.as_millis()).unwrap_or(u64::MAX);
-    let problem = if found.draining {
+    let detail = match found.store {
+        StoreState::ReadOnly => "the store takes no writes: it is a standby, or set to read only",
+        StoreState::Good | StoreState::Unreachable => "the store does not answer",
+    };
+    let problem = if found.leaving {
         ServiceError::Draining.into()
     } else {
-        Problem::new(ProblemType::StoreUnavailable, "the store does not answer").retry_after(wait)
+        Problem::new(ProblemType::StoreUnavailable, detail).retry_after(wait)
     };
-    Err(problem.with(json!({ "dependencies": dependencies })))
+    Err(problem.with(json!({ "why": why, "dependencies": dependencies })))
 }
 
 /// What this node counts, as OpenMetrics text for Prometheus.

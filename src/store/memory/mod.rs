@@ -10,6 +10,7 @@ use async_trait::async_trait;
 
 mod beside;
 mod identity;
+mod status;
 mod transfer;
 
 use super::{

@@ -45,6 +45,7 @@ mod runs;
 mod seal;
 mod snapshots;
 mod start;
+mod status;
 mod threads;
 mod transfer;
 

@@ -44,6 +44,7 @@ mod rows;
 mod runs;
 mod seal;
 mod snapshots;
+mod status;
 #[cfg(test)]
 mod tests;
 mod threads;

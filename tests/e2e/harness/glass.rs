@@ -2,10 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use threadline::{
-    domain::ThreadKey,
-    store::{DynStore, LogPage, StoreError, StoreResult},
-};
+use threadline::store::{DynStore, LogPage, StoreError, StoreResult};
 use tokio::sync::watch;
 
 use crate::through::{Call, Pass, Through};
@@ -106,7 +103,7 @@ impl Pass for Pane {
                 self.appends.fetch_add(1, SeqCst);
                 self.append_gate.pass().await;
             }
-            "heads" if call.key == Some(ThreadKey(0)) => {
+            "status" => {
                 self.probes.fetch_add(1, SeqCst);
                 self.probe_gate.pass().await;
             }
