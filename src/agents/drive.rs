@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use super::source::{AgentFailure, EventStream};
 use crate::{
     domain::{
-        Fence, NewEvents, Principal, RunId, ThreadId,
+        Fence, NewEvents,
         event::BatchBuilder,
         json,
         limits::{AGENT_BUFFER_BYTES, AGENT_RETRY},
     },
-    service::{Receipt, Runs, ServiceError},
+    service::{DriveRight, Receipt, ServiceError},
     subscription::TopicRef,
 };
 
@@ -40,10 +40,7 @@ enum End {
 
 /// One run of one agent.
 pub(super) struct Drive {
-    pub runs: Runs,
-    pub principal: Principal,
-    pub thread: ThreadId,
-    pub run: RunId,
+    pub right: DriveRight,
     pub fence: Fence,
     /// producer_seq of the next event.
     pub next: u64,
@@ -62,7 +59,7 @@ impl Drive {
     /// Runs to the end, and sees to it that the log says how it ended.
     pub async fn run(mut self, stream: EventStream, topic: TopicRef) {
         let end = self.feed(stream, &topic).await;
-        tracing::debug!(thread = %self.thread, run = %self.run, ?end, "an agent's run has ended");
+        tracing::debug!(thread = %self.right.thread(), run = %self.right.run(), ?end, "an agent's run has ended");
         match end {
             End::Terminal | End::Over => {}
             // A run that was asked to stop is `stopped`, whoever finishes it.
@@ -86,16 +83,13 @@ impl Drive {
     /// Ends the run in the log. Should the store be away, the run's lease runs out and the reaper does it.
     async fn conclude(&self, error: Option<(&str, String)>) {
         for _ in 0..10 {
-            let (principal, thread, run) = (&self.principal, &self.thread, &self.run);
             let result = match &error {
-                None => self.runs.finish(principal, thread, run).await,
-                Some((code, message)) => {
-                    self.runs.fail(principal, thread, run, Some((*code).to_owned()), Some(message.clone())).await
-                }
+                None => self.right.finish().await,
+                Some((code, message)) => self.right.fail((*code).to_owned(), message.clone()).await,
             };
             match result {
                 Err(error @ ServiceError::Store(_)) => {
-                    tracing::warn!(%error, thread = %self.thread, run = %self.run, "an agent's run cannot be ended yet");
+                    tracing::warn!(%error, thread = %self.right.thread(), run = %self.right.run(), "an agent's run cannot be ended yet");
                     time::sleep(AGENT_RETRY).await;
                 }
                 _ => return,
@@ -158,7 +152,7 @@ impl Drive {
                         }
                         // The effect is unknown; the same numbers with the same bytes may be sent again.
                         Err(ServiceError::Store(error)) => {
-                            tracing::warn!(%error, thread = %self.thread, run = %self.run, "an agent's events wait");
+                            tracing::warn!(%error, thread = %self.right.thread(), run = %self.right.run(), "an agent's events wait");
                             if refused.get_or_insert_with(Instant::now).elapsed() >= self.patience {
                                 return End::Refused;
                             }
@@ -173,7 +167,7 @@ impl Drive {
                     }
                 }
                 _ = beat.tick() => {
-                    match self.runs.heartbeat(&self.principal, &self.thread, &self.run, None).await {
+                    match self.right.heartbeat(None).await {
                         Ok(_) => {}
                         Err(ServiceError::Store(_)) => beat.reset_after(AGENT_RETRY),
                         Err(_) => return End::Over,
@@ -188,10 +182,9 @@ impl Drive {
     }
 
     fn append(&self, events: NewEvents) -> InFlight {
-        let (runs, principal) = (self.runs.clone(), self.principal.clone());
-        let (thread, run, first) = (self.thread.clone(), self.run.clone(), self.next);
+        let (right, first) = (self.right.clone(), self.next);
         Box::pin(async move {
-            let result = runs.append(&principal, &thread, &run, Some(first), events.clone()).await;
+            let result = right.append(first, events.clone()).await;
             (first, events, result)
         })
     }

@@ -16,6 +16,7 @@ pub mod native;
 pub mod observe;
 pub mod problem;
 pub mod sse;
+pub mod websocket;
 
 use std::{sync::Arc, time::Duration};
 
@@ -62,6 +63,8 @@ pub struct ApiState {
     pub copilotkit: copilotkit::Node,
     /// Pages that may call from a browser.
     pub origins: Arc<AllowedOrigins>,
+    /// Pages that were refused.
+    pub refused_origins: Arc<guard::RefusedOrigins>,
 }
 
 /// Carries something through to its end even if whoever asked for it goes away in the middle.
@@ -107,6 +110,7 @@ impl ApiState {
             close: CLOSE_TIMEOUT,
             copilotkit: copilotkit::Node::default(),
             origins: Arc::default(),
+            refused_origins: Arc::default(),
         }
     }
 }

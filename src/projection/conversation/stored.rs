@@ -1,6 +1,6 @@
 //! A conversation as bytes, and back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -8,6 +8,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     Conversation,
     chunks::{Lanes, Stream},
+    interrupts::Interrupts,
     list::List,
     message::{Message, write_value},
     patch, text,
@@ -22,6 +23,7 @@ struct Written<'a> {
     purse: i64,
     skipped: u64,
     interrupts: &'a [Value],
+    answered: &'a BTreeSet<Box<str>>,
     settled: &'a VecDeque<Box<str>>,
     lanes: Vec<(&'a Option<String>, &'a Stream)>,
     thoughts: u64,
@@ -40,6 +42,7 @@ struct Read<'a> {
     skipped: u64,
     #[serde(borrow)]
     interrupts: Vec<&'a RawValue>,
+    answered: BTreeSet<Box<str>>,
     settled: VecDeque<Box<str>>,
     lanes: Vec<(Option<String>, Stream)>,
     thoughts: u64,
@@ -60,8 +63,9 @@ pub(super) fn encode(conversation: &Conversation) -> Vec<u8> {
         copied: conversation.copied,
         purse: conversation.purse,
         skipped: conversation.skipped,
-        interrupts: &conversation.interrupts,
-        settled: &conversation.settled,
+        interrupts: &conversation.interrupts.open,
+        answered: &conversation.interrupts.answered,
+        settled: &conversation.interrupts.settled,
         lanes,
         thoughts: conversation.thoughts,
         thinking: &conversation.thinking,
@@ -89,8 +93,11 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Conversation> {
         copied: read.copied,
         purse: read.purse,
         skipped: read.skipped,
-        interrupts: read.interrupts.iter().map(|value| text::value(value.get())).collect::<Option<_>>()?,
-        settled: read.settled,
+        interrupts: Interrupts {
+            open: read.interrupts.iter().map(|value| text::value(value.get())).collect::<Option<_>>()?,
+            answered: read.answered,
+            settled: read.settled,
+        },
         lanes,
         thoughts: read.thoughts,
         thinking: read.thinking,

@@ -80,7 +80,7 @@ pub async fn answer(
         .turn(principal)
         .ok_or_else(|| state.quota.refuse(Limit::UserRuns, MAX_SUGGESTING as u64, QUOTA_RETRY))?;
     let place = state.quota.open(principal)?;
-    let asked = state.agents.ask(agent, input)?;
+    let asked = state.agents.ask(principal, agent, input)?;
     let telling = Telling::new(asked.thread.clone(), asked.run.clone(), false);
     let followed = Suggestions { asked, telling, open: OpenParts::default(), over: false, _turn: turn };
     Ok(sse::response(followed, None, place, state, principal))
