@@ -21,7 +21,7 @@ use crate::{
         Limits,
         limits::{
             AGENT_PATIENCE, BODY_ROOM_WAIT, CLOSE_TIMEOUT, CREDENTIAL_CHECK, DRAIN_TIMEOUT, HEARTBEAT_INTERVAL,
-            MAX_HEADERS, WRITE_GRACE,
+            MAX_HEAD_BYTES, MAX_HEADERS, WRITE_GRACE,
         },
     },
     lingering::{Connection, Lingering},
@@ -159,6 +159,8 @@ async fn serve_one(
         .timer(TokioTimer::new())
         .header_read_timeout(patience.header)
         .max_headers(MAX_HEADERS)
+        // Larger heads are answered 431.
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(io, service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);

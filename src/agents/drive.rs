@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use super::source::{AgentFailure, EventStream};
 use crate::{
     domain::{
-        Fence, NewEvents, Principal, RunId, ThreadId,
+        Fence, NewEvents,
         event::BatchBuilder,
         json,
         limits::{AGENT_BUFFER_BYTES, AGENT_RETRY},
     },
-    service::{Receipt, Runs, ServiceError},
+    service::{DriveRight, Receipt, ServiceError},
     subscription::TopicRef,
 };
 
@@ -40,10 +40,7 @@ enum End {
 
 /// One run of one agent.
 pub(super) struct Drive {
-    pub runs: Runs,
-    pub principal: Principal,
-    pub thread: ThreadId,
-    pub run: RunId,
+    pub right: DriveRight,
     pub fence: Fence,
     /// producer_seq of the next event.
     pub next: u64,
@@ -86,12 +83,9 @@ impl Drive {
     /// Ends the run in the log. Should the store be away, the run's lease runs out and the reaper does it.
     async fn conclude(&self, error: Option<(&str, String)>) {
         for _ in 0..10 {
-            let (principal, thread, run) = (&self.principal, &self.thread, &self.run);
             let result = match &error {
-                None => self.runs.finish(principal, thread, run).await,
-                Some((code, message)) => {
-                    self.runs.fail(principal, thread, run, Some((*code).to_owned()), Some(message.clone())).await
-                }
+                None => self.right.finish().await,
+                Some((code, message)) => self.right.fail((*code).to_owned(), message.clone()).await,
             };
             match result {
                 Err(error @ ServiceError::Store(_)) => {
@@ -173,7 +167,7 @@ impl Drive {
                     }
                 }
                 _ = beat.tick() => {
-                    match self.runs.heartbeat(&self.principal, &self.thread, &self.run, None).await {
+                    match self.right.heartbeat(None).await {
                         Ok(_) => {}
                         Err(ServiceError::Store(_)) => beat.reset_after(AGENT_RETRY),
                         Err(_) => return End::Over,
@@ -188,10 +182,9 @@ impl Drive {
     }
 
     fn append(&self, events: NewEvents) -> InFlight {
-        let (runs, principal) = (self.runs.clone(), self.principal.clone());
-        let (thread, run, first) = (self.thread.clone(), self.run.clone(), self.next);
+        let (right, first) = (self.right.clone(), self.next);
         Box::pin(async move {
-            let result = runs.append(&principal, &thread, &run, Some(first), events.clone()).await;
+            let result = right.append(first, events.clone()).await;
             (first, events, result)
         })
     }

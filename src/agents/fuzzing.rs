@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     ClientInput, input, openai,
-    source::RunInput,
+    source::{RunInput, Trust},
     sse::{Decoder, TooLarge},
 };
 use crate::{
@@ -49,6 +49,7 @@ pub(crate) fn openai_stream(data: &[u8]) {
         state: "null".to_owned(),
         tools: "[]".to_owned(),
         context: "[]".to_owned(),
+        trust: Trust::Client,
         forwarded_props: "{}".to_owned(),
         resume: None,
         rest: Vec::new(),
@@ -72,7 +73,7 @@ pub(crate) fn agui_input(data: &[u8]) {
     let Ok(sent) = serde_json::from_slice::<ClientInput>(sent) else { return };
     let mut conversation = Conversation::default();
     lines.for_each(|event| conversation.observe(event));
-    let Ok(prepared) = input::prepare(&thread, &run, sent, &conversation) else { return };
+    let Ok(prepared) = input::prepare(&thread, &run, sent, Trust::Client, &conversation) else { return };
     assert!(prepared.first.count() <= 2 && NewEvents::from_ndjson(prepared.first.body()).is_ok());
     let given = prepared.complete(&thread, &run, &conversation);
     let read = serde_json::from_str::<&serde_json::value::RawValue>(&given.to_json()).is_ok();

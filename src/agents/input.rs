@@ -12,7 +12,11 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use super::{AgentError, ClientInput, interrupts::Answered, source::RunInput};
+use super::{
+    AgentError, ClientInput,
+    interrupts::Answered,
+    source::{RunInput, Trust},
+};
 use crate::{
     domain::{NewEvents, RunId, ThreadId, event::BatchBuilder, json},
     projection::conversation::Conversation,
@@ -22,6 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Prepared {
     client: ClientInput,
+    trust: Trust,
     /// The ids of the messages, and the messages as sent; with an id, where they had none.
     messages: Vec<(String, String)>,
     /// Whether the client sent what came before, and not only what is new.
@@ -41,6 +46,7 @@ pub(super) fn prepare(
     thread: &ThreadId,
     run: &RunId,
     client: ClientInput,
+    trust: Trust,
     conversation: &Conversation,
 ) -> Result<Prepared, AgentError> {
     let invalid = |what: String| AgentError::InvalidInput(what);
@@ -90,7 +96,7 @@ pub(super) fn prepare(
     let brings_state = state.is_some();
     let changed = state.filter(|state| !same(state.as_bytes(), &conversation.state_json()));
     let first = first_events(thread, run, &client, &fresh, changed)?;
-    Ok(Prepared { client, messages, knows_history, brings_state, answered, news, first })
+    Ok(Prepared { client, trust, messages, knows_history, brings_state, answered, news, first })
 }
 
 impl Prepared {
@@ -109,7 +115,7 @@ impl Prepared {
 
     /// What the agent is given, on top of the conversation before the run.
     pub(super) fn complete(self, thread: &ThreadId, run: &RunId, conversation: &Conversation) -> RunInput {
-        let Self { client, messages, knows_history, brings_state, .. } = self;
+        let Self { client, trust, messages, knows_history, brings_state, .. } = self;
         let mut all = String::from("[");
         let mut add = |text: &str| {
             if all.len() > 1 {
@@ -145,6 +151,7 @@ impl Prepared {
             state,
             tools: or(client.tools, "[]"),
             context: or(client.context, "[]"),
+            trust,
             forwarded_props: or(client.forwarded_props, "{}"),
             resume: client.resume.map(|resume| resume.get().to_owned()),
             rest: client.rest,
@@ -233,7 +240,7 @@ mod tests {
 
     fn prepared(input: Value, conversation: &Conversation) -> Result<Prepared, AgentError> {
         let client = serde_json::from_value(input).expect("an input");
-        prepare(&ThreadId::new("t").expect("id"), &RunId::new("r").expect("id"), client, conversation)
+        prepare(&ThreadId::new("t").expect("id"), &RunId::new("r").expect("id"), client, Trust::Client, conversation)
     }
 
     fn given(prepared: Prepared, conversation: &Conversation) -> Value {

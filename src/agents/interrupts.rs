@@ -111,6 +111,11 @@ mod tests {
         json!({ "type": "RUN_FINISHED", "outcome": outcome }).to_string().into_bytes()
     }
 
+    fn answers(ids: &[&str]) -> Vec<u8> {
+        let resume: Vec<_> = ids.iter().map(|id| json!({ "interruptId": id, "status": "resolved" })).collect();
+        json!({ "type": "RUN_STARTED", "input": { "resume": resume } }).to_string().into_bytes()
+    }
+
     #[test]
     fn every_open_interrupt_is_to_be_answered_and_none_that_was() {
         let mut conversation = Conversation::default();
@@ -126,12 +131,14 @@ mod tests {
         );
         assert_eq!(check(json!([yes("a")]), &conversation), Err(Breach::Open(vec!["b".into()])));
         assert_eq!(check(json!([no("b"), yes("a"), yes("c")]), &conversation), Ok(()));
+        conversation.observe(&answers(&["a", "b"]));
         conversation.observe(&finished(&["c"]));
         assert_eq!(
             check(json!([yes("c"), yes("b"), yes("a")]), &conversation),
             Err(Breach::Settled(vec!["a".into(), "b".into()]))
         );
         assert_eq!(check(json!([yes("c")]), &conversation), Ok(()));
+        conversation.observe(&answers(&["c"]));
         // Halves of characters are the same question mark wherever they come from.
         conversation
             .observe(br#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"id":"\ud800"}]}}"#);

@@ -35,14 +35,16 @@ use crate::{
     domain::{
         AgentId, EventError, EventErrorKind, Principal, RunId, ThreadId,
         agent::{Agent, AgentKind},
-        limits::{AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_EVENT_BYTES},
+        limits::{
+            AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
+        },
     },
     egress::{Outbound, Reach, Refused},
     projection::conversation::Conversation,
     service::{NewRun, Projected, Service, ServiceError, StartedRun},
 };
 use interrupts::Breach;
-use source::EventStream;
+use source::{EventStream, Trust};
 use work::Work;
 
 /// The built-in agent, which is always there.
@@ -64,6 +66,9 @@ pub enum AgentError {
     /// What the client sent for the agent does not fit into an event.
     #[error("the new messages and the state have at most {MAX_EVENT_BYTES} bytes each")]
     TooLarge,
+    /// What a page says of itself is more than a model is given of it.
+    #[error("the context has {0} bytes: of a page's, a model is given at most {MAX_CLIENT_CONTEXT_BYTES}")]
+    ContextTooLarge(usize),
     /// The thread waits for answers, or does not wait for those that it was given.
     #[error("{0}")]
     Interrupts(Breach),
@@ -271,7 +276,9 @@ impl Agents {
         };
         let nothing = Conversation::default();
         let conversation = before.as_ref().map_or(&nothing, |before| &before.conversation);
-        let prepared = input::prepare(thread, &id, request.input, conversation)?;
+        let trust = Trust::of(principal);
+        check_context(agent, trust, &request.input)?;
+        let prepared = input::prepare(thread, &id, request.input, trust, conversation)?;
         if let Err(breach) = prepared.answered.check(conversation) {
             // Asked again, it is the same run: what waits now may be what it came to.
             if service.runs.get(principal, thread, &id).await.is_err() {
@@ -295,7 +302,7 @@ impl Agents {
         };
         let new = NewRun { id: Some(id), agent: Some(agent.id.clone()), lease: request.lease };
         let beat = service.runs.beat(&new);
-        let started = service.runs.start_with(principal, thread, new, &prepared.first).await?;
+        let (started, right) = service.runs.start_driven(principal, thread, new, &prepared.first).await?;
         if started.run.agent.as_ref().is_some_and(|other| *other != agent.id) {
             return Err(AgentError::RunTaken(started.run.id));
         }
@@ -305,11 +312,11 @@ impl Agents {
                 return Err(AgentError::RunUsed(started.run.id));
             }
         }
-        if started.created {
+        if let Some(right) = right {
             let work = Work {
                 agents: self.clone(),
                 principal: principal.clone(),
-                thread: thread.clone(),
+                right,
                 agent: agent.clone(),
                 started: started.clone(),
                 beat,
@@ -322,9 +329,11 @@ impl Agents {
 
     /// Has the agent answer outside of any thread: nothing of it is kept.
     pub fn ask(&self, principal: &Principal, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
+        let trust = Trust::of(principal);
+        check_context(agent, trust, &client)?;
         let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
         let run = client.run_id.take().unwrap_or_else(RunId::generate);
-        let input = outside(&thread, &run, client)?;
+        let input = outside(&thread, &run, client, trust)?;
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             self.shared.service.metrics().limited(RUN_LIMIT);
             return Err(AgentError::Busy);
@@ -338,7 +347,7 @@ impl Agents {
     /// Has an agent answer the server itself: nothing of it is kept, it is no run, and takes no place of one. `origin` is where
     /// the agent was written down: the operator's own may be anywhere. Dropping the answer ends the request.
     pub fn consult(&self, agent: &Agent, origin: Origin, client: ClientInput) -> Result<EventStream, AgentError> {
-        let input = outside(&ThreadId::generate(), &RunId::generate(), client)?;
+        let input = outside(&ThreadId::generate(), &RunId::generate(), client, Trust::Key)?;
         let outbound = if origin == Origin::Configuration { &self.shared.open } else { &self.guarded };
         Ok(source_over(outbound, agent, &input))
     }
@@ -363,9 +372,16 @@ impl Agents {
 }
 
 /// What an agent is given where there is no thread, and so nothing that was said before.
-fn outside(thread: &ThreadId, run: &RunId, client: ClientInput) -> Result<source::RunInput, AgentError> {
+fn outside(thread: &ThreadId, run: &RunId, client: ClientInput, trust: Trust) -> Result<source::RunInput, AgentError> {
     let nothing = Conversation::default();
-    Ok(input::prepare(thread, run, client, &nothing)?.complete(thread, run, &nothing))
+    Ok(input::prepare(thread, run, client, trust, &nothing)?.complete(thread, run, &nothing))
+}
+
+/// Refuses a page's context that is too large to stand before a user's words, where it would stand there.
+fn check_context(agent: &Agent, trust: Trust, client: &ClientInput) -> Result<(), AgentError> {
+    let bytes = client.context.as_ref().map_or(0, |context| context.get().len());
+    let stands_there = trust == Trust::Client && matches!(agent.kind, AgentKind::OpenAi { .. });
+    if stands_there && bytes > MAX_CLIENT_CONTEXT_BYTES { Err(AgentError::ContextTooLarge(bytes)) } else { Ok(()) }
 }
 
 fn source_over(outbound: &Outbound, agent: &Agent, input: &source::RunInput) -> EventStream {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
 use super::client_input::Unknown;
-use crate::domain::{RunId, ThreadId, json::quoted};
+use crate::domain::{Principal, RunId, ThreadId, json::quoted};
 
 /// The events of one run of an agent, each one JSON text (not checked yet), in order. Dropping it ends the request.
 pub type EventStream = BoxStream<'static, Result<Bytes, AgentFailure>>;
@@ -29,12 +29,30 @@ pub struct RunInput {
     pub tools: String,
     /// A JSON array of context entries.
     pub context: String,
+    /// Whose word the context is.
+    pub trust: Trust,
     /// Any JSON value.
     pub forwarded_props: String,
     /// A JSON array of answers to interrupts.
     pub resume: Option<String>,
     /// Members that AG-UI does not name (yet).
     pub rest: Unknown,
+}
+
+/// How far an agent may take what a client says of itself for the application's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// It has shown a key: it is the application.
+    Key,
+    /// It is a user's page, or may be one.
+    Client,
+}
+
+impl Trust {
+    /// Of this principal.
+    pub fn of(principal: &Principal) -> Self {
+        if principal.has_key() { Self::Key } else { Self::Client }
+    }
 }
 
 impl RunInput {

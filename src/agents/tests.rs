@@ -7,7 +7,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::source::{AgentFailure, EventStream, RunInput};
+use super::source::{AgentFailure, EventStream, RunInput, Trust};
 use crate::{
     domain::{RunId, ThreadId},
     egress::{Outbound, Reach},
@@ -94,6 +94,7 @@ pub(super) fn input() -> RunInput {
         state: "null".into(),
         tools: "[]".into(),
         context: "[]".into(),
+        trust: Trust::Key,
         forwarded_props: "{}".into(),
         resume: None,
     }

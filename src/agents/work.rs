@@ -7,17 +7,17 @@ use tracing::Instrument;
 
 use super::{Agents, drive::Drive, input::Prepared, span::agent_span};
 use crate::{
-    domain::{Principal, ThreadId, agent::Agent},
+    domain::{Principal, agent::Agent},
     metrics::Present,
     projection::conversation::Conversation,
-    service::{Projected, ServiceError, StartedRun},
+    service::{DriveRight, Projected, ServiceError, StartedRun},
 };
 
 /// A run that was started, on its way to its agent.
 pub(super) struct Work {
     pub agents: Agents,
     pub principal: Principal,
-    pub thread: ThreadId,
+    pub right: DriveRight,
     pub agent: Agent,
     pub started: StartedRun,
     pub beat: Duration,
@@ -29,14 +29,14 @@ pub(super) struct Work {
 impl Work {
     /// Hands it over, and drives it to its end. What is logged meanwhile says where.
     pub(super) async fn run(self, before: Projected, prepared: Prepared) {
-        let span = agent_span(&self.agent, &self.principal.project, &self.thread, &self.started.run.id);
+        let span = agent_span(&self.agent, &self.principal.project, self.right.thread(), &self.started.run.id);
         self.drive(before, prepared).instrument(span).await;
     }
 
     async fn drive(self, before: Projected, prepared: Prepared) {
         let service = &self.agents.shared.service;
         let _present = Present::new(&service.metrics().agent_runs);
-        let (thread, run) = (&self.thread, &self.started.run);
+        let (thread, run) = (self.right.thread(), &self.started.run);
         let result = async {
             let conversation = self.conversation(before).await?;
             // Another run may have come in between: two clients that answer the same interrupt.
@@ -49,17 +49,14 @@ impl Work {
         };
         // Should this fail as well, the run's lease runs out.
         let fail = async |code: &str, message: String| {
-            let _ = service.runs.fail(&self.principal, thread, &run.id, Some(code.to_owned()), Some(message)).await;
+            let _ = self.right.fail(code.to_owned(), message).await;
         };
         match result.await {
             Ok(Ok((input, topic, fence))) => {
                 let stream = self.agents.source(&self.agent, &input);
                 drop(input);
                 let drive = Drive {
-                    runs: service.runs.clone(),
-                    principal: self.principal.clone(),
-                    thread: thread.clone(),
-                    run: run.id.clone(),
+                    right: self.right.clone(),
                     fence,
                     next: run.producer_seq + 1,
                     beat: self.beat,
@@ -83,6 +80,6 @@ impl Work {
             return Ok(before.conversation);
         }
         let projections = &self.agents.shared.service.projections;
-        Ok(projections.at(&self.principal, &self.thread, Some(*cursor), Some(*epoch)).await?.conversation)
+        Ok(projections.at(&self.principal, self.right.thread(), Some(*cursor), Some(*epoch)).await?.conversation)
     }
 }

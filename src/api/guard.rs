@@ -1,6 +1,11 @@
 //! Which pages may ask. In development mode only those of this machine: any web page can reach localhost, so Host and
-//! Origin are checked, and so is what proxies say of where a request has been. With API keys the key is the check, and browsers keep foreign pages from reading answers; but a
-//! socket can be opened by any page, so its Origin is checked here.
+//! Origin are checked, and so is what proxies say of where a request has been. With API keys the key is the check, and browsers
+//! keep foreign pages from reading answers; but a socket can be opened by any page, so its Origin is checked here.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
 
 use axum::{
     extract::{Request, State},
@@ -9,38 +14,89 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use serde_json::json;
+use tokio::time::Instant;
+
 use super::{
     ApiState,
     forwarded::another_machine,
     problem::{Problem, ProblemType},
 };
-use crate::domain::{AllowedOrigins, Origin};
+use crate::domain::{
+    AllowedOrigins, Origin,
+    limits::{ORIGIN_SHOWN, REFUSED_ORIGIN_QUIET, REFUSED_ORIGINS},
+};
 
 /// Refuses requests of pages that are not let in.
 pub async fn origins(State(state): State<ApiState>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let checked =
-        if state.auth.is_development() { check_development(headers) } else { check_handshake(headers, &state.origins) };
+    let is_development = state.auth.is_development();
+    let checked = if is_development { check_development(headers) } else { check_handshake(headers, &state.origins) };
     match checked {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+        Ok(()) => match if is_development { check_forwarded(headers) } else { Ok(()) } {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        },
+        Err(Refused { origin, detail }) => {
+            if let Some(origin) = origin
+                && state.refused_origins.is_news(shown(origin))
+            {
+                tracing::warn!(origin = shown(origin), path = request.uri().path(), "a page is refused: {detail}");
+            }
+            let origin = origin.map(shown);
+            Problem::new(ProblemType::ForbiddenOrigin, detail).with(json!({ "origin": origin })).into_response()
+        }
     }
+}
+
+/// The pages that were refused a short while ago: each is named in the log once in [`REFUSED_ORIGIN_QUIET`], and of very many
+/// the first [`REFUSED_ORIGINS`].
+#[derive(Debug, Default)]
+pub struct RefusedOrigins(Mutex<HashMap<String, Instant>>);
+
+impl RefusedOrigins {
+    /// Whether the log is to name this one.
+    fn is_news(&self, origin: &str) -> bool {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|_, at| at.elapsed() < REFUSED_ORIGIN_QUIET);
+        if seen.len() >= REFUSED_ORIGINS || seen.contains_key(origin) {
+            return false;
+        }
+        seen.insert(origin.to_owned(), Instant::now());
+        true
+    }
+}
+
+/// A request that is refused for where it comes from.
+#[derive(Debug, PartialEq, Eq)]
+struct Refused<'a> {
+    origin: Option<&'a str>,
+    detail: String,
+}
+
+fn shown(origin: &str) -> &str {
+    &origin[..origin.floor_char_boundary(ORIGIN_SHOWN)]
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).map(|value| value.to_str().unwrap_or_default())
 }
 
-fn check_development(headers: &HeaderMap) -> Result<(), Problem> {
-    let refuse = |what: &str| Err(Problem::new(ProblemType::ForbiddenOrigin, format!("{what} is not this machine")));
+fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
+    let origin = text(headers, header::ORIGIN);
+    let refuse = |what: String| Err(Refused { origin, detail: format!("{what} is not this machine") });
     // A page that has its own name resolve to 127.0.0.1 still sends that name as Host.
     if !text(headers, header::HOST).is_some_and(is_loopback_authority) {
-        return refuse("the Host");
+        return refuse("the Host".to_owned());
     }
-    if text(headers, header::ORIGIN).is_some_and(|origin| !is_loopback_origin(origin)) {
-        return refuse("the Origin");
+    if let Some(origin) = origin.filter(|origin| !is_loopback_origin(origin)) {
+        return refuse(format!("the Origin {}", shown(origin)));
     }
-    // A proxy in front, or a tunnel, speaks from this machine for all that it lets through.
+    Ok(())
+}
+
+/// Development mode serves no request that a proxy or a tunnel on this machine brings from elsewhere.
+fn check_forwarded(headers: &HeaderMap) -> Result<(), Problem> {
     match another_machine(headers) {
         Some((name, node)) => {
             let detail = format!("{name} names {node:?}, which is not this machine");
@@ -51,7 +107,7 @@ fn check_development(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// Only browsers send an Origin, and they always do so with a handshake.
-fn check_handshake(headers: &HeaderMap, allowed: &AllowedOrigins) -> Result<(), Problem> {
+fn check_handshake<'a>(headers: &'a HeaderMap, allowed: &AllowedOrigins) -> Result<(), Refused<'a>> {
     if !headers.contains_key(header::UPGRADE) {
         return Ok(());
     }
@@ -61,7 +117,9 @@ fn check_handshake(headers: &HeaderMap, allowed: &AllowedOrigins) -> Result<(), 
     if same_host || allowed.contains(origin) {
         return Ok(());
     }
-    Err(Problem::new(ProblemType::ForbiddenOrigin, "pages of this Origin may not open a socket here"))
+    let named = shown(origin);
+    let detail = format!("origin {named} may not open a socket here: start the server with --allowed-origins {named}");
+    Err(Refused { origin: Some(origin), detail })
 }
 
 /// Whether an `Origin` is a page of this machine.
@@ -96,5 +154,16 @@ mod tests {
         }
         assert!(is_loopback_origin("http://localhost:5173"));
         assert!(!is_loopback_origin("null") && !is_loopback_origin("https://evil.example"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_page_is_named_once_in_a_while_and_of_very_many_a_few() {
+        let refused = RefusedOrigins::default();
+        assert!(refused.is_news("https://a.example") && !refused.is_news("https://a.example"));
+        assert!(refused.is_news("https://b.example"));
+        let many = (0..1_000).filter(|at| refused.is_news(&format!("https://{at}.example"))).count();
+        assert_eq!(many, REFUSED_ORIGINS - 2);
+        tokio::time::advance(REFUSED_ORIGIN_QUIET).await;
+        assert!(refused.is_news("https://a.example") && !refused.is_news("https://a.example"));
     }
 }

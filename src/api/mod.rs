@@ -18,6 +18,7 @@ pub mod observe;
 mod parameters;
 pub mod problem;
 pub mod sse;
+pub mod websocket;
 
 use std::{sync::Arc, time::Duration};
 
@@ -64,6 +65,8 @@ pub struct ApiState {
     pub copilotkit: copilotkit::Node,
     /// Pages that may call from a browser.
     pub origins: Arc<AllowedOrigins>,
+    /// Pages that were refused.
+    pub refused_origins: Arc<guard::RefusedOrigins>,
 }
 
 /// Carries something through to its end even if whoever asked for it goes away in the middle.
@@ -109,6 +112,7 @@ impl ApiState {
             close: CLOSE_TIMEOUT,
             copilotkit: copilotkit::Node::default(),
             origins: Arc::default(),
+            refused_origins: Arc::default(),
         }
     }
 }

@@ -70,6 +70,9 @@ problem_types! {
     /// The run can append nothing new.
     RunFenced = "run-fenced", CONFLICT, "The run has ended", false,
         "The run ended or lost its lease. Start a new run; appends of this one that were stored before still get their old answer.";
+    /// The server drives the run.
+    RunDriven = "run-driven", CONFLICT, "Run driven by the server", false,
+        "Follow it, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop. To write events, start a run of your own once it has ended.";
     /// No such run.
     RunNotFound = "run-not-found", NOT_FOUND, "There is no such run", false,
         "Start the run first, or look at GET /v1/threads/{threadId}/runs.";
@@ -131,8 +134,8 @@ problem_types! {
     Unauthorized = "unauthorized", UNAUTHORIZED, "You are not let in", false,
         "Send the API key as `Authorization: Bearer <key>`.";
     /// A page of another site asks.
-    ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "This origin is not let in", false,
-        "Without API keys only pages and programs of this machine are served: set THREADLINE_API_KEY to serve others. With them, name the page's origin in `allowed_origins`.";
+    ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "Origin not allowed", false,
+        "Without API keys only pages and programs of this machine are served: set THREADLINE_API_KEY to serve others. With them, start the server with `--allowed-origins <origin>` (in the file: `allowed_origins`).";
     /// A request that a proxy has brought from elsewhere, where everybody is let in.
     DevelopmentOnly = "development-only", FORBIDDEN, "A request from beyond this machine", false,
         "Development mode serves programs and pages of this machine alone. Set THREADLINE_API_KEY to a long random text (openssl rand -hex 32) to serve others through a proxy.";
@@ -315,6 +318,11 @@ impl From<ServiceError> for Problem {
             ServiceError::RunFenced(run) => {
                 Self::new(Type::RunFenced, detail).with(json!({ "run": RunView::new(&run) }))
             }
+            ServiceError::RunDriven { thread, run } => {
+                let agent = run.agent.as_ref().map(|agent| agent.as_str());
+                Self::new(Type::RunDriven, detail)
+                    .with(json!({ "threadId": thread.as_str(), "agentId": agent, "run": RunView::new(&run) }))
+            }
             ServiceError::ProducerSeqGap { expected } => {
                 Self::new(Type::ProducerSeqGap, detail).with(json!({ "expected": expected }))
             }
@@ -381,7 +389,7 @@ impl From<AgentError> for Problem {
         match error {
             AgentError::NotFound(_) => Self::new(Type::AgentNotFound, detail),
             AgentError::InvalidInput(_) => Self::invalid(detail),
-            AgentError::TooLarge => Self::new(Type::TooLarge, detail),
+            AgentError::TooLarge | AgentError::ContextTooLarge(_) => Self::new(Type::TooLarge, detail),
             AgentError::Interrupts(breach) => {
                 let kind = match breach {
                     Breach::Open(_) => Type::InterruptsOpen,
@@ -404,6 +412,7 @@ impl From<AuthError> for Problem {
             AuthError::Missing
             | AuthError::WrongKey
             | AuthError::WrongToken(_)
+            | AuthError::WrongScope(_)
             | AuthError::WrongTicket
             | AuthError::Over => Self::new(ProblemType::Unauthorized, error.to_string()),
             AuthError::Lacks(scope) => {

@@ -8,9 +8,9 @@ use crate::domain::{
     Limits, Quotas,
     limits::{
         BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_BATCH_BYTES, MAX_CONNECTIONS,
-        MAX_QUOTA, MAX_SUBSCRIPTIONS, SOCKET_IDLE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST,
-        USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS,
-        WRITE_TIMEOUT,
+        MAX_QUOTA, MAX_SUBSCRIPTIONS, SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ,
+        USER_APPEND_BYTE_BURST, USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS,
+        USER_SOCKETS, WRITE_TIMEOUT,
     },
 };
 
@@ -62,6 +62,8 @@ limit_args! {
     /// A socket that sends nothing at all, not even a pong, for this long is closed with 4009; at least 30, since the server
     /// asks every 15 s
     NODE socket_idle_seconds "limit-socket-idle-seconds" "THREADLINE_LIMIT_SOCKET_IDLE_SECONDS" "SECONDS" SOCKET_IDLE_TIMEOUT.as_secs(), 30..=86_400;
+    /// Time for a whole message on a socket, from its first byte, whatever is sent in between; else it is closed with 4014
+    NODE message_seconds "limit-message-seconds" "THREADLINE_LIMIT_MESSAGE_SECONDS" "SECONDS" SOCKET_MESSAGE_TIMEOUT.as_secs(), 1..=3_600;
     /// Subscriptions on one socket
     QUOTAS subscriptions_per_socket "limit-subscriptions-per-socket" "THREADLINE_LIMIT_SUBSCRIPTIONS_PER_SOCKET" "NUMBER" MAX_SUBSCRIPTIONS as u64, 1..=1_000_000;
     /// Requests a second of each user, frames on sockets included
@@ -108,6 +110,7 @@ impl LimitArgs {
             write: Duration::from_secs(self.write_seconds),
             slowest_read: size(self.slowest_read_bytes_per_second),
             socket_idle: Duration::from_secs(self.socket_idle_seconds),
+            message: Duration::from_secs(self.message_seconds),
             subscriptions: size(self.subscriptions_per_socket),
             user: Quotas {
                 requests_per_second: self.user_requests_per_second,

@@ -254,6 +254,14 @@ pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 pub const BODY_DEADLINE: Duration = Duration::from_secs(300);
 /// Longest silence of a streamed run whose producer has asked for no lease; a blank line counts as a sign of life.
 pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+/// A page that is refused is named in the log once in this time …
+pub const REFUSED_ORIGIN_QUIET: Duration = Duration::from_secs(600);
+/// … and so many different ones in it.
+pub const REFUSED_ORIGINS: usize = 100;
+/// So much of an Origin does its refusal repeat, in bytes.
+pub const ORIGIN_SHOWN: usize = 256;
+/// Most bytes of the head of a request.
+pub const MAX_HEAD_BYTES: usize = 32 * 1_024;
 /// Most header fields in a request.
 pub const MAX_HEADERS: usize = 64;
 /// Time that one write to a client may take before its connection is closed …
@@ -334,6 +342,8 @@ pub const SOCKET_WRITE_BUFFER: usize = 64 * 1_024;
 pub const FRAME_TARGET_BYTES: usize = 64 * 1_024;
 /// A socket that sends nothing at all (not even a pong) for this long is closed.
 pub const SOCKET_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for a whole message of a socket, from its first byte; else the socket is closed. Pings put nothing off.
+pub const SOCKET_MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Topics joined over one socket of Phoenix channels. Their clients join one each.
 pub const MAX_CHANNELS: usize = 32;
@@ -375,6 +385,12 @@ pub const MAX_AGENTS: usize = 1_000;
 /// Largest definition of an agent, in bytes of JSON.
 pub const MAX_AGENT_BYTES: usize = 64 * 1_024;
 
+/// Bytes of JSON of the `context` that a page may give a model. Who has a key may give more.
+pub const MAX_CLIENT_CONTEXT_BYTES: usize = 64 * 1_024;
+/// Interrupts that stay open over a run that neither answers nor repeats them: beyond this number the newer ones are forgotten.
+pub const MAX_OPEN_INTERRUPTS: usize = 256;
+/// Bytes of JSON, about, that these hold.
+pub const MAX_OPEN_INTERRUPT_BYTES: usize = 1_024 * 1_024;
 /// Interrupts of a thread, no longer open, that are told from those that it never had.
 pub const MAX_SETTLED_INTERRUPTS: usize = 256;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.

@@ -214,6 +214,12 @@ impl Principal {
         matches!(self.credential, Credential::Token { .. } | Credential::Lent { .. })
     }
 
+    /// Whether it has shown a key, so that what it says is the application's word. In development mode nobody has: a page there
+    /// is what a user's page will be.
+    pub fn has_key(&self) -> bool {
+        matches!(self.credential, Credential::Operator | Credential::Key { .. })
+    }
+
     /// When it ceases to be valid.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match &self.credential {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::{
     BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_CONNECTIONS, MAX_SUBSCRIPTIONS,
-    SOCKET_IDLE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST, USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST,
-    USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, WRITE_TIMEOUT,
+    SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST,
+    USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, WRITE_TIMEOUT,
 };
 
 /// The limits of a node that an operator can set. The defaults are the constants of [`super::limits`].
@@ -29,6 +29,8 @@ pub struct Limits {
     pub slowest_read: usize,
     /// A socket that sends nothing at all for this long is closed.
     pub socket_idle: Duration,
+    /// Time for a whole message of a socket.
+    pub message: Duration,
     /// Subscriptions on one socket.
     pub subscriptions: usize,
     /// What each end user may use, who comes with a token.
@@ -50,6 +52,7 @@ impl Default for Limits {
             write: WRITE_TIMEOUT,
             slowest_read: SOCKET_SLOWEST_READ,
             socket_idle: SOCKET_IDLE_TIMEOUT,
+            message: SOCKET_MESSAGE_TIMEOUT,
             subscriptions: MAX_SUBSCRIPTIONS,
             user: Quotas::STRANGER,
             development: Quotas::NONE,

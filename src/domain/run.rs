@@ -52,6 +52,8 @@ pub struct Run {
     pub fence: Fence,
     /// The agent it belongs to, if named.
     pub agent: Option<AgentId>,
+    /// Whether the server has its agent do it: then only the driver appends to it and ends it. Never changes.
+    pub driven: bool,
     /// Where it stands.
     pub status: RunStatus,
     /// `code` of its RUN_ERROR.
@@ -117,6 +119,7 @@ mod tests {
             id: RunId::new("r").expect("id"),
             fence: Fence(1),
             agent: None,
+            driven: false,
             status: RunStatus::Error,
             error_code: Some("c".into()),
             error_message: Some("m".into()),

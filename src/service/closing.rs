@@ -2,7 +2,7 @@
 
 use super::{ServiceError, context::Context, directory::ThreadRef};
 use crate::{
-    domain::{Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadId},
+    domain::{Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadId, event::cut},
     projection::closing::{Ending, OpenParts},
     store::{CloseOutcome, Closing, Head, ReadFrom, StoreError},
 };
@@ -24,6 +24,14 @@ pub(super) enum Why {
 }
 
 impl Why {
+    /// A failure that a producer reports, in its words as far as it has any.
+    pub(super) fn failed(code: Option<String>, message: Option<String>) -> Self {
+        Self::Failed {
+            code: cut(code.unwrap_or_else(|| "producer-failed".into())),
+            message: cut(message.unwrap_or_else(|| "The producer reported a failure.".into())),
+        }
+    }
+
     fn ending(&self, run: &Run) -> (RunStatus, Ending) {
         let stopped = run.stop_requested_at.is_some();
         match self {

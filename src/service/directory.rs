@@ -9,7 +9,7 @@ use moka::sync::Cache;
 
 use super::ServiceError;
 use crate::{
-    domain::{Epoch, Fence, Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey, UserId},
+    domain::{Epoch, Fence, Principal, ProjectId, Run, RunId, Thread, ThreadId, ThreadKey, UserId},
     store::{DynStore, StoreError},
 };
 
@@ -43,13 +43,28 @@ impl From<&Thread> for ThreadRef {
     }
 }
 
+/// The facts of a run that never change.
+#[derive(Debug, Clone, Copy)]
+pub struct RunFacts {
+    /// Its fence.
+    pub fence: Fence,
+    /// Whether the server drives it.
+    pub driven: bool,
+}
+
+impl From<&Run> for RunFacts {
+    fn from(run: &Run) -> Self {
+        Self { fence: run.fence, driven: run.driven }
+    }
+}
+
 /// Finds threads by id, for those who may. Remembers only what never changes: whether a thread still exists is the
 /// store's word each time, and what it says is gone is to be [forgotten](Directory::forget).
 #[derive(Clone)]
 pub struct Directory {
     store: DynStore,
     threads: Cache<(ProjectId, ThreadId), Arc<ThreadRef>>,
-    runs: Cache<(ThreadKey, RunId), Fence>,
+    runs: Cache<(ThreadKey, RunId), RunFacts>,
     forgotten: Arc<AtomicU64>,
 }
 
@@ -102,14 +117,14 @@ impl Directory {
         Lookup { directory: self, principal, id, found: None, tries: 0 }
     }
 
-    /// The fence of a run; `None` if the thread has no such run (or is gone).
-    pub async fn fence(&self, key: ThreadKey, run: &RunId) -> Result<Option<Fence>, StoreError> {
-        if let Some(fence) = self.runs.get(&(key, run.clone())) {
-            return Ok(Some(fence));
+    /// The facts of a run; `None` if the thread has no such run (or is gone).
+    pub async fn run(&self, key: ThreadKey, run: &RunId) -> Result<Option<RunFacts>, StoreError> {
+        if let Some(facts) = self.runs.get(&(key, run.clone())) {
+            return Ok(Some(facts));
         }
-        let found = self.store.run(key, run).await?.map(|run| run.fence);
-        if let Some(fence) = found {
-            self.runs.insert((key, run.clone()), fence);
+        let found = self.store.run(key, run).await?.map(|run| RunFacts::from(&run));
+        if let Some(facts) = found {
+            self.runs.insert((key, run.clone()), facts);
         }
         Ok(found)
     }

@@ -2,7 +2,7 @@
 
 use super::conversations::Version;
 use crate::{
-    domain::{Epoch, EventError, Run, Seq},
+    domain::{Epoch, EventError, Run, Seq, ThreadId},
     projection::conversation::Flawed,
     quota::Limited,
     store::StoreError,
@@ -52,6 +52,14 @@ pub enum ServiceError {
     /// The run has ended, or was ended by the server; it can append nothing new.
     #[error("the run has ended and can append nothing new")]
     RunFenced(Box<Run>),
+    /// The server drives the run: only its driver writes into it.
+    #[error("run {} of thread {thread} is driven by the server{}: only its driver appends to it, keeps its lease or ends it", .run.id, .run.agent.as_ref().map_or_else(String::new, |agent| format!(" with agent {agent}")))]
+    RunDriven {
+        /// Its thread.
+        thread: ThreadId,
+        /// The run.
+        run: Box<Run>,
+    },
     /// Events before these are missing.
     #[error("expected producerSeq {expected} next")]
     ProducerSeqGap {

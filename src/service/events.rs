@@ -142,7 +142,7 @@ impl Events {
         let mut lookup = self.context.directory.lookup(principal, thread);
         loop {
             let thread = lookup.next().await?;
-            let fence = self.context.directory.fence(thread.key, run).await?;
+            let fence = self.context.directory.run(thread.key, run).await?.map(|run| run.fence);
             let topic = self.context.hub.join(thread.key);
             // What happened before we joined.
             self.context.hub.recheck(self.context.store.as_ref(), &[thread.key]).await?;

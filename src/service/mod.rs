@@ -11,6 +11,7 @@ mod committer;
 mod context;
 mod conversations;
 mod directory;
+mod driving;
 #[cfg(feature = "planted")]
 mod early;
 mod error;
@@ -50,6 +51,7 @@ pub use annotations::Annotations;
 pub use closing::evicted;
 pub use committer::Receipt;
 pub use conversations::{Condition, Conversations, Outcome, Save, Saved, Version};
+pub use driving::DriveRight;
 pub use error::{ActiveRun, ServiceError};
 pub use events::{Events, EventsPage, PageRequest};
 pub use feed::{Feed, FeedSlice};

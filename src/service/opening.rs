@@ -11,8 +11,8 @@ use crate::{
 pub(super) enum Opening<'a> {
     /// Nothing.
     Bare,
-    /// The run's first events; it goes on.
-    First(&'a NewEvents),
+    /// The first events of a run that the server drives.
+    Driven(&'a NewEvents),
     /// All its events, the last one terminal; if so asked, behind this tail only.
     Whole(&'a NewEvents, Option<Seq>),
 }
@@ -33,7 +33,7 @@ impl<'a> Opening<'a> {
     pub fn events(self) -> Option<&'a NewEvents> {
         match self {
             Self::Bare => None,
-            Self::First(events) | Self::Whole(events, _) => Some(events),
+            Self::Driven(events) | Self::Whole(events, _) => Some(events),
         }
     }
 

@@ -10,6 +10,7 @@ use super::{
     committer::{Receipt, Request},
     context::{Context, Ends},
     directory::ThreadRef,
+    driving::{DriveRight, Writer, driven},
     error::ActiveRun,
     opening::{Begun, Opening},
     resolve,
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     domain::{
         AgentId, Epoch, Fence, NewEvents, Principal, Run, RunId, Seq, ThreadId,
-        event::cut,
         limits::{
             MAX_LEASE, MAX_PAGE, MAX_PRODUCER_SEQ, MIN_LEASE, RECHECK_INTERVAL, STREAM_HEARTBEAT, WHOLE_RUN_WAIT,
         },
@@ -94,16 +94,19 @@ impl Runs {
         self.start_run(principal, thread, new, Opening::Bare).await
     }
 
-    /// Starts a run with its first events, in one commit: an answer means that they are in the log. The same id again
-    /// is the same run, and brings nothing.
-    pub async fn start_with(
+    /// Starts a run that this node drives, with its first events, in one commit: an answer means that they are in the log.
+    /// The right to write into it comes with a run that was made; the same id again is the same run, and brings nothing.
+    pub async fn start_driven(
         &self,
         principal: &Principal,
         thread: &ThreadId,
         new: NewRun,
         first: &NewEvents,
-    ) -> Result<StartedRun, ServiceError> {
-        self.start_run(principal, thread, new, Opening::First(first)).await
+    ) -> Result<(StartedRun, Option<DriveRight>), ServiceError> {
+        let started = self.start_run(principal, thread, new, Opening::Driven(first)).await?;
+        let right = || DriveRight::new(self.clone(), principal.clone(), thread.clone(), started.run.id.clone());
+        let right = started.created.then(right);
+        Ok((started, right))
     }
 
     async fn start_run(
@@ -219,6 +222,7 @@ impl Runs {
                 key: thread.key,
                 run: id.clone(),
                 agent: new.agent.clone(),
+                driven: matches!(opening, Opening::Driven(_)),
                 lease,
                 closing: closing.take(),
                 events: opening.events().cloned(),
@@ -232,6 +236,7 @@ impl Runs {
                 }
                 StartOutcome::Exists(run, head) => {
                     if let Opening::Whole(events, _) = opening {
+                        Writer::Producer.check(thread, &run)?;
                         self.check_same(thread, &run, events).await?;
                     }
                     return Ok(Begun::Run((started(run, &head, false), head)));
@@ -274,8 +279,20 @@ impl Runs {
         producer_seq: Option<u64>,
         events: NewEvents,
     ) -> Result<PendingAppend, ServiceError> {
+        self.submit_by(Writer::Producer, principal, thread, run, producer_seq, events).await
+    }
+
+    pub(super) async fn submit_by(
+        &self,
+        writer: Writer,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        producer_seq: Option<u64>,
+        events: NewEvents,
+    ) -> Result<PendingAppend, ServiceError> {
         producer_seq.map_or(Ok(()), check_producer_seq)?;
-        let (thread, fence) = self.find(principal, thread, run).await?;
+        let (thread, fence) = self.find(writer, principal, thread, run).await?;
         let (reply, receipt) = oneshot::channel();
         let reply = Reply::one(reply);
         let request = Request { thread, run: run.clone(), fence, producer_seq, events, reply };
@@ -303,9 +320,20 @@ impl Runs {
         run: &RunId,
         lease: Option<Duration>,
     ) -> Result<Run, ServiceError> {
+        self.heartbeat_by(Writer::Producer, principal, thread, run, lease).await
+    }
+
+    pub(super) async fn heartbeat_by(
+        &self,
+        writer: Writer,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        lease: Option<Duration>,
+    ) -> Result<Run, ServiceError> {
         let lease = lease.map(|lease| lease.clamp(MIN_LEASE, MAX_LEASE));
         loop {
-            let (found, fence) = self.find(principal, thread, run).await?;
+            let (found, fence) = self.find(writer, principal, thread, run).await?;
             let alive = self.context.heartbeats.beat(Beat { key: found.key, fence, lease }).await?;
             let now = self.get(principal, thread, run).await?;
             if alive.is_some() {
@@ -320,7 +348,7 @@ impl Runs {
 
     /// The producer is done: what is open is closed, then RUN_FINISHED. Of an ended run: the run as it ended.
     pub async fn finish(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
-        self.end(principal, thread, run, &Why::Finished).await
+        self.end(Writer::Producer, principal, thread, run, &Why::Finished).await
     }
 
     /// The producer failed: what is open is closed, then RUN_ERROR. Of an ended run: the run as it ended.
@@ -332,20 +360,19 @@ impl Runs {
         code: Option<String>,
         message: Option<String>,
     ) -> Result<Run, ServiceError> {
-        let code = cut(code.unwrap_or_else(|| "producer-failed".into()));
-        let message = cut(message.unwrap_or_else(|| "The producer reported a failure.".into()));
-        self.end(principal, thread, run, &Why::Failed { code, message }).await
+        self.end(Writer::Producer, principal, thread, run, &Why::failed(code, message)).await
     }
 
     pub(super) async fn end(
         &self,
+        writer: Writer,
         principal: &Principal,
         thread: &ThreadId,
         run: &RunId,
         why: &Why,
     ) -> Result<Run, ServiceError> {
         loop {
-            let (found, fence) = self.find(principal, thread, run).await?;
+            let (found, fence) = self.find(writer, principal, thread, run).await?;
             if let Some(run) = closing::close(&self.context, &found, run, fence, why).await? {
                 return Ok(run);
             }
@@ -375,7 +402,7 @@ impl Runs {
     /// Gives the run's lock back before its last events: it may append until its terminal event or the next start.
     pub async fn release(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
         loop {
-            let (found, fence) = self.find(principal, thread, run).await?;
+            let (found, fence) = self.find(Writer::Producer, principal, thread, run).await?;
             let released = self.context.store.release(found.key, fence).await?;
             let now = self.get(principal, thread, run).await?;
             // If neither, it was meant for a thread that is gone, and the look has found the one made after it.
@@ -444,22 +471,28 @@ impl Runs {
         }
     }
 
-    /// The thread and the run's fence.
+    /// The thread and the run's fence, for whoever may write into the run.
     pub(super) async fn find(
         &self,
+        writer: Writer,
         principal: &Principal,
         id: &ThreadId,
         run: &RunId,
     ) -> Result<(Arc<ThreadRef>, Fence), ServiceError> {
-        let thread = self.context.directory.find(principal, id).await?;
-        if let Some(fence) = self.context.directory.fence(thread.key, run).await? {
-            return Ok((thread, fence));
+        let mut thread = self.context.directory.find(principal, id).await?;
+        let mut facts = self.context.directory.run(thread.key, run).await?;
+        if facts.is_none() {
+            // The run may belong to a thread made under this id after the one remembered.
+            self.context.directory.forget(&thread);
+            thread = self.context.directory.find(principal, id).await?;
+            facts = self.context.directory.run(thread.key, run).await?;
         }
-        // The run may belong to a thread made under this id after the one remembered.
-        self.context.directory.forget(&thread);
-        let thread = self.context.directory.find(principal, id).await?;
-        let fence = self.context.directory.fence(thread.key, run).await?.ok_or(ServiceError::RunNotFound)?;
-        Ok((thread, fence))
+        let facts = facts.ok_or(ServiceError::RunNotFound)?;
+        if writer == Writer::Producer && facts.driven {
+            let run = self.context.store.run(thread.key, run).await?.ok_or(ServiceError::RunNotFound)?;
+            return Err(driven(&thread, run));
+        }
+        Ok((thread, facts.fence))
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::time::{self, Instant};
 use super::{
     Receipt, ServiceError,
     closing::Why,
+    driving::Writer,
     runs::{NewRun, Runs, StartedRun, check_producer_seq},
 };
 use crate::domain::{
@@ -104,7 +105,7 @@ struct Feeder<'a> {
 
 impl Feeder<'_> {
     async fn end(&self, why: &Why) -> Result<(), ServiceError> {
-        self.runs.end(self.principal, self.thread, self.id, why).await.map(drop)
+        self.runs.end(Writer::Producer, self.principal, self.thread, self.id, why).await.map(drop)
     }
 
     async fn feed<E>(
@@ -113,7 +114,7 @@ impl Feeder<'_> {
         fence: Fence,
         body: impl Stream<Item = Result<Bytes, E>>,
     ) -> Result<End, ServiceError> {
-        let (found, _) = self.runs.find(self.principal, self.thread, self.id).await?;
+        let (found, _) = self.runs.find(Writer::Producer, self.principal, self.thread, self.id).await?;
         let topic = self.runs.context.hub.join(found.key);
         let mut changes = topic.watch();
         let mut body = std::pin::pin!(body);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Receipt, Runs, ServiceError, committer::Request, directory::ThreadRef, runs::check_producer_seq};
+use super::{
+    Receipt, Runs, ServiceError, committer::Request, directory::ThreadRef, driving::Writer, runs::check_producer_seq,
+};
 use crate::domain::{Fence, NewEvents, Principal, RunId, ThreadId};
 
 type Answer = Result<Receipt, ServiceError>;
@@ -35,7 +37,7 @@ impl Runs {
     /// Looks up a run, to append to it.
     pub async fn look_up(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<RunRef, ServiceError> {
         let as_of = self.context.directory.forgotten();
-        let (thread, fence) = self.find(principal, thread, run).await?;
+        let (thread, fence) = self.find(Writer::Producer, principal, thread, run).await?;
         Ok(RunRef { thread, run: run.clone(), fence, as_of })
     }
 

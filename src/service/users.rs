@@ -4,8 +4,9 @@ use sha2::{Digest, Sha256};
 
 use super::{ServiceError, context::Context, directory::ThreadRef};
 use crate::{
+    bus::Hint,
     domain::{
-        AuditEntry, Footprint, Principal, Timestamp, UserId,
+        AuditEntry, Footprint, Principal, ProjectId, Timestamp, UserId,
         limits::{MAX_PAGE, PURGE_ROWS},
     },
     store::{ListOrder, ListThreads, StoreError},
@@ -56,12 +57,23 @@ impl Users {
             while store.purge(PURGE_ROWS).await? {}
             store.forget_user(project, user).await?;
         }
+        self.end_feed(project, user).await;
         let at = self.context.clock.now();
         while store.sweep_tickets(at).await? {}
         let user_digest: String = Sha256::digest(user.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
         let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
         store.record(&AuditEntry::by(principal, project, at, "user.erased", &facts)).await?;
         Ok(Erasure { user_digest, at, erased })
+    }
+
+    /// Ends the subscriptions of a feed that is gone, on all nodes. One that is missed ends with the next recheck.
+    async fn end_feed(&self, project: &ProjectId, user: &UserId) {
+        let feed = (project.clone(), user.clone());
+        let recheck = self.context.hub.recheck_feeds(self.context.store.as_ref(), std::slice::from_ref(&feed));
+        if let Err(error) = recheck.await {
+            tracing::warn!(%error, "the followed feed of an erased user is ended later");
+        }
+        self.context.bus.tell(Hint::Feed(feed.0, feed.1, 0));
     }
 
     async fn delete_threads(&self, principal: &Principal, user: &UserId) -> Result<(), ServiceError> {

@@ -32,7 +32,8 @@ impl Wanted {
             }
             Heard::Hint(Hint::Feed(project, user, head)) => {
                 let feed = (project, user);
-                if context.hub.lacks_feed(&feed, head) {
+                // 0 is the word of a feed that was erased.
+                if head == 0 || context.hub.lacks_feed(&feed, head) {
                     self.feeds.insert(feed);
                 }
             }

@@ -144,6 +144,8 @@ pub struct StartRun {
     pub run: RunId,
     /// Its agent.
     pub agent: Option<AgentId>,
+    /// Whether the server drives it.
+    pub driven: bool,
     /// How long it may be silent.
     pub lease: Duration,
     /// Ends a predecessor whose lease ran out or whose lock was released, in the same statement.

@@ -14,6 +14,8 @@ pub enum FeedDelivery {
     Entries(Vec<FeedEntry>),
     /// The end is reached; what comes from here on is live.
     CaughtUp(u64),
+    /// The feed is gone: its user was erased. The last delivery.
+    Ended,
 }
 
 /// A reader's cursor on its way over a user's feed.
@@ -25,7 +27,7 @@ pub struct FeedSubscription {
     cursor: u64,
     live: bool,
     // Held so that the topic stays in the hub.
-    _topic: FeedTopic,
+    topic: FeedTopic,
 }
 
 impl std::fmt::Debug for FeedSubscription {
@@ -50,7 +52,7 @@ impl FeedSubscription {
         }
         hub.advance_feed(&project, &user, head);
         let watch = topic.subscribe();
-        Ok(Ok(Self { store, project, user, watch, cursor, live: false, _topic: topic }))
+        Ok(Ok(Self { store, project, user, watch, cursor, live: false, topic }))
     }
 
     /// Position of the last entry delivered.
@@ -62,8 +64,13 @@ impl FeedSubscription {
     pub async fn next(&mut self) -> Result<FeedDelivery, StoreError> {
         loop {
             let head = *self.watch.borrow_and_update();
-            if self.cursor < head {
+            if self.cursor != head {
                 let page = self.store.feed(&self.project, &self.user, self.cursor, MAX_PAGE).await?;
+                // Positions only grow, until the user is erased with the feed and all that counts it.
+                if page.head < self.cursor {
+                    return Ok(FeedDelivery::Ended);
+                }
+                self.topic.send_if_modified(|known| *known == head && std::mem::replace(known, page.head) != page.head);
                 // Entries replaced by newer ones leave holes, so the last one tells how far we are.
                 self.cursor = page.entries.last().map_or(page.head, |entry| entry.cursor);
                 if !page.entries.is_empty() {

@@ -133,8 +133,11 @@ impl Hub {
     /// Asks the store for the newest positions of these feeds.
     pub async fn recheck_feeds(&self, store: &dyn FeedStore, feeds: &[FeedKey]) -> StoreResult<()> {
         let heads = store.feed_heads(feeds).await?;
-        for ((project, user), head) in feeds.iter().zip(heads) {
-            self.advance_feed(project, user, head);
+        for (feed, head) in feeds.iter().zip(heads) {
+            // Also back: then its user was erased, and subscriptions look for themselves.
+            self.feeds.with(feed, |position| {
+                position.send_if_modified(|known| std::mem::replace(known, head) != head);
+            });
         }
         Ok(())
     }

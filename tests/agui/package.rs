@@ -136,6 +136,55 @@ fn the_package_folds_as_the_server_does_from_the_beginning() {
     assert!(assert_as_the_server(&format!("seed {seed}"), &cases) > STREAMS);
 }
 
+/// What settles an interrupt and what does not, after each event.
+#[test]
+fn the_package_has_the_same_interrupts_open() {
+    let asking = |ids: &[&str]| {
+        let interrupts: Vec<_> = ids.iter().map(|id| json!({"id": id, "reason": ids.len()})).collect();
+        json!({"type": "RUN_FINISHED", "outcome": {"type": "interrupt", "interrupts": interrupts}})
+    };
+    let answering = |ids: &[&str]| {
+        let resume: Vec<_> = ids.iter().map(|id| json!({"interruptId": id, "status": "resolved"})).collect();
+        json!({"type": "RUN_STARTED", "input": {"resume": resume}})
+    };
+    let finished = json!({"type": "RUN_FINISHED"});
+    let many: Vec<_> = (0..300).map(|at| at.to_string()).collect();
+    let long = "é".repeat(200);
+    let events = [
+        asking(&["a", "b", "c"]),
+        json!({"type": "RUN_STARTED"}),
+        finished.clone(),
+        answering(&["a"]),
+        json!({"type": "RUN_ERROR", "message": "no"}),
+        finished.clone(),
+        json!({"type": "RUN_STARTED", "input": {"resume": [{"interruptId": "a"}, "a", null,
+            {"interruptId": "a", "status": "perhaps"}, {"interruptId": 1, "status": "resolved"}]}}),
+        finished.clone(),
+        json!({"type": "RUN_STARTED", "input": {"resume": {"interruptId": "a", "status": "resolved"}}}),
+        finished.clone(),
+        answering(&["a", "x"]),
+        asking(&["b", "d"]),
+        answering(&["b", "c", "d"]),
+        asking(&["d", &long]),
+        json!({"type": "RUN_FINISHED", "outcome": {"type": "interrupt", "interrupts": [{"reason": 1}, {"id": 7}, 8]}}),
+        finished.clone(),
+        asking(&many.iter().map(String::as_str).collect::<Vec<_>>()),
+        finished.clone(),
+        json!({"type": "RUN_FINISHED", "outcome": {"type": "interrupt", "interrupts": [{"id": "large",
+            "reason": "x".repeat(1_100_000)}]}}),
+        finished.clone(),
+        answering(&["d"]),
+        answering(&["1"]),
+        finished,
+    ];
+    let mut events: Vec<_> = events.iter().map(Value::to_string).collect();
+    let payload = r#"{"type":"RUN_STARTED","input":{"resume":[],"resume":[{"interruptId":"2","status":"resolved","payload":1e999}]}}"#;
+    events.extend([payload.to_owned(), r#"{"type":"RUN_FINISHED"}"#.to_owned()]);
+    let prefixes: Vec<_> = (1..=events.len()).map(|upto| events[..upto].to_vec()).collect();
+    assert_as_the_server("interrupts", &prefixes);
+    assert!(!fold(&events).open_interrupts().any(|id| ["a", "1", "2"].contains(&id)));
+}
+
 /// A page begins with what the server says of a thread between two runs, and folds what comes after.
 #[test]
 fn the_package_goes_on_between_two_runs_from_what_the_server_shows() {

@@ -82,7 +82,7 @@ pub fn append(key: ThreadKey, fence: Fence, producer_seq: impl Into<Option<u64>>
 }
 
 pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
-    StartRun { key, run: run_id(run), agent: None, lease: LEASE, closing: None, events: None, at: None }
+    StartRun { key, run: run_id(run), agent: None, driven: false, lease: LEASE, closing: None, events: None, at: None }
 }
 
 pub fn closing(head: &Head, events: Option<NewEvents>) -> Closing {

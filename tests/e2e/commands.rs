@@ -48,7 +48,9 @@ async fn health_is_good_while_the_server_takes_requests() {
     let client = Client::new(ClientConfig::new(&url)).expect("a client");
     let asked = async |live: bool| {
         let mut out = Vec::new();
-        health::ask(&client, &HealthArgs { live }, &mut out).await.map(|()| String::from_utf8(out).expect("text"))
+        health::ask(&client, &HealthArgs { live, wait: 0 }, &mut out)
+            .await
+            .map(|()| String::from_utf8(out).expect("text"))
     };
     assert_eq!(asked(false).await.expect("well, and no key is needed to ask"), "ready\n  store   ok\n");
     assert_eq!(asked(true).await.expect("alive"), "alive\n");

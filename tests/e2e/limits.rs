@@ -334,3 +334,22 @@ async fn half_sent_bodies_wait_for_room_and_small_requests_do_not() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_head_of_a_request_is_read_up_to_32_kib() {
+    run(Options::memory(), async |server: &Server| {
+        let ask = async |bytes: usize, end: &str| {
+            let mut head = "GET /v1/threads HTTP/1.1\r\nHost: localhost\r\n".to_owned();
+            while head.len() < bytes {
+                head.push_str(&format!("X-Pad: {}\r\n", "x".repeat(1_000)));
+            }
+            let mut raw = Raw::connect(server.addr).await;
+            raw.write(head + end).await;
+            raw.beginning().await.split(' ').nth(1).expect("a status").to_owned()
+        };
+        assert_eq!(ask(30 * 1024, "\r\n").await, "200");
+        // Its end is not waited for.
+        assert_eq!(ask(34 * 1024, "").await, "431");
+    })
+    .await;
+}

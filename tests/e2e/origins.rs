@@ -1,9 +1,10 @@
 //! With API keys: which pages may call, and which may open a socket.
 
 use reqwest::Method;
+use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite;
 
-use crate::harness::{Options, Server, Socket, http::send, run, socket::handshake};
+use crate::harness::{Options, Server, Socket, http::send, run, socket::handshake, text};
 
 const ALLOWED: &str = "https://app.example.com";
 const FOREIGN: [&str; 5] = [
@@ -32,8 +33,12 @@ async fn opens(server: &Server, origin: Option<&str>, host: Option<&str>) -> u16
             response.status().as_u16()
         }
         Err(tungstenite::Error::Http(response)) => {
-            let problem = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
-            assert!(problem.contains("/problems/forbidden-origin"), "{problem}");
+            let problem: Value = serde_json::from_slice(response.body().as_deref().expect("a body")).expect("JSON");
+            assert_eq!(problem["type"], "/problems/forbidden-origin", "{problem}");
+            let named = origin.unwrap_or_default();
+            assert_eq!(problem["origin"], json!(named), "{problem}");
+            let detail = text(&problem, "detail");
+            assert!(detail.contains(named) || detail.contains("the Host"), "{problem}");
             response.status().as_u16()
         }
         Err(error) => panic!("{error}"),
@@ -122,6 +127,29 @@ async fn in_development_only_pages_of_this_machine_are_let_in() {
         assert_eq!(opens(server, Some("http://localhost:5173"), None).await, 101);
         assert_eq!(opens(server, None, None).await, 101);
         assert_eq!(opens(server, Some("https://threads.example"), Some("threads.example")).await, 403);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_that_is_refused_learns_which_setting_lets_it_in() {
+    run(keyed(&[]), async |server: &Server| {
+        // With a ticket that is valid: the page has the right, and comes from the wrong place.
+        let ticket = server.client().post("/v1/socket-tickets", json!({})).await.ok(201);
+        let ticket = text(&ticket, "ticket");
+        let mut asked = server.project().request(Method::GET, &format!("/v1/socket?ticket={ticket}"));
+        for (name, value) in [
+            ("origin", "https://app.example"),
+            ("connection", "upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ] {
+            asked = asked.header(name, value);
+        }
+        let problem = send(asked).await.problem(403, "forbidden-origin");
+        assert_eq!(problem["origin"], "https://app.example");
+        assert!(text(&problem, "detail").contains("--allowed-origins https://app.example"), "{problem}");
     })
     .await;
 }

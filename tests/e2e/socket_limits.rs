@@ -1,11 +1,14 @@
 //! The socket: how it begins, and what it does not put up with.
 
+use std::time::Duration;
+
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use threadline::domain::limits::MAX_SUBSCRIPTIONS;
+use tokio::{io::AsyncWriteExt, time};
 use tokio_tungstenite::tungstenite::{self, Message, protocol::CloseFrame};
 
-use crate::harness::{Options, Server, Socket, run, socket::handshake, soon};
+use crate::harness::{Options, Server, Socket, run, socket::handshake, soon, text};
 
 async fn with(protocols: Option<&str>, server: &Server) -> Result<(Socket, Option<String>), tungstenite::Error> {
     let mut request = handshake(&server.client());
@@ -216,6 +219,69 @@ async fn a_producer_of_many_runs_is_still_told_to_stop() {
         let first = socket.any().await;
         let second = socket.any().await;
         assert!(first.get("stopRequested").or(second.get("stopRequested")).is_some(), "{first} {second}");
+    })
+    .await;
+}
+
+/// The first of two frames of a text, `{"ping":{}}`, and a ping; masked with zeros.
+const HALF: &[u8] = b"\x01\x85\0\0\0\0{\"pin";
+const REST: &[u8] = b"\x80\x86\0\0\0\0g\":{}}";
+const PING: &[u8] = b"\x89\x80\0\0\0\0";
+
+fn impatient(options: Options) -> Options {
+    options.with_limits(|limits| limits.message = Duration::from_millis(300))
+}
+
+#[tokio::test]
+async fn half_a_message_is_not_waited_for_whatever_is_sent_meanwhile() {
+    run(impatient(Options::memory()), async |server: &Server| {
+        for half in [HALF, &HALF[..8], &HALF[..1]] {
+            let mut socket = server.socket("dev").await;
+            for piece in [HALF, PING, REST] {
+                soon(socket.stream.get_mut().write_all(piece)).await.expect("sent");
+            }
+            socket.frame("pong").await;
+            soon(socket.stream.get_mut().write_all(half)).await.expect("sent");
+            // Between the frames of a message pings may stand; inside of one they would be a part of it.
+            let closed = if half == HALF { Some(pinging(&mut socket).await) } else { None };
+            let (closing, code) = match closed {
+                Some(closed) => closed,
+                None => socket.closed().await,
+            };
+            assert_eq!((text(&closing, "reason"), code), ("message-timeout", 4014), "{closing}");
+            assert_eq!((&closing["reconnect"], &closing["code"]), (&json!(true), &json!(4014)));
+        }
+    })
+    .await;
+}
+
+/// Sends ping after ping until the server closes.
+async fn pinging(socket: &mut Socket) -> (Value, u16) {
+    let mut closing = Value::Null;
+    soon(async {
+        loop {
+            let _ = socket.stream.get_mut().write_all(PING).await;
+            match time::timeout(Duration::from_millis(20), socket.stream.next()).await {
+                Ok(Some(Ok(Message::Text(text)))) => {
+                    closing = serde_json::from_str::<Value>(text.as_str()).expect("JSON")["closing"].take();
+                }
+                Ok(Some(Ok(Message::Close(Some(frame))))) => return (closing.take(), frame.code.into()),
+                Ok(Some(Ok(_))) | Err(_) => {}
+                Ok(other) => panic!("{other:?}"),
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_page_of_copilotkit_completes_its_messages_as_well() {
+    run(impatient(Options::memory().with_key(crate::copilotkit::KEY)), async |server: &Server| {
+        crate::copilotkit::thread(server, "t").await;
+        let token = crate::copilotkit::lock(server, "t", "r").await;
+        let mut page = crate::copilotkit::Frames::page(server, &token).await.expect("let in");
+        soon(page.stream.get_mut().write_all(HALF)).await.expect("sent");
+        assert_eq!(page.next().await, Err(1001));
     })
     .await;
 }

@@ -57,6 +57,13 @@ export const PATCH_WORK = 16 * 1_024 * 1_024;
 /** … and this much for each byte of its events of state and activities. */
 export const PATCH_WORK_PER_BYTE = 32;
 
+/** The longest id that the server keeps, in bytes of UTF-8. */
+export const MAX_ID_BYTES = 256;
+/** Interrupts that stay open over a run that neither answers nor repeats them; beyond this number the newer ones are forgotten. */
+export const MAX_OPEN_INTERRUPTS = 256;
+/** Bytes of JSON, about, that these hold. */
+export const MAX_OPEN_INTERRUPT_BYTES = 1_024 * 1_024;
+
 /** Characters of the JSON text of an AgentResult that one event holds; what is longer goes into several. */
 export const RESULT_PART_CHARS = 1_000_000;
 /** An AgentResult that is nested deeper is stored as text: the server takes events of at most 128 levels. */

@@ -33,6 +33,7 @@ export type ProblemSlug =
   | "project-not-found"
   | "rate-limited"
   | "run-active"
+  | "run-driven"
   | "run-exists"
   | "run-fenced"
   | "run-not-found"

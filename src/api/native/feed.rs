@@ -101,6 +101,7 @@ struct FeedStream {
 impl Followed for FeedStream {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         Ok(Some(match self.subscription.next().await? {
+            FeedDelivery::Ended => return Ok(None),
             FeedDelivery::Entries(entries) => {
                 let event = |entry| {
                     let view = FeedEntryView::new(entry);

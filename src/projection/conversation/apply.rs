@@ -107,6 +107,7 @@ impl Conversation {
             "ACTIVITY_DELTA" => self.activity_delta(event),
             "RUN_STARTED" => {
                 self.thinking = None;
+                self.interrupts.run_started(event.input);
                 for (name, token) in event.input.and_then(members).map(|input| input.0).unwrap_or_default() {
                     if name == "messages" {
                         self.history(token);
@@ -115,7 +116,11 @@ impl Conversation {
                 Ok(())
             }
             "RUN_FINISHED" => {
-                self.wait_for(interrupts(event.outcome));
+                self.interrupts.run_finished(event.outcome);
+                Ok(())
+            }
+            "RUN_ERROR" => {
+                self.interrupts.run_failed();
                 Ok(())
             }
             _ => Ok(()),
@@ -351,26 +356,4 @@ fn text_role(event: &Event<'_>) -> Result<Option<String>, Malformed> {
 /// The parent message of a tool call; older producers write `null` for none.
 fn parent(event: &Event<'_>) -> Result<Option<String>, Malformed> {
     Ok(optional(event.parent_message_id.filter(|token| *token != "null"))?.map(Wtf8::into_string))
-}
-
-/// The interrupts of an outcome; none if it is another one.
-fn interrupts(outcome: Option<&str>) -> Vec<Value> {
-    let Some(Value::Object(mut outcome)) = outcome.and_then(text::value) else { return Vec::new() };
-    if outcome.get("type").and_then(Value::as_str) != Some("interrupt") {
-        return Vec::new();
-    }
-    match outcome.remove("interrupts") {
-        Some(Value::Array(mut interrupts)) => {
-            interrupts.retain_mut(|interrupt| match interrupt {
-                Value::Object(members) => {
-                    // As in messages, `null` reads as absent.
-                    members.retain(|name, value| name != "subagentRunId" || !value.is_null());
-                    true
-                }
-                _ => false,
-            });
-            interrupts
-        }
-        _ => Vec::new(),
-    }
 }

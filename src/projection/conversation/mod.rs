@@ -8,6 +8,8 @@
 //! What is chosen differently:
 //! - Properties that the schemas do not describe are kept in messages that arrive whole; the client strips them.
 //!   Content parts of older protocols stay as they came, too.
+//! - An open interrupt stays open until a run answers it in its `resume`; the client, which starts no run that does not, takes
+//!   any run that has finished for an answer to all.
 //! - THINKING_* events become reasoning, as in the client; it makes up random ids, here they are counted.
 //! - RFC 6902 is bounded in size and depth, see [`crate::domain::limits::MAX_STATE_BYTES`], and in work, see
 //!   [`crate::domain::limits::PATCH_WORK`].
@@ -22,6 +24,7 @@ mod canonical;
 mod chunks;
 mod document;
 mod event;
+mod interrupts;
 mod list;
 mod message;
 mod patch;
@@ -32,20 +35,21 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
 use self::{
     chunks::Lanes,
     event::{Event, required},
+    interrupts::Interrupts,
     list::List,
 };
 pub use self::{
     document::{Draft, Flaw, Flawed},
     message::Message,
 };
-use crate::domain::limits::{MAX_ID_BYTES, MAX_SETTLED_INTERRUPTS, PATCH_WORK, PATCH_WORK_PER_BYTE};
+use crate::domain::limits::{PATCH_WORK, PATCH_WORK_PER_BYTE};
 
 /// What the events of a thread have said so far.
 ///
@@ -63,9 +67,7 @@ pub struct Conversation {
     purse: i64,
     skipped: u64,
     skipped_numbers: u64,
-    interrupts: Vec<Value>,
-    /// Ids of interrupts that do not wait any more, the newest last, see [`MAX_SETTLED_INTERRUPTS`].
-    settled: VecDeque<Box<str>>,
+    interrupts: Interrupts,
     lanes: Lanes,
     /// Reasoning of THINKING_* events so far, and the message that is open.
     thoughts: u64,
@@ -83,8 +85,7 @@ impl Default for Conversation {
             purse: PATCH_WORK,
             skipped: 0,
             skipped_numbers: 0,
-            interrupts: Vec::new(),
-            settled: VecDeque::new(),
+            interrupts: Interrupts::default(),
             lanes: Lanes::default(),
             thoughts: 0,
             thinking: None,
@@ -152,12 +153,11 @@ impl Conversation {
         self.skipped_numbers
     }
 
-    /// The interrupts that wait for an answer, as a JSON array: those of the newest RUN_FINISHED. They stay through
-    /// the start of the run that answers them, and if that ends with RUN_ERROR, since they still have to be answered
-    /// then; a RUN_FINISHED without interrupts ends them. So does `@ag-ui/client`.
+    /// The interrupts that wait for an answer, as a JSON array. Each stays until a run has finished that answers it in its
+    /// `resume`: through the start of that run, through one that ends with RUN_ERROR, and through any that answers nothing.
     pub fn interrupts_json(&self) -> Vec<u8> {
         let mut out = vec![b'['];
-        for (at, interrupt) in self.interrupts.iter().enumerate() {
+        for (at, interrupt) in self.interrupts.open.iter().enumerate() {
             if at > 0 {
                 out.push(b',');
             }
@@ -169,24 +169,12 @@ impl Conversation {
 
     /// Ids of the interrupts that wait for an answer. One without an id can be answered by nobody, and is not among them.
     pub fn open_interrupts(&self) -> impl Iterator<Item = &str> {
-        self.interrupts.iter().filter_map(interrupt_id)
+        self.interrupts.open_ids()
     }
 
     /// Ids of interrupts that have waited for an answer and do not any more. Very old ones are forgotten.
     pub fn settled_interrupts(&self) -> impl Iterator<Item = &str> {
-        self.settled.iter().map(|id| &**id)
-    }
-
-    /// A run has finished, waiting for these; what the one before it waited for is settled.
-    fn wait_for(&mut self, interrupts: Vec<Value>) {
-        let before = std::mem::replace(&mut self.interrupts, interrupts);
-        let open: HashSet<&str> = self.interrupts.iter().filter_map(interrupt_id).collect();
-        let is_over = |id: &str| id.len() <= MAX_ID_BYTES && !open.contains(id);
-        // Agents may use an id again: then it waits again.
-        self.settled.retain(|id| is_over(id));
-        self.settled.extend(before.iter().filter_map(interrupt_id).filter(|id| is_over(id)).map(Box::from));
-        let beyond = self.settled.len().saturating_sub(MAX_SETTLED_INTERRUPTS);
-        self.settled.drain(..beyond);
+        self.interrupts.settled.iter().map(|id| &**id)
     }
 
     /// Ids of the tool calls that have no result message, in the order of the messages.
@@ -214,8 +202,4 @@ impl Conversation {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         stored::decode(bytes)
     }
-}
-
-fn interrupt_id(interrupt: &Value) -> Option<&str> {
-    interrupt.get("id").and_then(Value::as_str)
 }

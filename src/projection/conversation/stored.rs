@@ -1,6 +1,6 @@
 //! A conversation as bytes, and back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -8,6 +8,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     Conversation,
     chunks::{Lanes, Stream},
+    interrupts::Interrupts,
     list::List,
     message::{Message, write_value},
     patch, text,
@@ -23,6 +24,7 @@ struct Written<'a> {
     skipped: u64,
     skipped_numbers: u64,
     interrupts: &'a [Value],
+    answered: &'a BTreeSet<Box<str>>,
     settled: &'a VecDeque<Box<str>>,
     lanes: Vec<(&'a Option<String>, &'a Stream)>,
     thoughts: u64,
@@ -42,6 +44,7 @@ struct Read<'a> {
     skipped_numbers: u64,
     #[serde(borrow)]
     interrupts: Vec<&'a RawValue>,
+    answered: BTreeSet<Box<str>>,
     settled: VecDeque<Box<str>>,
     lanes: Vec<(Option<String>, Stream)>,
     thoughts: u64,
@@ -63,8 +66,9 @@ pub(super) fn encode(conversation: &Conversation) -> Vec<u8> {
         purse: conversation.purse,
         skipped: conversation.skipped,
         skipped_numbers: conversation.skipped_numbers,
-        interrupts: &conversation.interrupts,
-        settled: &conversation.settled,
+        interrupts: &conversation.interrupts.open,
+        answered: &conversation.interrupts.answered,
+        settled: &conversation.interrupts.settled,
         lanes,
         thoughts: conversation.thoughts,
         thinking: &conversation.thinking,
@@ -93,8 +97,11 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Conversation> {
         purse: read.purse,
         skipped: read.skipped,
         skipped_numbers: read.skipped_numbers,
-        interrupts: read.interrupts.iter().map(|value| text::value(value.get())).collect::<Option<_>>()?,
-        settled: read.settled,
+        interrupts: Interrupts {
+            open: read.interrupts.iter().map(|value| text::value(value.get())).collect::<Option<_>>()?,
+            answered: read.answered,
+            settled: read.settled,
+        },
         lanes,
         thoughts: read.thoughts,
         thinking: read.thinking,

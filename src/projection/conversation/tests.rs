@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::domain::limits::{MAX_ID_BYTES, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS, MAX_SETTLED_INTERRUPTS};
 
 fn fold(events: &[&str]) -> Conversation {
     let mut conversation = Conversation::default();
@@ -110,54 +111,113 @@ fn halves_of_characters_meet_across_deltas_and_storage() {
     assert_eq!(state(&conversation), json!(["\u{fffd}"]));
 }
 
+fn asking(ids: &[&str]) -> String {
+    let interrupts: Vec<_> = ids.iter().map(|id| json!({"id":id,"reason":"r"})).collect();
+    json!({"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":interrupts}}).to_string()
+}
+
+fn answering(ids: &[&str]) -> String {
+    let resume: Vec<_> = ids.iter().map(|id| json!({"interruptId":id,"status":"resolved"})).collect();
+    json!({"type":"RUN_STARTED","threadId":"t","runId":"r","input":{"resume":resume}}).to_string()
+}
+
+fn open(conversation: &Conversation) -> Vec<String> {
+    conversation.open_interrupts().map(str::to_owned).collect()
+}
+
+const FINISHED: &[u8] = br#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#;
+
 #[test]
-fn interrupts_wait_until_a_run_finishes_without_any() {
+fn an_interrupt_waits_until_a_run_has_finished_that_answers_it() {
     let waiting = |conversation: &Conversation| String::from_utf8(conversation.interrupts_json()).expect("UTF-8");
     let mut conversation = fold(&[r#"{"type":"RUN_FINISHED","threadId":"t","runId":"1","outcome":{"type":"interrupt",
-            "interrupts":[{"id":"i","reason":"r","subagentRunId":null},7]}}"#]);
-    assert_eq!(waiting(&conversation), r#"[{"id":"i","reason":"r"}]"#);
-    for event in [r#"{"type":"RUN_STARTED","threadId":"t","runId":"2"}"#, r#"{"type":"RUN_ERROR","message":"no"}"#] {
+            "interrupts":[{"id":"i","reason":"r","subagentRunId":null},7,{"id":"\ud800"}]}}"#]);
+    let both = "[{\"id\":\"i\",\"reason\":\"r\"},{\"id\":\"\u{fffd}\"}]";
+    for event in [
+        r#"{"type":"RUN_STARTED","threadId":"t","runId":"2"}"#,
+        r#"{"type":"RUN_FINISHED","threadId":"t","runId":"2"}"#,
+        r#"{"type":"RUN_FINISHED","outcome":{"type":"success"}}"#,
+        &answering(&["i"]),
+        r#"{"type":"RUN_ERROR","message":"no"}"#,
+        r#"{"type":"RUN_FINISHED","threadId":"t","runId":"3"}"#,
+        &answering(&["other"]),
+        r#"{"type":"RUN_FINISHED"}"#,
+        r#"{"type":"RUN_STARTED","input":{"resume":[{"interruptId":"i"},"i",{"interruptId":"i","status":"perhaps"}]}}"#,
+        r#"{"type":"RUN_FINISHED"}"#,
+        r#"{"type":"RUN_STARTED","input":{"forwardedProps":{"command":{"resume":"yes"}}}}"#,
+        // Asked by somebody else under its name, it is the one that was asked before.
+        r#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"another"}]}}"#,
+    ] {
         conversation.observe(event.as_bytes());
-        assert_eq!(waiting(&conversation), r#"[{"id":"i","reason":"r"}]"#);
+        assert_eq!(waiting(&conversation), both, "{event}");
     }
-    conversation.observe(br#"{"type":"RUN_FINISHED","threadId":"t","runId":"3"}"#);
-    assert_eq!(waiting(&conversation), "[]");
+    // A number beyond any double is the agent's business.
+    conversation.observe(
+        br#"{"type":"RUN_STARTED","input":{"resume":[{"interruptId":"i","status":"cancelled","payload":1e999},
+        {"interruptId":"\udfff","status":"resolved"}]}}"#,
+    );
+    assert_eq!(waiting(&conversation), both, "it has not finished");
+    let mut stored = Conversation::decode(&conversation.encode()).expect("its own bytes");
+    for conversation in [&mut conversation, &mut stored] {
+        conversation.observe(FINISHED);
+        assert_eq!(waiting(conversation), "[]");
+    }
 }
 
 #[test]
-fn an_interrupt_that_was_waited_for_is_settled_until_its_id_waits_again() {
-    let finished = |ids: &[&str]| {
-        let interrupts: Vec<_> = ids.iter().map(|id| json!({"id":id,"reason":"r"})).collect();
-        json!({"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":interrupts}}).to_string()
-    };
-    let mut conversation = fold(&[&finished(&["a", "b"]), r#"{"type":"RUN_ERROR","message":"no"}"#]);
-    let open = |conversation: &Conversation| conversation.open_interrupts().map(str::to_owned).collect::<Vec<_>>();
+fn an_answered_interrupt_is_settled_until_its_id_waits_again() {
     let is_settled =
         |conversation: &Conversation, id: &str| conversation.settled_interrupts().any(|settled| settled == id);
+    let mut conversation = fold(&[&asking(&["a", "b"]), &answering(&["a"])]);
     assert_eq!((open(&conversation), is_settled(&conversation, "a")), (vec!["a".into(), "b".into()], false));
-    conversation.observe(finished(&["b", "c"]).as_bytes());
+    conversation.observe(asking(&["c"]).as_bytes());
     assert_eq!(open(&conversation), ["b", "c"]);
     let mut stored = Conversation::decode(&conversation.encode()).expect("its own bytes");
     for conversation in [&mut conversation, &mut stored] {
         assert_eq!(["a", "b", "c", "d"].map(|id| is_settled(conversation, id)), [true, false, false, false]);
-        conversation.observe(br#"{"type":"RUN_FINISHED"}"#);
+        conversation.observe(answering(&["b", "c"]).as_bytes());
+        conversation.observe(FINISHED);
         assert_eq!(["a", "b", "c", "d"].map(|id| is_settled(conversation, id)), [true, true, true, false]);
-        conversation.observe(finished(&["a"]).as_bytes());
+        conversation.observe(asking(&["a"]).as_bytes());
         assert_eq!((open(conversation), is_settled(conversation, "a")), (vec!["a".into()], false));
+        conversation.observe(answering(&["a"]).as_bytes());
+        // Asked once more under the same name.
+        conversation.observe(asking(&["a"]).as_bytes());
+        assert_eq!((open(conversation), is_settled(conversation, "a")), (vec!["a".into()], false));
+        conversation.observe(answering(&["a"]).as_bytes());
+        conversation.observe(FINISHED);
     }
-    // One without an id, and one whose id nobody could give back, are not remembered; nor are very many.
+    // One without an id, and one whose id is too long to be given back, wait for the next run; very many are not remembered.
     let long = "x".repeat(MAX_ID_BYTES + 1);
-    conversation.observe(finished(&[&long]).as_bytes());
+    conversation.observe(asking(&[&long]).as_bytes());
     let nameless = r#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"reason":"r"},{"id":7}]}}"#;
     conversation.observe(nameless.as_bytes());
     assert_eq!((open(&conversation).len(), is_settled(&conversation, &long)), (0, false));
-    let many: Vec<_> = (0..=MAX_SETTLED_INTERRUPTS).map(|at| at.to_string()).collect();
-    conversation.observe(finished(&many.iter().map(String::as_str).collect::<Vec<_>>()).as_bytes());
-    conversation.observe(br#"{"type":"RUN_FINISHED"}"#);
+    let many: Vec<_> = (0..=MAX_SETTLED_INTERRUPTS).map(|at| format!("{at:04}")).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    conversation.observe(asking(&many).as_bytes());
+    conversation.observe(answering(&many).as_bytes());
+    conversation.observe(FINISHED);
     assert_eq!(
-        ["a", "0", "1", &many[MAX_SETTLED_INTERRUPTS]].map(|id| is_settled(&conversation, id)),
+        ["a", many[0], many[1], many[MAX_SETTLED_INTERRUPTS]].map(|id| is_settled(&conversation, id)),
         [false, false, true, true]
     );
+}
+
+#[test]
+fn unanswered_interrupts_are_bounded_and_the_oldest_stay() {
+    let many: Vec<_> = (0..=MAX_OPEN_INTERRUPTS).map(|at| at.to_string()).collect();
+    let mut conversation = fold(&[&asking(&["first"])]);
+    conversation.observe(asking(&many.iter().map(String::as_str).collect::<Vec<_>>()).as_bytes());
+    assert_eq!(open(&conversation).len(), MAX_OPEN_INTERRUPTS + 2);
+    conversation.observe(FINISHED);
+    assert_eq!((open(&conversation).len(), open(&conversation)[0].as_str()), (MAX_OPEN_INTERRUPTS, "first"));
+    let mut conversation = fold(&[&asking(&["first"])]);
+    let large = json!({"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[
+        {"id":"large","reason":"x".repeat(MAX_OPEN_INTERRUPT_BYTES)}]}});
+    conversation.observe(large.to_string().as_bytes());
+    conversation.observe(FINISHED);
+    assert_eq!(open(&conversation), ["first"]);
 }
 
 #[test]

@@ -306,6 +306,7 @@ impl RunStore for MemoryStore {
             id: start.run,
             fence: row.fence,
             agent: start.agent,
+            driven: start.driven,
             status: RunStatus::Running,
             error_code: None,
             error_message: None,

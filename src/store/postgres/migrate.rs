@@ -8,11 +8,12 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use super::{OpenError, address::Address};
 
 /// The steps, oldest first. A step that was released is never changed again.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_identity.sql"),
     include_str!("../../../migrations/postgres/0003_annotations.sql"),
     include_str!("../../../migrations/postgres/0004_read_marker.sql"),
+    include_str!("../../../migrations/postgres/0005_driven_runs.sql"),
 ];
 
 /// Of the advisory lock: "threadli" as a number.

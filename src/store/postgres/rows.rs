@@ -65,7 +65,9 @@ macro_rules! run_columns {
             stringify!($r),
             ".ended_at, ",
             stringify!($r),
-            ".stop_at"
+            ".stop_at, ",
+            stringify!($r),
+            ".driven"
         )
     };
 }

@@ -41,7 +41,7 @@ macro_rules! put {
 /// `$2` key, `$3` run, `$4` agent, `$5` lease; `$6` its events and `$7` its status, `$8` code, `$9` message and `$10` usage if
 /// it is appended whole; `$11` fence, `$12` tail, `$13` events, `$14` status, `$15` code and `$16` message of the closing of its
 /// predecessor, if there is one; `$17`, `$18`, `$19` rows for the log, and `$20` 1 for those of the predecessor; `$21` the tail that it must
-/// have, if that is asked for.
+/// have, if that is asked for; `$22` whether the server drives it.
 pub(crate) const START: &str = concat!(
     "WITH ",
     now!(),
@@ -60,9 +60,10 @@ pub(crate) const START: &str = concat!(
     put!("$17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[]", "back, n, body, older", "up.fence - p.older"),
     ", begun AS (
        INSERT INTO runs AS r (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq,
-                              started_at, ended_at)
+                              started_at, ended_at, driven)
        SELECT up.key, up.fence, up.run, $4::text, coalesce($7, 0), $8::text, $9::text, $10::text, up.tail + 1 - $6,
-              CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END
+              CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END,
+              $22::boolean
        FROM up
        RETURNING r.*
      ), closed AS (
@@ -208,7 +209,8 @@ impl PgStore {
             .bind(pieces.counts)
             .bind(pieces.bodies)
             .bind(older)
-            .bind(start.at.map(rows::to_i64));
+            .bind(start.at.map(rows::to_i64))
+            .bind(start.driven.then_some(true));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),

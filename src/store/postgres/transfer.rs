@@ -32,21 +32,21 @@ pub(super) const IMAGE: &str = "\
     LEFT JOIN feed_entries e ON e.project = f.project AND e.user_id = f.user_id
     WHERE f.project = $1 AND f.user_id = $2 ORDER BY e.pos";
 
-/// What a part brings, behind `key` of the CTE `place`: `$3` to `$14` the records of runs, `$15` to `$20` rows of the log,
-/// `$21` up to where they are sealed.
+/// What a part brings, behind `key` of the CTE `place`: `$3` to `$15` the records of runs, `$16` to `$21` rows of the log,
+/// `$22` up to where they are sealed.
 macro_rules! part {
     () => {
         "brought AS (
            INSERT INTO runs (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq,
-                             started_at, ended_at, stop_at)
+                             started_at, ended_at, stop_at, driven)
            SELECT place.key, r.* FROM place CROSS JOIN unnest($3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[],
-             $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[]) AS r
+             $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[]) AS r
          ), put AS (
            INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-           SELECT place.key, l.* FROM place CROSS JOIN unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
-             $19::bigint[], $20::bytea[]) AS l
+           SELECT place.key, l.* FROM place CROSS JOIN unnest($16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[],
+             $20::bigint[], $21::bytea[]) AS l
          ), decided AS (
-           INSERT INTO sealing AS s (key, upto) SELECT place.key, $21 FROM place WHERE $21::bigint IS NOT NULL
+           INSERT INTO sealing AS s (key, upto) SELECT place.key, $22 FROM place WHERE $22::bigint IS NOT NULL
            ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
          )
          SELECT key FROM place"
@@ -58,12 +58,12 @@ pub(super) const STAGE: &str = concat!(
     "WITH ",
     now!(),
     ", forgotten AS (
-       UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $22::text AND t.id = $23::text
+       UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $23::text AND t.id = $24::text
      ), place AS (
        INSERT INTO threads (project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at,
                             last_run_at, version, fed_version, created_with, read_seq, sort_at, deleted)
-       SELECT $22, $23, $24::text, $25::text, $26::text, $27::bigint, $28::boolean, $29::text, $30::bigint, $31::bigint,
-              $32::bigint, $33::bigint, $33, $34::text, $35::bigint, c.now, 3 FROM c WHERE $2::bigint IS NULL
+       SELECT $23, $24, $25::text, $26::text, $27::text, $28::bigint, $29::boolean, $30::text, $31::bigint, $32::bigint,
+              $33::bigint, $34::bigint, $34, $35::text, $36::bigint, c.now, 3 FROM c WHERE $2::bigint IS NULL
        RETURNING key
      ), ",
     part!()
@@ -155,7 +155,8 @@ fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<
         .bind(numbers(|run| rows::to_i64(run.producer_seq)))
         .bind(numbers(|run| run.started_at.0))
         .bind(maybe(|run| run.ended_at.map(|at| at.0)))
-        .bind(maybe(|run| run.stop_requested_at.map(|at| at.0)));
+        .bind(maybe(|run| run.stop_requested_at.map(|at| at.0)))
+        .bind(runs.iter().map(|run| run.driven.then_some(true)).collect::<Vec<_>>());
     let log = &part.rows;
     statement
         .bind(log.iter().map(|staged| rows::to_i64(staged.row.first_seq)).collect::<Vec<_>>())

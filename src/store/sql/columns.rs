@@ -82,6 +82,10 @@ impl<'r, R: Cells> Columns<'r, R> {
         self.must(R::flag)
     }
 
+    pub(in crate::store) fn maybe_flag(&mut self) -> StoreResult<Option<bool>> {
+        self.take(R::flag)
+    }
+
     /// A count or a seq, which is never negative.
     pub(in crate::store) fn count(&mut self) -> StoreResult<u64> {
         let number = self.int()?;
@@ -140,7 +144,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// A run as of now: while it is active its head knows better. `None` if an outer join found none.
     pub(in crate::store) fn run(&mut self, head: &Head) -> StoreResult<Option<Run>> {
         let Some(fence) = self.maybe_int()? else {
-            self.next += 11;
+            self.next += 12;
             return Ok(None);
         };
         let id = self.id(RunId::new)?;
@@ -150,6 +154,7 @@ impl<'r, R: Cells> Columns<'r, R> {
             id,
             fence: Fence(fence),
             agent,
+            driven: false,
             status: RunStatus::from_i64(status).ok_or_else(|| corrupt(format_args!("run status {status}")))?,
             error_code: self.maybe_text()?,
             error_message: self.maybe_text()?,
@@ -161,6 +166,7 @@ impl<'r, R: Cells> Columns<'r, R> {
             lease_until: None,
             stop_requested_at: self.maybe_time()?,
         };
+        run.driven = self.maybe_flag()?.unwrap_or(false);
         if let Some(active) = head.active.as_ref().filter(|_| head.fence == run.fence) {
             overlay(&mut run, active);
         }
@@ -170,7 +176,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// A thread with its head and its active run; `None` if an outer join found none.
     pub(in crate::store) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 34;
+            self.next += 35;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);

@@ -7,12 +7,13 @@ use sqlx::{AssertSqlSafe, Executor, SqliteConnection};
 use super::OpenError;
 
 /// The steps, oldest first. A step that was released is never changed again.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("../../../migrations/sqlite/0001_initial.sql"),
     include_str!("../../../migrations/sqlite/0002_projections_and_agents.sql"),
     include_str!("../../../migrations/sqlite/0003_identity.sql"),
     include_str!("../../../migrations/sqlite/0004_annotations.sql"),
     include_str!("../../../migrations/sqlite/0005_read_marker.sql"),
+    include_str!("../../../migrations/sqlite/0006_driven_runs.sql"),
 ];
 
 /// Takes the steps that are missing, each in a transaction of its own. A newer database is left alone.

@@ -17,7 +17,7 @@ pub(super) use head_columns;
 macro_rules! run_columns {
     () => {
         "r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at, \
-         r.ended_at, r.stop_at"
+         r.ended_at, r.stop_at, r.driven"
     };
 }
 pub(super) use run_columns;

@@ -49,8 +49,8 @@ const RUNS: &str = concat!(
     " FROM heads h CROSS JOIN runs r ON r.key = h.key WHERE h.key = ?1 AND r.fence < ?2 ORDER BY r.fence DESC LIMIT ?3"
 );
 pub(super) const START: &str = "\
-    INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at)
-    VALUES (?, ?, ?, ?, 0, ?, 0, ?);
+    INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at, driven)
+    VALUES (?, ?, ?, ?, 0, ?, 0, ?, ?);
     UPDATE heads SET fence = ?, run = ?, producer_seq = 0, lease_ms = ?, lease_until = ?, stop_at = NULL, finishing = 0
     WHERE key = ?;
     UPDATE threads SET agent = coalesce(agent, ?), last_run_at = ?, sort_at = ?, version = version + 1 WHERE key = ?";
@@ -185,6 +185,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         id: start.run,
         fence: Fence(head.fence.0 + 1),
         agent: start.agent,
+        driven: start.driven,
         status: RunStatus::Running,
         error_code: None,
         error_message: None,
@@ -203,6 +204,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         .bind(run.agent.as_ref().map(|agent| agent.as_str()))
         .bind(rows::to_i64(run.first_seq))
         .bind(now.0)
+        .bind(run.driven.then_some(true))
         .bind(run.fence.0)
         .bind(run.id.as_str())
         .bind(rows::millis(start.lease))

@@ -32,6 +32,7 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, crate::domain::Fe
         key: thread.key,
         run: RunId::generate(),
         agent: None,
+        driven: false,
         lease: Duration::from_secs(60),
         closing: None,
         events: None,

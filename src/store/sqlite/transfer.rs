@@ -47,9 +47,9 @@ pub(super) const TOUCH: &str = "UPDATE threads SET sort_at = ?2 WHERE key = ?1 A
 /// `?2` is the list of [`run_item`]s.
 pub(super) const RUNS: &str = "\
     INSERT INTO runs (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq, \
-                      started_at, ended_at, stop_at)
+                      started_at, ended_at, stop_at, driven)
     SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, \
-           value ->> 8, value ->> 9, value ->> 10, value ->> 11 FROM jsonb_each(?2)";
+           value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12 FROM jsonb_each(?2)";
 /// `?2` is `[[first_seq, last_seq, fence, at, raw, offset, length], …]`, `?3` the bodies one behind the other.
 pub(super) const LOG: &str = "\
     INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
@@ -100,6 +100,7 @@ fn run_item(run: &Run) -> Value {
         run.started_at.0,
         run.ended_at.map(|at| at.0),
         run.stop_requested_at.map(|at| at.0),
+        run.driven.then_some(1),
     ])
 }
 

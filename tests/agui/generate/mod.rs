@@ -42,6 +42,8 @@ pub struct Generator {
     pub messages: Vec<String>,
     calls: Vec<String>,
     activities: Vec<String>,
+    /// Ids of interrupts that wait for an answer.
+    waiting: Vec<String>,
     run: Run,
 }
 
@@ -68,6 +70,7 @@ impl Generator {
             messages: Vec::new(),
             calls: Vec::new(),
             activities: Vec::new(),
+            waiting: Vec::new(),
             run: Run::default(),
         }
     }
@@ -246,6 +249,11 @@ impl Generator {
                 started["input"]["state"] = self.object(1);
                 started["input"]["tools"] = json!([{"name": "f", "description": "d"}]);
             }
+        }
+        if !self.waiting.is_empty() {
+            // As the client has it: every run answers all that is open.
+            let answer = |id: &String| json!({"interruptId": id, "status": "cancelled", "payload": {"a": 1}});
+            started["input"]["resume"] = self.waiting.iter().map(answer).collect();
         }
         self.emit(started, &None);
     }
@@ -501,16 +509,19 @@ impl Generator {
         while !self.run.subagents.is_empty() {
             self.end_subagent();
         }
+        let mut asked = Vec::new();
         let outcome = match self.rng.between(0, 4) {
             0 => {
                 let metadata = self.metadata();
                 let id = self.new_id("i");
+                asked.push(id.clone());
                 json!({"type": "interrupt", "interrupts": [{"id": id, "reason": "approve", "metadata": metadata}]})
             }
             1 => json!({"type": "cancelled"}),
             2 => json!({"type": "success", "pendingToolCallIds": []}),
             _ => Value::Null,
         };
+        self.waiting = asked;
         let mut end = json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r", "outcome": outcome});
         if self.rng.chance(30) {
             end["result"] = self.value(2);

@@ -96,31 +96,6 @@ everywhere! {
     }
 }
 
-everywhere! {
-    async fn somebody_else_may_end_the_run_or_get_in_its_way(server) {
-        let dev = server.client();
-        dev.thread("t").await;
-        let agent = agent(&dev).await;
-        for (verb, status) in [("finish", "finished"), ("fail", "error")] {
-            dev.post("/v1/threads/t/runs", ask(verb, json!([]))).await.ok(201);
-            let mut call = agent.call().await;
-            call.begin().await;
-            assert_eq!(dev.act("t", verb, verb).await.ok(200)["status"], status);
-            call.hung_up().await;
-        }
-        // Events that are not the agent's: its own can follow no more, and the run ends with that.
-        dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
-        let mut call = agent.call().await;
-        dev.append("t", "r", 2, json!([{ "type": "FOREIGN" }])).await.ok(200);
-        let begun = std::time::Instant::now();
-        call.say(&said("m", "one")).await;
-        call.hung_up().await;
-        assert_eq!(ended(&dev, "r").await["errorCode"], "agent-displaced");
-        assert!(begun.elapsed().as_secs() < 5, "not by its lease: {:?}", begun.elapsed());
-        assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "FOREIGN", "RUN_ERROR"]);
-    }
-}
-
 #[tokio::test]
 async fn a_server_that_stops_says_so_in_the_log_of_every_run() {
     let directory = tempfile::tempdir().expect("a directory");

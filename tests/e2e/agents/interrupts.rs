@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use threadline::{
     domain::{NewEvents, ProjectId, RunId, ThreadId},
+    egress::Network,
     store::{StartOutcome, StartRun},
 };
 
@@ -161,14 +162,69 @@ everywhere! {
         let store = &server.glass().inner;
         let (project, thread) = (ProjectId::new("default").expect("an id"), ThreadId::new("t").expect("an id"));
         let key = store.thread(&project, &thread).await.expect("a store").expect("a thread").key;
-        let events = NewEvents::from_array(json!([finished("r2")]).to_string().as_bytes()).expect("events");
+        let started = json!({ "type": "RUN_STARTED", "input": { "resume": [yes("i")] } });
+        let events = NewEvents::from_array(json!([started, finished("r2")]).to_string().as_bytes()).expect("events");
         let (run, lease) = (RunId::new("r2").expect("an id"), Duration::from_secs(20));
-        let start = StartRun { key, run, agent: None, lease, closing: None, events: Some(events), at: None };
+        let start = StartRun { key, run, agent: None, driven: false, lease, closing: None, events: Some(events), at: None };
         assert!(matches!(store.start(start).await, Ok(StartOutcome::Started(_))));
         server.glass().start_gate.open();
         let text = late.await.expect("answered").text().to_owned();
         assert!(text.contains("\"code\":\"interrupt-settled\""), "{text}");
         assert_eq!(types_of(&dev, "late").await, ["RUN_STARTED", "RUN_ERROR"]);
         assert_eq!((ended(&dev, "late").await["errorCode"].as_str(), agent.requests()), (Some("interrupt-settled"), 0));
+    }
+}
+
+everywhere! {
+    async fn a_run_that_answers_nothing_leaves_an_interrupt_open(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&server.project()).await;
+        dev.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
+        agent.call().await.finish(&[waiting("r1", &["i", "k"])]).await;
+        ended(&dev, "r1").await;
+        // Empty runs, in every form in which one can be pushed; one that answers in LangGraph's words, and to another id.
+        let command = json!({ "forwardedProps": { "command": { "resume": "yes" } } });
+        let silent = [
+            ("whole", json!([{ "type": "RUN_STARTED" }, finished("whole")])),
+            ("bare", json!([finished("bare")])),
+            ("success", json!([{ "type": "RUN_STARTED" },
+                { "type": "RUN_FINISHED", "outcome": { "type": "success" } }])),
+            ("command", json!([{ "type": "RUN_STARTED", "input": command }, finished("command")])),
+            ("another", json!([{ "type": "RUN_STARTED", "input": { "resume": [yes("x")] } }, finished("another")])),
+            ("halves", json!([{ "type": "RUN_STARTED", "input": { "resume": [{ "interruptId": "i" }, "k", 7] } },
+                finished("halves")])),
+        ];
+        for (run, events) in silent {
+            dev.put(&format!("/v1/threads/t/runs/{run}"), events).await.ok(201);
+            assert_eq!(open_now(&dev).await, ["i", "k"], "{run}");
+        }
+        dev.run("t", "finished").await;
+        dev.act("t", "finished", "finish").await.ok(200);
+        let lock = json!({ "runId": "locked", "userId": "dev", "agentId": "agent", "ttlSeconds": 20 });
+        crate::copilotkit::post(server, "/api/threads/t/lock", lock).await.ok(200);
+        let mut runner = crate::copilotkit::Frames::producing(server, "t", "locked").await;
+        runner.sends(&crate::copilotkit::said("t", "locked", "Hello world")).await;
+        assert_eq!(open_now(&dev).await, ["i", "k"]);
+        dev.post("/v1/threads/t/runs", ask("r2", json!([user("u2", "more")]))).await.problem(409, "interrupts-open");
+        // A run that asks something else as well: all of it waits.
+        dev.put("/v1/threads/t/runs/r3", json!([{ "type": "RUN_STARTED" }, waiting("r3", &["l"])])).await.ok(201);
+        assert_eq!(open_now(&dev).await, ["i", "k", "l"]);
+        // One that fails has not answered, one that names an interrupt has.
+        let answering = |run: &str, ids: &[&str]| {
+            let resume: Vec<_> = ids.iter().map(|id| yes(id)).collect();
+            json!({ "type": "RUN_STARTED", "threadId": "t", "runId": run, "input": { "resume": resume } })
+        };
+        let failed = json!([answering("r4", &["i"]), { "type": "RUN_ERROR", "message": "no" }]);
+        dev.put("/v1/threads/t/runs/r4", failed).await.ok(201);
+        dev.put("/v1/threads/t/runs/r5", json!([finished("r5")])).await.ok(201);
+        assert_eq!(open_now(&dev).await, ["i", "k", "l"]);
+        dev.put("/v1/threads/t/runs/r6", json!([answering("r6", &["i", "l"]), finished("r6")])).await.ok(201);
+        assert_eq!(open_now(&dev).await, ["k"]);
+        let resume = json!({ "agentId": "a", "runId": "r7", "input": { "resume": [no("k")] } });
+        dev.post("/v1/threads/t/runs", resume).await.ok(201);
+        agent.call().await.finish(&[finished("r7")]).await;
+        ended(&dev, "r7").await;
+        assert_eq!(open_now(&dev).await, [""; 0]);
     }
 }

@@ -2,7 +2,9 @@
 
 mod again;
 mod busy;
+mod context;
 mod definitions;
+mod driven;
 mod ending;
 mod failing;
 mod guarded;

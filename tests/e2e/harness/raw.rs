@@ -31,6 +31,13 @@ impl Raw {
         all
     }
 
+    /// The first bytes of an answer.
+    pub async fn beginning(&mut self) -> String {
+        let mut bytes = Vec::new();
+        soon(self.0.read_buf(&mut bytes)).await.expect("an answer");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// One answer with a Content-Length.
     pub async fn answer(&mut self) -> Answer {
         soon(async {

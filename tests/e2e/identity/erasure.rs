@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use threadline::{auth::secret, domain::Timestamp, store::IdentityStore};
 
-use crate::harness::{Client, Server, Socket, everywhere, http::send, number, text};
+use crate::harness::{Client, Server, Socket, everywhere, http::send, number, soon, sse::Events, text};
 
 const DAY: u64 = 24 * 3_600;
 
@@ -91,6 +91,28 @@ everywhere! {
         // By a clock that is behind it could still be taken, if it were there.
         let kept = server.glass().take_ticket(&secret::digest(text(&made, "ticket")), Timestamp(0)).await;
         assert_eq!(kept.expect("answers"), None);
+    }
+}
+
+everywhere! {
+    async fn the_feed_of_the_erased_ends_for_whoever_follows_it(server: |options| options.with_key("secret")) {
+        let ann = server.user("ann");
+        fill(&ann, "a").await;
+        let mut socket = Socket::open(&ann).await;
+        socket.send(json!({ "id": "1", "subscribeFeed": { "after": 0 } })).await;
+        socket.until("feedCaughtUp").await;
+        let mut stream = Events::open(ann.request(reqwest::Method::GET, "/v1/feed?after=0")).await;
+        while stream.next().await.expect("an event").event.as_deref() != Some("caught_up") {}
+        server.project().delete("/v1/users/ann").await.ok(200);
+        let (_, ended) = soon(socket.until("feedEnded")).await;
+        assert_eq!(ended, json!({ "reason": "user-erased" }));
+        soon(async { while stream.next().await.is_some() {} }).await;
+        // A reader that begins anew sees the new threads, and costs no more than any other.
+        socket.send(json!({ "id": "2", "subscribeFeed": { "after": 0 } })).await;
+        socket.until("feedCaughtUp").await;
+        fill(&ann, "b").await;
+        let (_, feed) = socket.until("feed").await;
+        assert_eq!(feed["entries"][0]["threadId"], "b", "{feed}");
     }
 }
 

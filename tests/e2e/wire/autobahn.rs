@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use axum::{
-    Router,
-    extract::{WebSocketUpgrade, ws::Message},
-    response::Response,
-    routing::get,
-};
+use axum::{Router, response::Response, routing::get};
 use threadline::{
-    api::native::socket::configure,
-    domain::limits::{MAX_BATCH_BYTES, MAX_CONNECTIONS},
+    api::websocket::{Terms, Upgrade},
+    domain::limits::{MAX_BATCH_BYTES, MAX_CONNECTIONS, SOCKET_MESSAGE_TIMEOUT},
     server::{self, Patience},
 };
 use tokio::net::TcpListener;
+use tokio_tungstenite::tungstenite::Message;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::passes;
@@ -41,8 +37,9 @@ async fn an_echo_on_our_listener() {
     println!("{summary}");
 }
 
-async fn echo(upgrade: WebSocketUpgrade) -> Response {
-    configure(upgrade, MAX_BATCH_BYTES).on_upgrade(async |mut socket| {
+async fn echo(upgrade: Upgrade) -> Response {
+    let terms = Terms { protocol: "echo", largest: MAX_BATCH_BYTES, message: SOCKET_MESSAGE_TIMEOUT };
+    upgrade.open(terms, async |mut socket| {
         while let Some(Ok(message)) = socket.recv().await {
             if matches!(message, Message::Text(_) | Message::Binary(_)) && socket.send(message).await.is_err() {
                 break;

@@ -128,6 +128,7 @@ fn the_list_and_the_feed_after_its_cursor_are_complete_while_threads_change() {
                     match live.next().await.expect("feed") {
                         FeedDelivery::Entries(entries) => shelve(&mut shelf, entries),
                         FeedDelivery::CaughtUp(_) => {}
+                        FeedDelivery::Ended => panic!("nobody was erased"),
                     }
                 }
             };

@@ -265,6 +265,7 @@ impl Writer {
             key: writing.key,
             run: run_id(&format!("r{}", self.made)),
             agent: None,
+            driven: false,
             lease: Duration::from_secs(3_600),
             closing: None,
             events: self.rng.chance(20).then(|| events(&[r#"{"type":"A"}"#, r#"{"type":"RUN_FINISHED"}"#])),

@@ -2,8 +2,9 @@ import { PATCH_WORK_PER_BYTE } from "../limits.js";
 import type { AgUiEvent, Interrupt, Message } from "../types.js";
 import { Activities } from "./activities.js";
 import { Drafts } from "./drafts.js";
+import { Interrupts } from "./interrupts.js";
 import { equal, patch, Purse } from "./patch.js";
-import { isObject, json, Malformed, type Members, readInterrupts, required, unreadableNumbers } from "./read.js";
+import { isObject, json, Malformed, type Members, required, unreadableNumbers } from "./read.js";
 import { size } from "./size.js";
 import { Transcript } from "./transcript.js";
 
@@ -33,14 +34,14 @@ export class Conversation {
   readonly #purse = new Purse();
   readonly #activities: Activities;
   readonly #state: { document: unknown };
-  #interrupts: readonly Interrupt[];
   #skippedNumbers = 0;
+  readonly #interrupts: Interrupts;
 
   constructor({ messages = [], hasMore = false, state = {}, interrupts = [] }: ConversationStart = {}) {
     this.#transcript = new Transcript(messages, hasMore, this.#drafts);
     this.#activities = new Activities(this.#transcript, this.#drafts, this.#purse);
     this.#state = { document: state };
-    this.#interrupts = interrupts;
+    this.#interrupts = new Interrupts(interrupts);
   }
 
   get messages(): readonly Message[] {
@@ -52,9 +53,9 @@ export class Conversation {
     return this.#state.document;
   }
 
-  /** The interrupts that wait for an answer. */
+  /** The interrupts that wait for an answer, until a run has finished that answers them in its `resume`. */
   get interrupts(): readonly Interrupt[] {
-    return this.#interrupts;
+    return this.#interrupts.open;
   }
 
   /** Ids of the tool calls that have no result, in the order of the messages. */
@@ -120,10 +121,12 @@ export class Conversation {
       case "ACTIVITY_DELTA":
         this.#activities.delta(event);
         return this.#earn(event);
-      case "RUN_FINISHED": {
-        const interrupts = readInterrupts(event.outcome);
-        if (!equal(interrupts, this.#interrupts)) this.#interrupts = interrupts;
-      }
+      case "RUN_STARTED":
+        return this.#interrupts.runStarted(event.input);
+      case "RUN_ERROR":
+        return this.#interrupts.runFailed();
+      case "RUN_FINISHED":
+        return this.#interrupts.runFinished(event.outcome);
     }
   }
   /** Each event of state and activities brings some of the work that patches may cost: so all is linear in the log. */

@@ -13,8 +13,8 @@ use crate::{
         ApiState,
         copilotkit::phoenix::{channel::Plane, frame, longpoll, socket},
         extract::{Caller, Params},
-        native::socket::Upgrade,
         problem::{Problem, ProblemDocument, ProblemType},
+        websocket::Upgrade,
     },
     auth::AuthError,
     domain::Principal,
@@ -86,7 +86,7 @@ async fn page(state: &ApiState, token: Option<&str>) -> Result<(Principal, Clien
 pub async fn client_socket(
     State(state): State<ApiState>,
     Params(asked): Params<PageHandshake>,
-    Upgrade(upgrade): Upgrade,
+    upgrade: Upgrade,
 ) -> Result<Response, Problem> {
     check_version(asked.vsn.as_deref())?;
     let (principal, plane) = page(&state, asked.join_token.as_deref()).await?;
@@ -104,7 +104,7 @@ pub async fn runner_socket(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     Params(asked): Params<Handshake>,
-    Upgrade(upgrade): Upgrade,
+    upgrade: Upgrade,
 ) -> Result<Response, Problem> {
     check_version(asked.vsn.as_deref())?;
     if state.draining.is_cancelled() {

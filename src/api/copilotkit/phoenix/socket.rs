@@ -2,22 +2,21 @@
 
 use std::time::Duration;
 
-use axum::{
-    extract::{
-        WebSocketUpgrade,
-        ws::{CloseFrame, Message, Utf8Bytes, WebSocket},
-    },
-    response::{IntoResponse, Response},
-};
-use futures_util::{FutureExt, SinkExt};
+use axum::response::Response;
+use futures_util::FutureExt;
 use tokio::time::{self, Instant};
+use tokio_tungstenite::tungstenite::{
+    Error, Message, Utf8Bytes,
+    protocol::{CloseFrame, frame::coding::CloseCode as WireCode},
+};
 
 use super::{channel::Plane, session::Session};
 use crate::{
     api::{
         ApiState,
-        native::socket::{CloseCode, configure, read_error},
+        native::socket::{CloseCode, read_error},
         problem::Problem,
+        websocket::{Terms, Upgrade, WebSocket},
     },
     domain::{
         Principal,
@@ -34,7 +33,7 @@ pub async fn open<P: Plane>(
     state: ApiState,
     principal: Principal,
     plane: P,
-    upgrade: WebSocketUpgrade,
+    upgrade: Upgrade,
 ) -> Result<Response, Problem> {
     let place = match state.quota.open(&principal) {
         Ok(place) => place,
@@ -46,13 +45,11 @@ pub async fn open<P: Plane>(
     let alive = state.connections.token();
     // Half of a message is held until the other half comes: a stranger's must be small.
     let largest = if principal.is_stranger() { STRANGER_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
-    Ok(configure(upgrade, largest)
-        .protocols([PROTOCOL])
-        .on_upgrade(async move |socket| {
-            let _held = (alive, place);
-            run(state, principal, plane, socket).await;
-        })
-        .into_response())
+    let terms = Terms { protocol: PROTOCOL, largest, message: state.quota.limits().message };
+    Ok(upgrade.open(terms, async move |socket| {
+        let _held = (alive, place);
+        run(state, principal, plane, socket).await;
+    }))
 }
 
 /// Why a socket is served no longer.
@@ -120,6 +117,7 @@ async fn serve<P: Plane>(
             () = time::sleep_until(paused.unwrap_or(heard)), if paused.is_some() => {
                 // It was not listened to meanwhile.
                 heard = Instant::now();
+                socket.restart_deadline();
                 Ok(())
             }
             pumped = session.pump() => pumped.map_err(End::Close),
@@ -142,7 +140,7 @@ async fn serve<P: Plane>(
 async fn read<P: Plane>(
     session: &mut Session<P>,
     socket: &mut WebSocket,
-    message: Option<Result<Message, axum::Error>>,
+    message: Option<Result<Message, Error>>,
 ) -> Result<(), End> {
     let (mut texts, mut bytes, mut end) = (Vec::new(), 0, Ok(()));
     let mut next = Some(message);
@@ -153,9 +151,9 @@ async fn read<P: Plane>(
                 texts.push(text);
             }
             // A Phoenix server would take it for a push; no client of ours sends any.
-            Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
+            Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
             Some(Ok(Message::Close(_))) | None => end = Err(End::Gone),
-            Some(Err(error)) => end = Err(read_error(error).map_or(End::Gone, End::Close)),
+            Some(Err(error)) => end = Err(read_error(&error).map_or(End::Gone, End::Close)),
         }
         let more = end.is_ok() && texts.len() < FRAMES_TOGETHER && bytes < FRAMES_TOGETHER_BYTES;
         next = if more { socket.recv().now_or_never() } else { None };
@@ -183,7 +181,7 @@ async fn flush<P: Plane>(state: &ApiState, session: &mut Session<P>, socket: &mu
     }
     let write = async {
         for frame in frames {
-            socket.feed(Message::Text(frame.into())).await?;
+            socket.feed(Message::text(frame)).await?;
         }
         socket.flush().await
     };
@@ -209,7 +207,7 @@ async fn read_rest<P: Plane>(
         match message {
             Message::Text(text) => session.take(&[text]).await.ok()?,
             Message::Close(frame) => return frame,
-            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => {}
+            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
         }
     }
     None
@@ -222,7 +220,7 @@ async fn farewell<P: Plane>(
     code: CloseCode,
     patience: Duration,
 ) -> bool {
-    let wire = wire_code(code);
+    let wire = WireCode::from(wire_code(code));
     let close = CloseFrame { code: wire, reason: Utf8Bytes::from_static(code.reason()) };
     if !matches!(time::timeout(patience, socket.send(Message::Close(Some(close)))).await, Ok(Ok(()))) {
         return false;
@@ -255,7 +253,7 @@ fn wire_code(code: CloseCode) -> u16 {
         CloseCode::Draining => 1012,
         CloseCode::ServerError | CloseCode::SlowConsumer => 1011,
         CloseCode::CredentialOver => 1008,
-        CloseCode::Idle => 1001,
+        CloseCode::Idle | CloseCode::MessageTimeout => 1001,
         CloseCode::NotUtf8 | CloseCode::BadFrame => 1007,
         CloseCode::TooLarge => 1009,
         CloseCode::ProtocolError | CloseCode::UnsupportedVersion => 1002,

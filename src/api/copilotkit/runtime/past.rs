@@ -204,6 +204,7 @@ mod tests {
             id: run.clone(),
             fence: Fence(1),
             agent: None,
+            driven: false,
             status: RunStatus::Running,
             error_code: None,
             error_message: None,

@@ -16,6 +16,8 @@ pub enum CloseCode {
     SlowConsumer,
     /// The client sent nothing, not even a pong, for too long.
     Idle,
+    /// A message of the client was not complete in time.
+    MessageTimeout,
     /// The key or token that the socket was opened with is not valid any more.
     CredentialOver,
     /// The client broke the rules of WebSocket itself.
@@ -32,11 +34,12 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Draining,
         Self::ServerError,
         Self::SlowConsumer,
         Self::Idle,
+        Self::MessageTimeout,
         Self::CredentialOver,
         Self::ProtocolError,
         Self::NotUtf8,
@@ -52,6 +55,7 @@ impl CloseCode {
             Self::ServerError => 4001,
             Self::SlowConsumer => 4008,
             Self::Idle => 4009,
+            Self::MessageTimeout => 4014,
             Self::ProtocolError => 1002,
             Self::NotUtf8 => 1007,
             Self::BadFrame => 4500,
@@ -68,6 +72,7 @@ impl CloseCode {
             Self::ServerError => "server-error",
             Self::SlowConsumer => "slow-consumer",
             Self::Idle => "idle",
+            Self::MessageTimeout => "message-timeout",
             Self::ProtocolError => "protocol-error",
             Self::NotUtf8 => "not-utf-8",
             Self::BadFrame => "bad-frame",
@@ -82,7 +87,7 @@ impl CloseCode {
         match self {
             Self::Draining => Some(DRAIN_RETRY_AFTER),
             Self::ServerError => Some(Duration::from_secs(1)),
-            Self::SlowConsumer | Self::Idle => Some(Duration::ZERO),
+            Self::SlowConsumer | Self::Idle | Self::MessageTimeout => Some(Duration::ZERO),
             Self::CredentialOver
             | Self::ProtocolError
             | Self::NotUtf8

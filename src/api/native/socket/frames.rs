@@ -8,10 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use axum::extract::ws::Utf8Bytes;
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::{
     domain::{

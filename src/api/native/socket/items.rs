@@ -40,9 +40,11 @@ pub(super) fn log_items(subscription: Subscription, tag: Arc<Tag>, present: Pres
 
 /// The deliveries of a feed subscription; the same.
 pub(super) fn feed_items(subscription: FeedSubscription, present: Present) -> impl Stream<Item = Item> {
-    stream::unfold((subscription, present), async |(mut subscription, present)| {
+    stream::unfold(Some((subscription, present)), async |following| {
+        let (mut subscription, present) = following?;
         let delivery = subscription.next().await;
-        Some((Item::Feed(delivery), (subscription, present)))
+        let goes_on = !matches!(delivery, Ok(FeedDelivery::Ended));
+        Some((Item::Feed(delivery), goes_on.then_some((subscription, present))))
     })
 }
 

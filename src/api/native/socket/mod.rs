@@ -7,11 +7,7 @@ mod frames;
 mod items;
 mod session;
 
-use axum::{
-    extract::{FromRequestParts, State, WebSocketUpgrade, ws::rejection::WebSocketUpgradeRejection},
-    http::request::Parts,
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, response::Response};
 
 pub use close::CloseCode;
 pub use frames::CLIENT_FRAMES;
@@ -22,8 +18,9 @@ use crate::{
         ApiState,
         extract::Caller,
         problem::{Problem, ProblemDocument},
+        websocket::{Terms, Upgrade},
     },
-    domain::limits::{MAX_BATCH_BYTES, SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER, STRANGER_FRAME_BYTES},
+    domain::limits::{MAX_BATCH_BYTES, STRANGER_FRAME_BYTES},
     service::ServiceError,
 };
 
@@ -52,45 +49,20 @@ pub const PROTOCOL: &str = "threadline.v1";
 pub async fn open(
     State(state): State<ApiState>,
     Caller(principal): Caller,
-    Upgrade(upgrade): Upgrade,
+    upgrade: Upgrade,
 ) -> Result<Response, Problem> {
     if state.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
     let place = state.quota.open(&principal)?;
-    let asked: Vec<_> = upgrade.requested_protocols().cloned().collect();
+    let asked: Vec<_> = upgrade.requested_protocols().to_vec();
     let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
     let alive = state.connections.token();
     // Half of a message is held until the other half comes: a stranger's must be small.
     let largest = if principal.is_stranger() { STRANGER_FRAME_BYTES } else { MAX_BATCH_BYTES };
-    Ok(configure(upgrade, largest)
-        .on_upgrade(async move |socket| {
-            let _held = (alive, place);
-            session::run(state, principal, socket, understood).await;
-        })
-        .into_response())
-}
-
-/// How a socket of ours reads and writes, whatever is said over it in messages of at most so many bytes.
-pub fn configure(upgrade: WebSocketUpgrade, largest: usize) -> WebSocketUpgrade {
-    upgrade
-        .protocols([PROTOCOL])
-        .read_buffer_size(SOCKET_READ_BUFFER)
-        .write_buffer_size(SOCKET_WRITE_BUFFER)
-        .max_message_size(largest)
-        .max_frame_size(largest)
-}
-
-/// The handshake, with errors of our own form.
-pub struct Upgrade(pub WebSocketUpgrade);
-
-impl FromRequestParts<ApiState> for Upgrade {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
-        WebSocketUpgrade::from_request_parts(parts, state)
-            .await
-            .map(Self)
-            .map_err(|error: WebSocketUpgradeRejection| Problem::invalid(format!("this is a WebSocket: {error}")))
-    }
+    let terms = Terms { protocol: PROTOCOL, largest, message: state.quota.limits().message };
+    Ok(upgrade.open(terms, async move |socket| {
+        let _held = (alive, place);
+        session::run(state, principal, socket, understood).await;
+    }))
 }

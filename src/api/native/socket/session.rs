@@ -9,9 +9,8 @@ use std::{
     time::Duration,
 };
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use futures_util::{
-    FutureExt, SinkExt, StreamExt,
+    FutureExt, StreamExt,
     future::BoxFuture,
     stream::{self, AbortHandle, BoxStream, FuturesUnordered, SelectAll},
 };
@@ -19,6 +18,11 @@ use serde_json::json;
 use tokio::{
     sync::watch,
     time::{self, Instant},
+};
+
+use tokio_tungstenite::tungstenite::{
+    Error as ReadError, Message, Utf8Bytes,
+    protocol::{CloseFrame, frame::coding::CloseCode as WireCode},
 };
 
 use super::{
@@ -35,6 +39,7 @@ use crate::{
         native::{events::end_reason, view::FeedEntryView},
         observe,
         problem::Problem,
+        websocket::{WebSocket, is_overdue},
     },
     domain::{
         Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
@@ -116,10 +121,10 @@ async fn close(socket: &mut WebSocket, code: CloseCode, patience: Duration) {
     });
     let farewell = async {
         socket.send(Message::Text(frame(None, "closing", &closing).into())).await?;
-        let close = CloseFrame { code: code.code(), reason: Utf8Bytes::from_static(code.reason()) };
+        let close = CloseFrame { code: WireCode::from(code.code()), reason: Utf8Bytes::from_static(code.reason()) };
         socket.send(Message::Close(Some(close))).await?;
         while let Some(Ok(_)) = socket.recv().await {}
-        Ok::<_, axum::Error>(())
+        Ok::<_, ReadError>(())
     };
     // A client that does not read cannot be told why: its connection just ends.
     let _ = time::timeout(patience, farewell).await;
@@ -136,12 +141,18 @@ impl Session {
         let idle = self.state.quota.limits().socket_idle;
         let mut heard = Instant::now();
         let mut credential = self.state.auth.watch(&self.principal);
+        let mut read_before = true;
         loop {
             if let Err(code) = self.flush(socket).await {
                 return code;
             }
+            let reads = self.may_read();
+            if !std::mem::replace(&mut read_before, reads) && reads {
+                // It was not listened to meanwhile.
+                socket.restart_deadline();
+            }
             tokio::select! {
-                message = socket.recv(), if self.may_read() => {
+                message = socket.recv(), if reads => {
                     heard = Instant::now();
                     let mut next = Some(message);
                     // What has come with it shares the way round this loop.
@@ -181,13 +192,13 @@ impl Session {
     }
 
     /// Carries out what the client sent; `Err(None)` if it is gone.
-    async fn read(&mut self, message: Option<Result<Message, axum::Error>>) -> Result<(), Option<CloseCode>> {
+    async fn read(&mut self, message: Option<Result<Message, ReadError>>) -> Result<(), Option<CloseCode>> {
         match message {
             Some(Ok(Message::Text(text))) => self.take(text.as_str()).await.map_err(Some),
             Some(Ok(Message::Binary(_))) => Err(Some(CloseCode::BadFrame)),
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(()),
             Some(Ok(Message::Close(_))) | None => Err(None),
-            Some(Err(error)) => Err(read_error(error)),
+            Some(Err(error)) => Err(read_error(&error)),
         }
     }
 
@@ -319,7 +330,7 @@ impl Session {
                 if let Some(feed) = self.feed.take() {
                     feed.abort();
                 }
-                self.push(id.as_deref(), "feedEnded", &json!({}));
+                self.push(id.as_deref(), "feedEnded", &json!({ "reason": "unsubscribed" }));
             }
             ClientFrame::Append(append) => self.append(id, append, text.len()).await,
             ClientFrame::Heartbeat(run) => {
@@ -463,6 +474,10 @@ impl Session {
                     self.push(None, "feed", &json!({ "entries": entries, "cursor": cursor }));
                 }
                 FeedDelivery::CaughtUp(cursor) => self.push(None, "feedCaughtUp", &json!({ "cursor": cursor })),
+                FeedDelivery::Ended => {
+                    self.feed = None;
+                    self.push(None, "feedEnded", &json!({ "reason": "user-erased" }));
+                }
             },
             Item::Over(thread, run) => {
                 self.appends.forget(&thread);
@@ -483,12 +498,12 @@ fn store_failed(error: StoreError) -> CloseCode {
 }
 
 /// What a client did wrong that cannot be read any more; `None` if it is just gone.
-pub fn read_error(error: axum::Error) -> Option<CloseCode> {
-    use tokio_tungstenite::tungstenite::Error;
-    match error.into_inner().downcast_ref::<Error>() {
-        Some(Error::Capacity(_)) => Some(CloseCode::TooLarge),
-        Some(Error::Utf8(_)) => Some(CloseCode::NotUtf8),
-        Some(Error::Protocol(_)) => Some(CloseCode::ProtocolError),
+pub fn read_error(error: &ReadError) -> Option<CloseCode> {
+    match error {
+        ReadError::Capacity(_) => Some(CloseCode::TooLarge),
+        ReadError::Utf8(_) => Some(CloseCode::NotUtf8),
+        ReadError::Protocol(_) => Some(CloseCode::ProtocolError),
+        error if is_overdue(error) => Some(CloseCode::MessageTimeout),
         _ => None,
     }
 }

@@ -146,6 +146,8 @@ impl Following {
                     return Some((Outgoing::Push(pushes), Some(following)));
                 }
                 Ok(FeedDelivery::CaughtUp(_)) => {}
+                // Its user was erased; what comes back begins anew, or not at all.
+                Ok(FeedDelivery::Ended) => return Some((Outgoing::Hangup(HangUp::Failed), None)),
                 Err(error) => {
                     tracing::warn!(%error, "a feed cannot be read; its reader is to come again");
                     return Some((Outgoing::Hangup(HangUp::Failed), None));

@@ -66,6 +66,9 @@ impl RunnerPlane {
         let service = &self.state.service;
         let (topic, fence) = service.events.watch_run(&self.principal, &thread, &run).await?;
         let found = service.runs.get(&self.principal, &thread, &run).await?;
+        if found.driven {
+            return Err(Refusal::Driven);
+        }
         if evicted(found.status, found.error_code.as_deref()) {
             return Err(Refusal::Evicted);
         }

@@ -72,6 +72,8 @@ enum Refusal {
     /// The server has ended the run.
     Evicted,
     LegacyRunner,
+    /// The server drives the run.
+    Driven,
     /// The store cannot be asked, or did not answer in time.
     Unavailable,
     Draining,
@@ -87,6 +89,7 @@ impl From<ServiceError> for Refusal {
             ServiceError::ThreadNotFound => Self::Gone,
             ServiceError::RunNotFound => Self::NoRun,
             ServiceError::RunFenced(_) => Self::Evicted,
+            ServiceError::RunDriven { .. } => Self::Driven,
             ServiceError::Store(error) => {
                 tracing::warn!(%error, "the store cannot be asked; the client comes again");
                 Self::Unavailable
@@ -130,6 +133,7 @@ impl Refusal {
             Self::Invalid(detail) => json!({ "reason": "invalid_event_batch", "detail": detail, "retryable": false }),
             Self::Evicted => last("runner_evicted"),
             Self::LegacyRunner => last("legacy_runner_rejoin"),
+            Self::Driven => last("run_driven"),
             Self::Gone => last("thread_deleted"),
             Self::NoRun => last("run_not_found"),
             Self::Unavailable => again("store_unavailable"),
@@ -142,7 +146,7 @@ impl Refusal {
     /// What a page is told.
     fn for_reader(self) -> Value {
         match self {
-            Self::Unauthorized | Self::Evicted | Self::LegacyRunner => refused("unauthorized"),
+            Self::Unauthorized | Self::Evicted | Self::LegacyRunner | Self::Driven => refused("unauthorized"),
             Self::Malformed(detail) | Self::Invalid(detail) => json!({ "reason": "malformed", "detail": detail }),
             Self::Gone => refused("thread_not_found"),
             Self::NoRun => refused("run_not_found"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::{Router, extract::WebSocketUpgrade, routing::get};
+use axum::{Router, routing::get};
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{
@@ -14,6 +14,7 @@ use tokio_tungstenite::{
 };
 
 use super::{super::socket, *};
+use crate::api::websocket::Upgrade;
 
 type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
@@ -30,7 +31,7 @@ async fn server() -> Server {
     let (glass, listener) = (Glass::default(), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
     let address = listener.local_addr().expect("an address");
     let (seen, served) = (glass.clone(), state.clone());
-    let open = move |upgrade: WebSocketUpgrade| socket::open(served.clone(), principal("ann"), seen.plane(), upgrade);
+    let open = move |upgrade: Upgrade| socket::open(served.clone(), principal("ann"), seen.plane(), upgrade);
     let (_stop, stopped) = oneshot::channel();
     let router = Router::new().route("/websocket", get(open));
     tokio::spawn(async move {

@@ -1,0 +1,65 @@
+import { MAX_ID_BYTES, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS } from "../limits.js";
+import type { Interrupt } from "../types.js";
+import { equal } from "./patch.js";
+import { isObject, readInterrupts, word } from "./read.js";
+import { size, utf8Bytes } from "./size.js";
+
+/**
+ * The interrupts that wait for an answer: each from the RUN_FINISHED that asks for it to the RUN_FINISHED of a run whose
+ * RUN_STARTED answers it in `input.resume`. Nothing else settles it.
+ */
+export class Interrupts {
+  #open: readonly Interrupt[];
+  /** Ids of those among them that the run under way answers. */
+  #answered: ReadonlySet<string> = new Set();
+
+  constructor(open: readonly Interrupt[]) {
+    this.#open = open;
+  }
+
+  /** The same list as long as nothing of it changes. */
+  get open(): readonly Interrupt[] {
+    return this.#open;
+  }
+
+  /** A run begins: what its input answers counts once it has finished. */
+  runStarted(input: unknown): void {
+    const resume = isObject(input) && Array.isArray(input.resume) ? input.resume : [];
+    const named = new Set(resume.map(answered));
+    this.#answered = new Set(this.#open.map(idOf).filter((id): id is string => id !== undefined && named.has(id)));
+  }
+
+  /** A run has failed: what it answered was not dealt with. */
+  runFailed(): void {
+    this.#answered = new Set();
+  }
+
+  /** A run has finished: what it answered is settled, and what it asks for is open, unless it was before. */
+  runFinished(outcome: unknown): void {
+    let bytes = 0;
+    const left = this.#open.filter((interrupt) => {
+      const id = idOf(interrupt);
+      if (id === undefined || utf8Bytes(id) > MAX_ID_BYTES || this.#answered.has(id)) return false;
+      bytes += size(interrupt);
+      return bytes <= MAX_OPEN_INTERRUPT_BYTES;
+    });
+    const open = left.slice(0, MAX_OPEN_INTERRUPTS);
+    const known = new Set(open.map(idOf));
+    for (const asked of readInterrupts(outcome)) {
+      const id = idOf(asked);
+      if (id === undefined || !known.has(id)) open.push(asked);
+    }
+    if (!equal(open, this.#open)) this.#open = open;
+    this.#answered = new Set();
+  }
+}
+
+function idOf({ id }: Interrupt): string | undefined {
+  return typeof id === "string" ? id : undefined;
+}
+
+/** The interrupt that an entry of `resume` answers. */
+function answered(entry: unknown): string | undefined {
+  if (!isObject(entry) || (entry.status !== "resolved" && entry.status !== "cancelled")) return undefined;
+  return typeof entry.interruptId === "string" ? word(entry.interruptId) : undefined;
+}
