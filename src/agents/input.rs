@@ -12,7 +12,11 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use super::{AgentError, ClientInput, interrupts::Answered, source::{RunInput, Trust}};
+use super::{
+    AgentError, ClientInput,
+    interrupts::Answered,
+    source::{RunInput, Trust},
+};
 use crate::{
     domain::{NewEvents, RunId, ThreadId, event::BatchBuilder, json},
     projection::conversation::Conversation,

@@ -32,7 +32,9 @@ use crate::{
     domain::{
         AgentId, EventError, EventErrorKind, Principal, RunId, ThreadId,
         agent::{Agent, AgentKind},
-        limits::{AGENT_PATIENCE, MAX_CLIENT_CONTEXT_BYTES, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_EVENT_BYTES},
+        limits::{
+            AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
+        },
     },
     egress::{Outbound, Reach, Refused},
     projection::conversation::Conversation,
@@ -362,12 +364,7 @@ impl Agents {
 }
 
 /// What an agent is given where there is no thread, and so nothing that was said before.
-fn outside(
-    thread: &ThreadId,
-    run: &RunId,
-    client: ClientInput,
-    trust: Trust,
-) -> Result<source::RunInput, AgentError> {
+fn outside(thread: &ThreadId, run: &RunId, client: ClientInput, trust: Trust) -> Result<source::RunInput, AgentError> {
     let nothing = Conversation::default();
     Ok(input::prepare(thread, run, client, trust, &nothing)?.complete(thread, run, &nothing))
 }

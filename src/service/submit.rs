@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Receipt, Runs, ServiceError, committer::Request, directory::ThreadRef, driving::Writer, runs::check_producer_seq};
+use super::{
+    Receipt, Runs, ServiceError, committer::Request, directory::ThreadRef, driving::Writer, runs::check_producer_seq,
+};
 use crate::domain::{Fence, NewEvents, Principal, RunId, ThreadId};
 
 type Answer = Result<Receipt, ServiceError>;

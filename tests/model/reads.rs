@@ -29,7 +29,16 @@ impl Bench {
         let probe = if slow { Probe::slow(raw.clone(), Rng::new(1)) } else { Probe::new(raw.clone()) };
         let key = make_thread(&raw, "t").await.key;
         let lease = Duration::from_secs(60);
-        let start = StartRun { key, run: run_id("r"), agent: None, driven: false, lease, closing: None, events: None, at: None };
+        let start = StartRun {
+            key,
+            run: run_id("r"),
+            agent: None,
+            driven: false,
+            lease,
+            closing: None,
+            events: None,
+            at: None,
+        };
         let StartOutcome::Started(done) = raw.start(start).await.expect("start") else { panic!("start was refused") };
         Self { raw, probe: Arc::new(probe), hub: Arc::default(), key, head: done.head }
     }

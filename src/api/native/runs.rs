@@ -242,7 +242,7 @@ pub struct WholeParams {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 409, description = "Another run is active", body = ProblemDocument),
+    (status = 409, description = "Another run is active, or the server drives this one", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "An event cannot be stored, or the run is there with other events", body = ProblemDocument)))]
@@ -332,7 +332,7 @@ pub struct AppendParams {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run has ended, or events are missing before these", body = ProblemDocument),
+    (status = 409, description = "The run has ended, the server drives it, or events are missing before these", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "An event cannot be stored, or other events have this number", body = ProblemDocument)))]
@@ -363,7 +363,7 @@ pub struct HeartbeatBody {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run has ended", body = ProblemDocument),
+    (status = 409, description = "The run has ended, or the server drives it", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn heartbeat(
     State(state): State<ApiState>,
@@ -380,7 +380,8 @@ pub async fn heartbeat(
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
     (status = 200, description = "The run as it ended", body = RunView),
     (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+    (status = 404, description = "No such thread or run", body = ProblemDocument),
+    (status = 409, description = "The server drives the run", body = ProblemDocument)))]
 pub async fn finish(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -406,6 +407,7 @@ pub struct FailBody {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
+    (status = 409, description = "The server drives the run", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn fail(
     State(state): State<ApiState>,
@@ -439,7 +441,8 @@ pub async fn stop(
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
     (status = 200, description = "The run", body = RunView),
     (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+    (status = 404, description = "No such thread or run", body = ProblemDocument),
+    (status = 409, description = "The server drives the run", body = ProblemDocument)))]
 pub async fn release(
     State(state): State<ApiState>,
     Caller(principal): Caller,

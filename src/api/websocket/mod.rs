@@ -23,8 +23,8 @@ use tokio_tungstenite::{
 
 use super::problem::Problem;
 use crate::domain::limits::{SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER};
-pub use deadline::is_overdue;
 use deadline::MessageDeadline;
+pub use deadline::is_overdue;
 
 /// A handshake that was understood.
 pub struct Upgrade {

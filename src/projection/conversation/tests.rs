@@ -152,8 +152,10 @@ fn an_interrupt_waits_until_a_run_has_finished_that_answers_it() {
         assert_eq!(waiting(&conversation), both, "{event}");
     }
     // A number beyond any double is the agent's business.
-    conversation.observe(br#"{"type":"RUN_STARTED","input":{"resume":[{"interruptId":"i","status":"cancelled","payload":1e999},
-        {"interruptId":"\udfff","status":"resolved"}]}}"#);
+    conversation.observe(
+        br#"{"type":"RUN_STARTED","input":{"resume":[{"interruptId":"i","status":"cancelled","payload":1e999},
+        {"interruptId":"\udfff","status":"resolved"}]}}"#,
+    );
     assert_eq!(waiting(&conversation), both, "it has not finished");
     let mut stored = Conversation::decode(&conversation.encode()).expect("its own bytes");
     for conversation in [&mut conversation, &mut stored] {
@@ -196,9 +198,10 @@ fn an_answered_interrupt_is_settled_until_its_id_waits_again() {
     conversation.observe(asking(&many).as_bytes());
     conversation.observe(answering(&many).as_bytes());
     conversation.observe(FINISHED);
-    assert_eq!(["a", many[0], many[1], many[MAX_SETTLED_INTERRUPTS]].map(|id| is_settled(&conversation, id)), [
-        false, false, true, true
-    ]);
+    assert_eq!(
+        ["a", many[0], many[1], many[MAX_SETTLED_INTERRUPTS]].map(|id| is_settled(&conversation, id)),
+        [false, false, true, true]
+    );
 }
 
 #[test]

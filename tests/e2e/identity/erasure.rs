@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use threadline::{auth::secret, domain::Timestamp, store::IdentityStore};
 
-use crate::harness::{Client, Server, Socket, everywhere, soon, sse::Events, http::send, number, text};
+use crate::harness::{Client, Server, Socket, everywhere, http::send, number, soon, sse::Events, text};
 
 const DAY: u64 = 24 * 3_600;
 
