@@ -1,9 +1,9 @@
 //! Runs that the server drives: the right to write into one.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{Receipt, Runs, ServiceError, closing::Why, directory::ThreadRef};
-use crate::domain::{NewEvents, Principal, Run, RunId, ThreadId};
+use crate::domain::{Fence, NewEvents, Principal, Run, RunId, ThreadId};
 
 /// The side from which a run is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,32 @@ impl Writer {
 /// The refusal of a producer in a run that the server drives.
 pub(super) fn driven(thread: &ThreadRef, run: Run) -> ServiceError {
     ServiceError::RunDriven { thread: thread.id.clone(), run: Box::new(run) }
+}
+
+impl Runs {
+    /// The thread and the run's fence, for whoever may write into the run.
+    pub(super) async fn find(
+        &self,
+        writer: Writer,
+        principal: &Principal,
+        id: &ThreadId,
+        run: &RunId,
+    ) -> Result<(Arc<ThreadRef>, Fence), ServiceError> {
+        let mut thread = self.context.directory.find(principal, id).await?;
+        let mut facts = self.context.directory.run(thread.key, run).await?;
+        if facts.is_none() {
+            // The run may belong to a thread made under this id after the one remembered.
+            self.context.directory.forget(&thread);
+            thread = self.context.directory.find(principal, id).await?;
+            facts = self.context.directory.run(thread.key, run).await?;
+        }
+        let facts = facts.ok_or(ServiceError::RunNotFound)?;
+        if writer == Writer::Producer && facts.driven {
+            let run = self.context.store.run(thread.key, run).await?.ok_or(ServiceError::RunNotFound)?;
+            return Err(driven(&thread, run));
+        }
+        Ok((thread, facts.fence))
+    }
 }
 
 /// The right to write into one run that the server drives. [`Runs::start_driven`] alone gives it out, once a run.

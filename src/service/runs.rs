@@ -10,7 +10,7 @@ use super::{
     committer::{Receipt, Request},
     context::{Context, Ends},
     directory::ThreadRef,
-    driving::{DriveRight, Writer, driven},
+    driving::{DriveRight, Writer},
     error::ActiveRun,
     opening::{Begun, Opening},
     resolve,
@@ -469,30 +469,6 @@ impl Runs {
             runs.truncate(limit);
             return Ok((runs, more));
         }
-    }
-
-    /// The thread and the run's fence, for whoever may write into the run.
-    pub(super) async fn find(
-        &self,
-        writer: Writer,
-        principal: &Principal,
-        id: &ThreadId,
-        run: &RunId,
-    ) -> Result<(Arc<ThreadRef>, Fence), ServiceError> {
-        let mut thread = self.context.directory.find(principal, id).await?;
-        let mut facts = self.context.directory.run(thread.key, run).await?;
-        if facts.is_none() {
-            // The run may belong to a thread made under this id after the one remembered.
-            self.context.directory.forget(&thread);
-            thread = self.context.directory.find(principal, id).await?;
-            facts = self.context.directory.run(thread.key, run).await?;
-        }
-        let facts = facts.ok_or(ServiceError::RunNotFound)?;
-        if writer == Writer::Producer && facts.driven {
-            let run = self.context.store.run(thread.key, run).await?.ok_or(ServiceError::RunNotFound)?;
-            return Err(driven(&thread, run));
-        }
-        Ok((thread, facts.fence))
     }
 }
 

@@ -245,7 +245,7 @@ pub struct WholeParams {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 409, description = "Another run is active", body = ProblemDocument),
+    (status = 409, description = "Another run is active, or the server drives this one", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "An event cannot be stored, or the run is there with other events", body = ProblemDocument)))]
@@ -335,7 +335,7 @@ pub struct AppendParams {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run has ended, or events are missing before these", body = ProblemDocument),
+    (status = 409, description = "The run has ended, the server drives it, or events are missing before these", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument),
     (status = 415, description = "No such content type", body = ProblemDocument),
     (status = 422, description = "An event cannot be stored, or other events have this number", body = ProblemDocument)))]
@@ -366,7 +366,7 @@ pub struct HeartbeatBody {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run has ended", body = ProblemDocument),
+    (status = 409, description = "The run has ended, or the server drives it", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn heartbeat(
     State(state): State<ApiState>,
@@ -383,7 +383,8 @@ pub async fn heartbeat(
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
     (status = 200, description = "The run as it ended", body = RunView),
     (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+    (status = 404, description = "No such thread or run", body = ProblemDocument),
+    (status = 409, description = "The server drives the run", body = ProblemDocument)))]
 pub async fn finish(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -409,6 +410,7 @@ pub struct FailBody {
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
+    (status = 409, description = "The server drives the run", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn fail(
     State(state): State<ApiState>,
@@ -442,7 +444,8 @@ pub async fn stop(
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
     (status = 200, description = "The run", body = RunView),
     (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+    (status = 404, description = "No such thread or run", body = ProblemDocument),
+    (status = 409, description = "The server drives the run", body = ProblemDocument)))]
 pub async fn release(
     State(state): State<ApiState>,
     Caller(principal): Caller,

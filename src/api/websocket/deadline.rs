@@ -291,7 +291,7 @@ mod tests {
         let whole = frame(TEXT, 100);
         far.write_all(&whole[..50]).await.expect("sent");
         let mut buffer = [0; 512];
-        near.read(&mut buffer).await.expect("read");
+        assert_eq!(near.read(&mut buffer).await.expect("read"), 50);
         tokio::time::sleep(LIMIT * 2).await;
         near.restart();
         let begun = Instant::now();

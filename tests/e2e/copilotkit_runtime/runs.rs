@@ -110,8 +110,8 @@ everywhere! {
         }
         assert!(info["licenseStatus"].is_null() && info["runtimeEntitlements"].is_null(), "no licence is claimed");
         let proxied = dev.request(Method::GET, "/copilotkit/info").header("x-forwarded-proto", "https");
-        let proxied = send(proxied.header("x-forwarded-host", "chat.example").header("x-forwarded-prefix", "/tl")).await;
-        assert_eq!(proxied.ok(200)["intelligence"]["wsUrl"], "wss://chat.example/tl/client");
+        let proxied = send(proxied.header("x-forwarded-host", "chat.localhost").header("x-forwarded-prefix", "/tl")).await;
+        assert_eq!(proxied.ok(200)["intelligence"]["wsUrl"], "wss://chat.localhost/tl/client");
     }
 }
 

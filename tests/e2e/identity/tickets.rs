@@ -42,7 +42,7 @@ everywhere! {
         // It is for sockets.
         let fresh = ticket(&ann).await;
         let nobody = Client { key: None, user: None, ..server.project() };
-        nobody.get(&format!("/v1/threads/t?ticket={fresh}")).await.problem(401, "unauthorized");
+        nobody.get(&format!("/v1/threads/t?ticket={fresh}")).await.problem(400, "unknown-parameter");
         Client { key: Some(fresh.clone()), ..nobody.clone() }.get("/v1/threads/t").await.problem(401, "unauthorized");
         open(server, &fresh).await.expect("it was not used up by that");
     }

@@ -1,7 +1,7 @@
 // The cursor of the feed: as that of a thread, but positions have holes, since only the newest entry of each thread is kept. So
 // nothing can be missing, and a cursor never expires.
 
-import type { ThreadlineError } from "../errors.js";
+import { ConnectionError, type ThreadlineError } from "../errors.js";
 import type { FeedEntry } from "../types.js";
 import { type Cursor, NOTHING, refusal, type Taken } from "./follow.js";
 import type { ServerFrame, SubscribeRequest } from "./frames.js";
@@ -66,6 +66,11 @@ export class FeedFollow implements Cursor<FeedItem> {
       case "feedCaughtUp":
         this.at = Math.max(this.at, frame.body.cursor);
         return { items: [{ type: "caughtUp", cursor: this.at }] };
+      case "feedEnded":
+        // The answer to an unsubscribe of ours is about an earlier request. After an erasure the next connection is told more: the
+        // cursor is beyond the end.
+        if (frame.body.reason === "unsubscribed") return NOTHING;
+        return { items: [], error: new ConnectionError(`the feed has ended (${frame.body.reason})`) };
       default:
         return NOTHING;
     }

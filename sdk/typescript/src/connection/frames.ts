@@ -28,6 +28,7 @@ interface Bodies {
   readonly feedHello: { readonly cursor: number };
   readonly feed: { readonly entries: readonly FeedEntry[]; readonly cursor: number };
   readonly feedCaughtUp: { readonly cursor: number };
+  readonly feedEnded: { readonly reason: "unsubscribed" | "user-erased" };
   readonly heartbeat: object;
   readonly pong: object;
   readonly error: ProblemDocument & { readonly threadId?: string };

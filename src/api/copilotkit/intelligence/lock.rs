@@ -134,7 +134,7 @@ pub struct Renewed {
     (status = 200, description = "Renewed; or the run has just ended", body = Renewed),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run is over", body = ProblemDocument),
+    (status = 409, description = "The run is over, or the server drives it", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn renew(
     State(state): State<ApiState>,
@@ -169,6 +169,7 @@ fn ended_just_now(state: &ApiState, run: &Run) -> bool {
     request_body = HeldBody, responses(
     (status = 204, description = "Not held by this run any more"),
     (status = 400, description = "Not understood", body = ProblemDocument),
+    (status = 409, description = "The server drives the run", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn release(
     State(state): State<ApiState>,

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crate::domain::limits::DRAIN_RETRY_AFTER;
+use tokio_tungstenite::tungstenite::Error;
+
+use crate::{api::websocket::is_overdue, domain::limits::DRAIN_RETRY_AFTER};
 
 /// Why the server closes a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -95,6 +97,17 @@ impl CloseCode {
             | Self::TooLarge
             | Self::UnsupportedVersion => None,
         }
+    }
+}
+
+/// The fault of a client that cannot be read any more; `None` if it is just gone.
+pub fn read_error(error: &Error) -> Option<CloseCode> {
+    match error {
+        Error::Capacity(_) => Some(CloseCode::TooLarge),
+        Error::Utf8(_) => Some(CloseCode::NotUtf8),
+        Error::Protocol(_) => Some(CloseCode::ProtocolError),
+        error if is_overdue(error) => Some(CloseCode::MessageTimeout),
+        _ => None,
     }
 }
 

@@ -9,9 +9,8 @@ mod session;
 
 use axum::{extract::State, response::Response};
 
-pub use close::CloseCode;
+pub use close::{CloseCode, read_error};
 pub use frames::CLIENT_FRAMES;
-pub use session::read_error;
 
 use crate::{
     api::{

@@ -28,7 +28,7 @@ use tokio_tungstenite::tungstenite::{
 use super::{
     answers::{Answer, error_frame, hello, in_thread, run_frame},
     appends::Appends,
-    close::CloseCode,
+    close::{CloseCode, read_error},
     frames::{self, Append, ClientFrame, ClientMessage, FrameError, Subscribe, SubscribeFeed, Tag, frame},
     items::{Item, feed_items, groups, log_items, stop_item},
 };
@@ -39,7 +39,7 @@ use crate::{
         native::{events::end_reason, view::FeedEntryView},
         observe,
         problem::Problem,
-        websocket::{WebSocket, is_overdue},
+        websocket::WebSocket,
     },
     domain::{
         Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
@@ -495,15 +495,4 @@ impl Session {
 fn store_failed(error: StoreError) -> CloseCode {
     tracing::warn!(%error, "a socket is closed because the store failed");
     CloseCode::ServerError
-}
-
-/// What a client did wrong that cannot be read any more; `None` if it is just gone.
-pub fn read_error(error: &ReadError) -> Option<CloseCode> {
-    match error {
-        ReadError::Capacity(_) => Some(CloseCode::TooLarge),
-        ReadError::Utf8(_) => Some(CloseCode::NotUtf8),
-        ReadError::Protocol(_) => Some(CloseCode::ProtocolError),
-        error if is_overdue(error) => Some(CloseCode::MessageTimeout),
-        _ => None,
-    }
 }
