@@ -15,12 +15,12 @@ import { fileURLToPath } from "node:url";
 import ts from "typescript";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
-/** In the place of what is not known of a class before it is computed. */
+/** Stands for the part of a class that is not known before it is computed. */
 const ANY = "*";
 /** Combinations of one `className` that are looked at. */
 const MOST = 10_000;
 
-/** What is read of the components, which takes seconds. */
+/** Classes of the components, read once: that takes seconds. */
 let known;
 
 /** The complaints about the styles in `src`, a line each. `more` has further style sheets, by name. */
