@@ -115,9 +115,14 @@ const screens: readonly Screen[] = [
     () => inThread(),
     async (page) => {
       const folded = page.locator("details:not([open]) > summary");
-      await folded.first().waitFor();
-      while ((await folded.count()) > 0) await folded.first().click();
-      await page.getByRole("textbox", { name: "Result" }).waitFor();
+      const result = page.getByRole("textbox", { name: "Result" });
+      // What can be answered shows a moment after the rest.
+      await expect
+        .poll(async () => {
+          while ((await folded.count()) > 0) await folded.first().click();
+          return result.isVisible();
+        })
+        .toBe(true);
     },
   ],
   ["a run under way", () => `#/threads/${busy.run.threadId}`, (page) => running(page)],

@@ -109,8 +109,9 @@ impl Commits {
             .bind(Vec::<i64>::new())
             .bind(Vec::<&[u8]>::new())
             .bind(Vec::<i64>::new())
-            // … and begins wherever the log ends.
-            .bind(no_number);
+            // … begins wherever the log ends, and is a producer's.
+            .bind(no_number)
+            .bind(false);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }

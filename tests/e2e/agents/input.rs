@@ -104,8 +104,9 @@ everywhere! {
         let last = json!({ "type": "RUN_FINISHED", "threadId": thread, "runId": run });
         call.finish(&[said("a1", "x"), vec![last.clone()]].concat()).await;
         let text = crate::harness::soon(response.text()).await.expect("a whole answer");
-        assert!(text.starts_with("id: 1\ndata: {\"type\":\"RUN_STARTED\""), "{text}");
-        assert!(text.ends_with(&format!("id: 5\ndata: {last}\n\n")), "{text}");
+        let epoch = dev.get(&format!("/v1/threads/{thread}")).await.ok(200)["epoch"].as_str().expect("text").to_owned();
+        assert!(text.starts_with(&format!("id: {epoch}:1\ndata: {{\"type\":\"RUN_STARTED\"")), "{text}");
+        assert!(text.ends_with(&format!("id: {epoch}:5\ndata: {last}\n\n")), "{text}");
         assert_eq!(dev.types(&thread).await.len(), 5);
     }
 }
