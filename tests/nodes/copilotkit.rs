@@ -65,7 +65,7 @@ async fn c28_a_stop_reaches_a_runner_on_another_node_and_its_events_a_page_there
         let locked = post(&cluster, runtime, "/api/threads/t/lock", lock).await;
         let params = json!({ "thread_id": "t", "run_id": run });
         let topic = format!("ingestion:{run}");
-        let mut runner = Frames::joined(&cluster, runtime, "/runner/websocket?x=1", &topic, params).await;
+        let mut runner = Frames::joined(&cluster, runtime, "/runner/websocket?", &topic, params).await;
         let path = format!("/client/websocket?join_token={}", locked["joinToken"].as_str().expect("a token"));
         let params = json!({ "stream_mode": "run", "run_id": run });
         let mut page = Frames::joined(&cluster, pages, &path, "thread:t", params).await;

@@ -10,8 +10,8 @@ import { size, utf8Bytes } from "./size.js";
  */
 export class Interrupts {
   #open: readonly Interrupt[];
-  /** Ids of those among them that the run under way answers. */
-  #answered: ReadonlySet<string> = new Set();
+  /** Ids that the run under way answers; none of those that are not open counts. */
+  #answered: ReadonlySet<string | undefined> = new Set();
 
   constructor(open: readonly Interrupt[]) {
     this.#open = open;
@@ -25,8 +25,7 @@ export class Interrupts {
   /** A run begins: what its input answers counts once it has finished. */
   runStarted(input: unknown): void {
     const resume = isObject(input) && Array.isArray(input.resume) ? input.resume : [];
-    const named = new Set(resume.map(answered));
-    this.#answered = new Set(this.#open.map(idOf).filter((id): id is string => id !== undefined && named.has(id)));
+    this.#answered = new Set(resume.map(answered));
   }
 
   /** A run has failed: what it answered was not dealt with. */
@@ -50,7 +49,7 @@ export class Interrupts {
       if (id === undefined || !known.has(id)) open.push(asked);
     }
     if (!equal(open, this.#open)) this.#open = open;
-    this.#answered = new Set();
+    this.runFailed();
   }
 }
 
