@@ -18,6 +18,34 @@ const IMAGE: (&str, &str) = ("Content-Type", "image/png");
 
 /// What takes a server of its own to be had: the tests that have it.
 const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
+    (
+        "DELETE",
+        "/api/threads/{threadId}/lock",
+        409,
+        "tests/e2e/agents/driven.rs",
+        "a_driven_run_takes_nothing_from_anybody_else",
+    ),
+    (
+        "POST",
+        "/v1/threads/{threadId}/runs/{runId}/fail",
+        409,
+        "tests/e2e/agents/driven.rs",
+        "a_driven_run_takes_nothing_from_anybody_else",
+    ),
+    (
+        "POST",
+        "/v1/threads/{threadId}/runs/{runId}/finish",
+        409,
+        "tests/e2e/agents/driven.rs",
+        "a_driven_run_takes_nothing_from_anybody_else",
+    ),
+    (
+        "POST",
+        "/v1/threads/{threadId}/runs/{runId}/release",
+        409,
+        "tests/e2e/agents/driven.rs",
+        "a_driven_run_takes_nothing_from_anybody_else",
+    ),
     ("GET", "/readyz", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
     ("GET", "/v1/socket", 101, "tests/e2e/socket_limits.rs", "subprotocols_are_negotiated_and_the_key_is_never_echoed"),
     (
