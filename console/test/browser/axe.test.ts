@@ -147,12 +147,23 @@ const screens: readonly Screen[] = [
       await page.getByRole("group", { name: "Types of events" }).waitFor();
     },
   ],
-  ["state", () => inThread("?panel=state"), (page) => heading(page, "State now").waitFor()],
+  [
+    "state",
+    () => inThread("?panel=state"),
+    async (page) => {
+      await heading(page, "State now").waitFor();
+      await from(page, "writer").getByText("A title").waitFor();
+    },
+  ],
   ["runs", () => inThread("?panel=runs"), (page) => inspector(page).getByRole("list", { name: "Runs" }).waitFor()],
   [
     "who is there",
     () => `#/threads/${busy.run.threadId}?panel=live`,
-    (page) => tabpanel(page).getByText("websocket", { exact: false }).first().waitFor(),
+    // The inspector may be there before the conversation beside it.
+    async (page) => {
+      await tabpanel(page).getByText("websocket", { exact: false }).first().waitFor();
+      await running(page);
+    },
   ],
   ["no such thread", () => "#/threads/nothing", (page) => heading(page, "No such thread").waitFor()],
   [
