@@ -20,14 +20,17 @@ postgres=$(compgen -G '/usr/lib/postgresql/*/bin' | sort -V | tail -n1 || true)
 work=$(mktemp -d)
 chmod 711 "$work"
 pids=()
-# In the order in which they stand on each other, so that nodes end their runs while there is a store.
+node_pids=()
+# Nodes first, so that they end their runs while there is a store. SIGINT has no drain delay, but a shell's background
+# process ignores it unless it installs a handler: curl and HAProxy do not.
 finish() {
   local status=$?
   trap - EXIT INT TERM
   set +e
+  for pid in "${node_pids[@]}"; do kill -INT "$pid" 2>/dev/null; done
+  for pid in "${node_pids[@]}"; do wait "$pid" 2>/dev/null; done
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
-    # Not SIGTERM: there is no balancer left that a node would have to wait for.
-    kill -INT "${pids[i]}" 2>/dev/null && wait "${pids[i]}" 2>/dev/null
+    kill -TERM "${pids[i]}" 2>/dev/null && wait "${pids[i]}" 2>/dev/null
   done
   [ $status -eq 0 ] || tail -n 30 "$work"/*.log >&2
   rm -rf "$work"
@@ -87,11 +90,9 @@ export THREADLINE_STORE="postgres://threadline@127.0.0.1:$pg/threadline" THREADL
 unset THREADLINE_USER THREADLINE_CONFIG
 balancer=${THREADLINE_LISTEN:-127.0.0.1:7420}
 nodes=("$n1" "$n2" "$n3")
-node_pids=()
 node() { # number
   THREADLINE_LISTEN=127.0.0.1:${nodes[$1]} "$program" serve >>"$work/node$1.log" 2>&1 &
   node_pids[$1]=$!
-  pids+=($!)
 }
 for number in 0 1 2; do node $number; done
 for number in 0 1 2; do until_ready "node $number" curl -fs "http://127.0.0.1:${nodes[number]}/readyz"; done
