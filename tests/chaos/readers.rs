@@ -191,20 +191,20 @@ impl Reader {
         }
         let world = self.caller.world.clone();
         let _here = Here::new(&world);
-        let (mut body, mut buffer) = (response.bytes_stream(), Vec::new());
+        let (mut body, mut buffer, mut epoch) = (response.bytes_stream(), Vec::new(), String::new());
         while self.stays() {
             buffer.extend_from_slice(&timeout(SILENCE, body.next()).await.ok()??.ok()?);
             // A message that did not come whole does not count.
             let Some(end) = buffer.windows(2).rposition(|pair| pair == b"\n\n") else { continue };
             let text =
                 String::from_utf8(buffer.drain(..end + 2).collect()).inspect_err(|error| self.nonsense(error)).ok()?;
-            self.messages(&thread, &text)?;
+            self.messages(&thread, &mut epoch, &text)?;
         }
         Some(())
     }
 
-    /// Whole messages of an event stream; `None` if it says that it ends.
-    fn messages(&mut self, thread: &str, text: &str) -> Option<()> {
+    /// Whole messages of an event stream, whose `hello` gives the epoch of all ids after it; `None` if it says that it ends.
+    fn messages(&mut self, thread: &str, epoch: &mut String, text: &str) -> Option<()> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Hello {
@@ -220,7 +220,7 @@ impl Reader {
             #[serde(borrow)]
             event: &'a RawValue,
         }
-        let (mut piece, mut epoch): (Option<Piece<'_>>, _) = (None, String::new());
+        let mut piece: Option<Piece<'_>> = None;
         for message in text.split("\n\n") {
             let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name));
             let Some(data) = field("data: ") else { continue };
@@ -229,7 +229,7 @@ impl Reader {
                     let event: Envelope<'_> =
                         serde_json::from_str(data).inspect_err(|error| self.nonsense(error)).ok()?;
                     let id = field("id: ").and_then(|id| id.split_once(':'));
-                    if id.is_none_or(|(given, seq)| given != epoch || seq != event.seq.to_string()) {
+                    if id.is_none_or(|(given, seq)| given != epoch.as_str() || seq != event.seq.to_string()) {
                         self.nonsense(&format!("the id of an event is not its epoch and its seq {}", event.seq));
                     }
                     let goes_on = |piece: &Piece<'_>| piece.first + piece.events.len() as u64 == event.seq;
