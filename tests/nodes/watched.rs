@@ -116,7 +116,7 @@ async fn where_debug_is_logged_every_request_is_and_nothing_of_its_query() {
     let mut command = crate::server::command(data.path(), &[]);
     command.env("THREADLINE_LOG", "warn,threadline::api::observe=debug").env("THREADLINE_LOG_FORMAT", "text");
     let node = Server::start(command);
-    assert_eq!(get(&node, "/v1/threads/mine/events?after=4711").await.0, 404);
+    assert_eq!(get(&node, "/v1/threads/a-private-thread/events?after=1099511627776").await.0, 404);
     node.signal(Signal::SIGTERM);
     let mut node = node;
     assert!(node.wait(PATIENCE).is_some_and(|status| status.success()));
@@ -132,7 +132,7 @@ async fn where_debug_is_logged_every_request_is_and_nothing_of_its_query() {
         assert!(line.contains(word), "{word} in {line}");
     }
     // Neither a path nor a query; an id in which one stands is not taken over.
-    for word in ["mine", "4711"] {
+    for word in ["a-private-thread", "1099511627776"] {
         assert!(!said.contains(word), "{said}");
     }
 }
