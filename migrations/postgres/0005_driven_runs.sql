@@ -1,2 +1,2 @@
--- Whether the server itself drives the run, so that nobody else writes into it. NULL: no, or begun before this column.
+-- True for a run that the server drives, so that its driver alone writes into it. NULL: no, or begun before this column.
 ALTER TABLE runs ADD COLUMN driven boolean;

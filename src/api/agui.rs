@@ -58,7 +58,7 @@ pub fn register(doors: Doors) -> Doors {
 /// `Last-Event-ID` makes no thread, and is refused if the thread has another log by now. While
 /// interrupts are open, `resume` must answer all of them.
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
-    params(("agentId" = String, Path), 
+    params(("agentId" = String, Path),
         ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`")),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "The run's events, until it has ended", content((String = "text/event-stream"))),

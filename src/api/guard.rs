@@ -30,14 +30,12 @@ use crate::domain::{
 /// Refuses requests of pages that are not let in.
 pub async fn origins(State(state): State<ApiState>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let is_development = state.auth.is_development();
-    let checked = if is_development { check_development(headers) } else { check_handshake(headers, &state.origins) };
+    let checked =
+        if state.auth.is_development() { check_development(headers) } else { check_handshake(headers, &state.origins) };
     match checked {
-        Ok(()) => match if is_development { check_forwarded(headers) } else { Ok(()) } {
-            Ok(()) => next.run(request).await,
-            Err(problem) => problem.into_response(),
-        },
-        Err(Refused { origin, detail }) => {
+        Ok(()) => next.run(request).await,
+        Err(Refused::Forwarded(detail)) => Problem::new(ProblemType::DevelopmentOnly, detail).into_response(),
+        Err(Refused::Page { origin, detail }) => {
             if let Some(origin) = origin
                 && state.refused_origins.is_news(shown(origin))
             {
@@ -69,9 +67,11 @@ impl RefusedOrigins {
 
 /// A request that is refused for where it comes from.
 #[derive(Debug, PartialEq, Eq)]
-struct Refused<'a> {
-    origin: Option<&'a str>,
-    detail: String,
+enum Refused<'a> {
+    /// By its Host or Origin.
+    Page { origin: Option<&'a str>, detail: String },
+    /// By what a proxy or a tunnel on this machine says of where it has been.
+    Forwarded(String),
 }
 
 fn shown(origin: &str) -> &str {
@@ -84,7 +84,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 
 fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
     let origin = text(headers, header::ORIGIN);
-    let refuse = |what: String| Err(Refused { origin, detail: format!("{what} is not this machine") });
+    let refuse = |what: String| Err(Refused::Page { origin, detail: format!("{what} is not this machine") });
     // A page that has its own name resolve to 127.0.0.1 still sends that name as Host.
     if !text(headers, header::HOST).is_some_and(is_loopback_authority) {
         return refuse("the Host".to_owned());
@@ -92,16 +92,8 @@ fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
     if let Some(origin) = origin.filter(|origin| !is_loopback_origin(origin)) {
         return refuse(format!("the Origin {}", shown(origin)));
     }
-    Ok(())
-}
-
-/// Development mode serves no request that a proxy or a tunnel on this machine brings from elsewhere.
-fn check_forwarded(headers: &HeaderMap) -> Result<(), Problem> {
     match another_machine(headers) {
-        Some((name, node)) => {
-            let detail = format!("{name} names {node:?}, which is not this machine");
-            Err(Problem::new(ProblemType::DevelopmentOnly, detail))
-        }
+        Some((name, node)) => Err(Refused::Forwarded(format!("{name} names {node:?}, which is not this machine"))),
         None => Ok(()),
     }
 }
@@ -119,7 +111,7 @@ fn check_handshake<'a>(headers: &'a HeaderMap, allowed: &AllowedOrigins) -> Resu
     }
     let named = shown(origin);
     let detail = format!("origin {named} may not open a socket here: start the server with --allowed-origins {named}");
-    Err(Refused { origin: Some(origin), detail })
+    Err(Refused::Page { origin: Some(origin), detail })
 }
 
 /// Whether an `Origin` is a page of this machine.

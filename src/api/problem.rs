@@ -136,7 +136,7 @@ problem_types! {
     /// A page of another site asks.
     ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "Origin not allowed", false,
         "Without API keys only pages and programs of this machine are served: set THREADLINE_API_KEY to serve others. With them, start the server with `--allowed-origins <origin>` (in the file: `allowed_origins`).";
-    /// A request that a proxy has brought from elsewhere, where everybody is let in.
+    /// A request that a proxy has brought from another machine, in development mode.
     DevelopmentOnly = "development-only", FORBIDDEN, "A request from beyond this machine", false,
         "Development mode serves programs and pages of this machine alone. Set THREADLINE_API_KEY to a long random text (openssl rand -hex 32) to serve others through a proxy.";
     /// Only for the project itself.

@@ -179,17 +179,12 @@ pub(super) fn verify(
 
 /// The scopes of these names. A misspelt name, or none at all, is refused: it must not give everything.
 fn user_scopes(names: &str) -> Result<Scopes, AuthError> {
-    let scopes = Scopes::parse(names).map_err(|word| AuthError::WrongScope(Some(cut(word.to_owned()))))?;
+    let beginning = |word: &str| word[..word.floor_char_boundary(SCOPE_WORD_BYTES)].to_owned();
+    let scopes = Scopes::parse(names).map_err(|word| AuthError::WrongScope(Some(beginning(word))))?;
     if let Some(scope) = scopes.iter().find(|scope| !Scopes::USER.contains(*scope)) {
         return Err(AuthError::WrongScope(Some(scope.to_string())));
     }
     if scopes == Scopes::default() { Err(AuthError::WrongScope(None)) } else { Ok(scopes) }
-}
-
-/// The beginning of a word, enough to recognise it.
-fn cut(mut word: String) -> String {
-    word.truncate(word.floor_char_boundary(SCOPE_WORD_BYTES));
-    word
 }
 
 /// A token, signed with the project's secret.

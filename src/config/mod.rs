@@ -72,8 +72,8 @@ pub enum ConfigError {
     /// The file with the key cannot be read.
     #[error("cannot read the API key from {path}: {1}", path = .0.display())]
     KeyFile(PathBuf, #[source] io::Error),
-    /// A variable that is there and says nothing: most likely a secret that came out empty. Without a key everybody would be
-    /// let in, which is not what was meant.
+    /// A key variable that is set and blank, most likely a secret that came out empty. Without a key the server would start in
+    /// development mode.
     #[error(
         "{0} is set, but blank: a secret came out empty. Set it to a long random text (openssl rand -hex 32), or unset it"
     )]

@@ -14,13 +14,6 @@ pub(super) enum Writer {
     Driver,
 }
 
-impl Writer {
-    /// Refuses a producer in a run that the server drives.
-    pub fn check(self, thread: &ThreadRef, run: &Run) -> Result<(), ServiceError> {
-        if self == Self::Producer && run.driven { Err(driven(thread, run.clone())) } else { Ok(()) }
-    }
-}
-
 /// The refusal of a producer in a run that the server drives.
 pub(super) fn driven(thread: &ThreadRef, run: Run) -> ServiceError {
     ServiceError::RunDriven { thread: thread.id.clone(), run: Box::new(run) }

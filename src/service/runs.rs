@@ -10,7 +10,7 @@ use super::{
     committer::{Receipt, Request},
     context::{Context, Ends},
     directory::ThreadRef,
-    driving::{DriveRight, Writer},
+    driving::{DriveRight, Writer, driven},
     error::ActiveRun,
     opening::{Begun, Opening},
     resolve,
@@ -236,7 +236,9 @@ impl Runs {
                 }
                 StartOutcome::Exists(run, head) => {
                     if let Opening::Whole(events, _) = opening {
-                        Writer::Producer.check(thread, &run)?;
+                        if run.driven {
+                            return Err(driven(thread, run));
+                        }
                         self.check_same(thread, &run, events).await?;
                     }
                     return Ok(Begun::Run((started(run, &head, false), head)));

@@ -13,7 +13,9 @@ impl Frames {
     /// A socket that has joined a topic.
     async fn joined(cluster: &Cluster, node: usize, path: &str, topic: &str, params: Value) -> Self {
         let url = cluster.nodes[node].url.replace("http://", "ws://");
-        let (stream, _) = connect_async(format!("{url}{path}&vsn=2.0.0")).await.expect("a socket");
+        let (stream, _) = connect_async(format!("{url}{path}{}vsn=2.0.0", if path.contains('?') { '&' } else { '?' }))
+            .await
+            .expect("a socket");
         let mut frames = Self(stream);
         frames.say(json!(["1", "1", topic, "phx_join", params])).await;
         assert_eq!(frames.hear("phx_reply").await["status"], "ok");
@@ -65,7 +67,7 @@ async fn c28_a_stop_reaches_a_runner_on_another_node_and_its_events_a_page_there
         let locked = post(&cluster, runtime, "/api/threads/t/lock", lock).await;
         let params = json!({ "thread_id": "t", "run_id": run });
         let topic = format!("ingestion:{run}");
-        let mut runner = Frames::joined(&cluster, runtime, "/runner/websocket?", &topic, params).await;
+        let mut runner = Frames::joined(&cluster, runtime, "/runner/websocket", &topic, params).await;
         let path = format!("/client/websocket?join_token={}", locked["joinToken"].as_str().expect("a token"));
         let params = json!({ "stream_mode": "run", "run_id": run });
         let mut page = Frames::joined(&cluster, pages, &path, "thread:t", params).await;

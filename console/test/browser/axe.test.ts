@@ -116,7 +116,7 @@ const screens: readonly Screen[] = [
     async (page) => {
       const folded = page.locator("details:not([open]) > summary");
       const result = page.getByRole("textbox", { name: "Result" });
-      // What can be answered shows a moment after the rest.
+      // The form of a call that can be answered shows a moment after the rest.
       await expect
         .poll(async () => {
           while ((await folded.count()) > 0) await folded.first().click();

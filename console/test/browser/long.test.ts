@@ -115,7 +115,7 @@ const scroll = (page: Page, by: number, times: number) =>
         const { top, bottom } = element.getBoundingClientRect();
         return top <= middle && bottom > middle;
       };
-      // What is far away is not looked at: that would lay it out.
+      // Text that is far away is not measured: that would lay it out.
       const inSight = () => {
         const child = [...scroller.querySelector(".markdown")!.children].find(isThere);
         return child?.matches(".markdown-part") ? ([...child.children].find(isThere) ?? child) : child;

@@ -1,4 +1,4 @@
-// What `npm run lint` refuses of the styles.
+// Styles that `npm run lint` refuses.
 
 import { expect, test } from "vitest";
 import { complaints } from "../../lint-styles.mjs";

@@ -18,7 +18,7 @@ export interface Retries {
   /** Runs that this program does, and conversations that it saves; 60,000 if not given. */
   readonly producers?: number;
   /**
-   * Whether all calls share their time, which then counts from the first failure since the server last answered: many calls in a row
+   * All calls share their time, which then counts from the first failure since the server last answered: many calls in a row
    * are not each waited for. false if not given.
    */
   readonly together?: boolean;

@@ -32,7 +32,7 @@ export interface RunOptions {
    */
   readonly producerSeq?: number;
   /**
-   * What becomes of a run that was begun before and has stored events. `refuse`, the default: `run` rejects with a `NotResumed`,
+   * Handling of a run that was begun before and has stored events. `refuse`, the default: `run` rejects with a `NotResumed`,
    * since a body that does not look at what is stored would say it again. `continue`: for bodies that read `run.stored`.
    */
   readonly onResume?: "refuse" | "continue";

@@ -36,7 +36,7 @@ pub struct Upgrade {
 /// What a socket takes.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    /// The subprotocol that is spoken, if it is asked for.
+    /// The subprotocol of the socket, if the client requests it.
     pub protocol: &'static str,
     /// The largest message, in bytes.
     pub largest: usize,

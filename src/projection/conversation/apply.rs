@@ -22,12 +22,10 @@ type Done = Result<(), Malformed>;
 const TEXT_ROLES: [&str; 4] = ["developer", "system", "assistant", "user"];
 
 impl Conversation {
-    /// Applies one event; `Err` if it was malformed.
-    pub(super) fn apply(&mut self, event: &Event<'_>) -> Done {
-        let kind = required(event.kind)?;
-        let kind = kind.as_str();
-        self.close_lanes(&kind, event)?;
-        match &*kind {
+    /// Applies one event of this kind; `Err` if it was malformed.
+    pub(super) fn apply(&mut self, kind: &str, event: &Event<'_>) -> Done {
+        self.close_lanes(kind, event)?;
+        match kind {
             "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT" => {
                 let (id, delta) = (required(event.message_id)?, required(event.delta)?);
                 self.push_text(&id.as_str(), &delta, event.metadata()?);

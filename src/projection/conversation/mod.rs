@@ -100,12 +100,12 @@ impl Conversation {
     /// Takes in the next event, as JSON text. Never panics; unknown types and malformed events are passed over.
     pub fn observe(&mut self, event: &[u8]) {
         let Some(read) = std::str::from_utf8(event).ok().and_then(Event::read) else { return };
-        // A malformed event changes nothing but what it closed.
-        if self.apply(&read).is_err() {
-            return;
-        }
         let Ok(kind) = required(read.kind) else { return };
         let kind = kind.as_str();
+        // A malformed event changes nothing but what it closed.
+        if self.apply(&kind, &read).is_err() {
+            return;
+        }
         if kind.starts_with("STATE_") || kind.starts_with("ACTIVITY_") {
             let bytes = i64::try_from(event.len()).unwrap_or(i64::MAX);
             self.purse = self.purse.saturating_add(bytes.saturating_mul(PATCH_WORK_PER_BYTE));
@@ -148,7 +148,7 @@ impl Conversation {
         self.skipped
     }
 
-    /// How many numbers were beyond a double (`1e400`). Each of them reads as null; what stands beside it is kept.
+    /// Count of numbers that were beyond a double (`1e400`). Each of them reads as null; what stands beside it is kept.
     pub fn skipped_numbers(&self) -> u64 {
         self.skipped_numbers
     }

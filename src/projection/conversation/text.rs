@@ -5,10 +5,11 @@
 //! (<https://simonsapin.github.io/wtf-8/>), which is also how `serde_json` hands out strings as bytes, and it is
 //! written back as the escape that it was.
 
-use super::canonical::beyond_doubles;
 use std::borrow::Cow;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+use super::canonical::beyond_doubles;
 
 /// A string of Unicode code points, halves of surrogate pairs among them: well-formed WTF-8.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

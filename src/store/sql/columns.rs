@@ -154,7 +154,6 @@ impl<'r, R: Cells> Columns<'r, R> {
             id,
             fence: Fence(fence),
             agent,
-            driven: false,
             status: RunStatus::from_i64(status).ok_or_else(|| corrupt(format_args!("run status {status}")))?,
             error_code: self.maybe_text()?,
             error_message: self.maybe_text()?,
@@ -165,8 +164,8 @@ impl<'r, R: Cells> Columns<'r, R> {
             ended_at: self.maybe_time()?,
             lease_until: None,
             stop_requested_at: self.maybe_time()?,
+            driven: self.maybe_flag()?.unwrap_or(false),
         };
-        run.driven = self.maybe_flag()?.unwrap_or(false);
         if let Some(active) = head.active.as_ref().filter(|_| head.fence == run.fence) {
             overlay(&mut run, active);
         }

@@ -207,7 +207,7 @@ class Recorder<T extends StateData> {
       await this.#save(target, run, textUnit(turn.id, "user", content));
       return null;
     });
-    // Whoever deletes the thread from now on wants it to be gone.
+    // A thread that is deleted from now on is not made again.
     this.#exists.set(state, true);
   }
 

@@ -12,7 +12,7 @@ import type { ThreadlineOptions } from "../config.js";
 
 interface Connection extends Pick<ThreadlineOptions, "url" | "apiKey" | "project" | "fetch"> {
   /**
-   * How long the hooks of one run wait, together, for a server that is away, in milliseconds; 10,000 if not given. Then the run
+   * Time that the hooks of one run wait, together, for a server that is away, in milliseconds; 10,000 if not given. Then the run
    * rejects. Other runs of the thread are waited for all the same.
    */
   readonly timeout?: number;

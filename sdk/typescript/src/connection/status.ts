@@ -12,7 +12,7 @@ export type ConnectionStatus =
   | { readonly state: "connecting"; readonly slow?: true }
   | { readonly state: "live"; readonly transport: TransportName }
   /**
-   * What is followed has lost its connection, or a call goes on trying. `nextRetryAt`: when the next try is due, as `Date.now()` has it;
+   * A subscription has lost its connection, or a call goes on trying. `nextRetryAt`: when the next try is due, as `Date.now()` has it;
    * null while it is under way.
    */
   | { readonly state: "reconnecting"; readonly nextRetryAt: number | null; readonly error: ThreadlineError | null }

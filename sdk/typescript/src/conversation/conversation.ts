@@ -69,7 +69,7 @@ export class Conversation {
   }
 
   /**
-   * How many numbers were beyond a double (`1e400`). Each of them reads as null, and what stands beside it is kept; the log has
+   * Count of numbers that were beyond a double (`1e400`). Each of them reads as null, and what stands beside it is kept; the log has
    * what came.
    */
   get skippedNumbers(): number {

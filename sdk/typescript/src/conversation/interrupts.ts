@@ -49,7 +49,7 @@ export class Interrupts {
       if (id === undefined || !known.has(id)) open.push(asked);
     }
     if (!equal(open, this.#open)) this.#open = open;
-    this.runFailed();
+    this.#answered = new Set();
   }
 }
 

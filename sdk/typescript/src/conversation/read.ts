@@ -147,7 +147,7 @@ function readCall(value: unknown): ToolCall {
 
 /** The interrupts that an outcome of a run asks for; none if it is another one. */
 export function readInterrupts(outcome: unknown): Interrupt[] {
-  const read = attempt(() => json(outcome));
+  const read = json(outcome);
   if (!isObject(read) || read.type !== "interrupt" || !Array.isArray(read.interrupts)) return [];
   return read.interrupts.filter(isObject).map((interrupt) => {
     const { subagentRunId, ...rest } = interrupt;

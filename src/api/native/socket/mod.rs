@@ -54,7 +54,7 @@ pub async fn open(
         return Err(ServiceError::Draining.into());
     }
     let place = state.quota.open(&principal)?;
-    let asked: Vec<_> = upgrade.requested_protocols().to_vec();
+    let asked = upgrade.requested_protocols();
     let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
     let alive = state.connections.token();
     // Half of a message is held until the other half comes: a stranger's must be small.
