@@ -75,7 +75,7 @@ impl Conversation {
             "REASONING_MESSAGE_CHUNK" => self.chunk(Kind::Reasoning, event.message_id, [None, None], event),
             "REASONING_ENCRYPTED_VALUE" => self.encrypted_value(event),
             "THINKING_TEXT_MESSAGE_START" | "THINKING_TEXT_MESSAGE_CONTENT" | "THINKING_TEXT_MESSAGE_END" => {
-                self.think(&kind, event)
+                self.think(kind, event)
             }
             "STATE_SNAPSHOT" => {
                 self.state = event.snapshot.and_then(text::value).ok_or(Malformed)?;
