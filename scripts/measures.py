@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""Measures of the code base that a redesign is judged by: circles of imports, imports between APIs, prose, duplication.
+
+usage: measures.py            print each measure, its bound and its goal
+       measures.py --check    the same; exit 1 if one is over its bound in scripts/measures.json
+       measures.py --lower    write today's figures into scripts/measures.json where they are below the bound
+       measures.py --list ID  print the places that a measure counts
+
+A bound is what the figure may be today; it is lowered with the code and never raised. A goal is where it is to end.
+"""
+
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BOUNDS = ROOT / "scripts" / "measures.json"
+NAME = re.compile(r"[A-Za-z_]\w*")
+# The first words by which a comment is known to speak of nothing by name.
+PRONOUNS = (
+    "it its they their them he she this that these those what which who whom whose whoever whatever whether "
+    "nobody nothing somebody something everybody everything anybody anything where when how why"
+).split()
+
+
+def strip(text):
+    """Rust source without comments, and with strings and characters emptied; lines stay lines."""
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|b?r(?P<h>#*)".*?"(?P=h)|b?"(?:\\.|[^"\\])*"|\'(?:\\[^\n]{1,8}?|[^\'\\\n])\'', re.S
+    )
+
+    def blank(found):
+        lines = "\n" * found.group().count("\n")
+        return lines if found.group().startswith("/") else '""' + lines
+
+    return pattern.sub(blank, text)
+
+
+def without_tests(code):
+    """Without items under #[cfg(test)] or #[cfg(any(test, …))]."""
+    while found := re.search(r"#\[cfg\((?:any\()?test\b[^\]]*\]", code):
+        depth, at = 0, found.end()
+        while at < len(code):
+            if code[at] == "{":
+                depth += 1
+            elif code[at] == "}":
+                depth -= 1
+                if depth == 0:
+                    break
+            elif code[at] == ";" and depth == 0:
+                break
+            at += 1
+        cut = code[found.start() : at + 1]
+        code = code[: found.start()] + "\n" * cut.count("\n") + code[at + 1 :]
+    return code
+
+
+class Source:
+    def __init__(self, path):
+        self.path = path.relative_to(ROOT).as_posix()
+        self.text = path.read_text()
+        self.code = without_tests(strip(self.text))
+        parts = list(path.relative_to(ROOT / "src").with_suffix("").parts)
+        if parts[-1] == "mod" or parts in (["lib"], ["main"]):
+            parts.pop()
+        self.module = tuple(parts)
+
+
+def sources():
+    paths = sorted((ROOT / "src").rglob("*.rs"))
+    return [Source(path) for path in paths if not {"tests", "tests.rs"} & set(path.relative_to(ROOT).parts)]
+
+
+def tree(text, prefix=()):
+    """The paths of a `use` tree, as (segments, name it is known by)."""
+    depth, start, parts = 0, 0, []
+    for at, letter in enumerate(text + ","):
+        if letter in "{}":
+            depth += 1 if letter == "{" else -1
+        elif letter == "," and depth == 0:
+            parts.append((text + ",")[start:at].strip())
+            start = at + 1
+    for part in filter(None, parts):
+        if "{" in part:
+            before, inner = part.split("{", 1)
+            yield from tree(inner.rsplit("}", 1)[0], prefix + segments(before))
+        else:
+            path, _, alias = part.partition(" as ")
+            path = prefix + segments(path)
+            if path and path[-1] == "self":
+                path = path[:-1]
+            yield path, alias.strip() or (path[-1] if path else "")
+
+
+def segments(text):
+    return tuple(part.strip() for part in text.split("::") if part.strip())
+
+
+class Graph:
+    """Files and the files that they import, re-exports followed to where a name is defined."""
+
+    def __init__(self, files):
+        self.files = {source.module: source for source in files if source.path != "src/main.rs"}
+        self.exports = defaultdict(dict)
+        self.uses = defaultdict(list)
+        for source in self.files.values():
+            for found in re.finditer(r"\b(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", source.code):
+                for path, name in tree(" ".join(found.group(2).split())):
+                    path = self.absolute(path, source.module)
+                    if path:
+                        self.uses[source.module].append(path)
+                        if found.group(1):
+                            self.exports[source.module][name] = path
+            code = re.sub(r"\buse\s+[^;]+;", ";", source.code)
+            for found in re.finditer(r"\b[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)+", code):
+                path = self.absolute(segments(found.group()), source.module)
+                if path:
+                    self.uses[source.module].append(path)
+
+    def absolute(self, path, module):
+        """A path of this crate without `crate`, `self` and `super`; None for other crates."""
+        if path[:1] in (("crate",), ("threadline",)):
+            return path[1:]
+        if path[:1] in (("self",), ("super",)):
+            here = list(module)
+            while path[:1] in (("self",), ("super",)):
+                if path[0] == "super" and here:
+                    here.pop()
+                path = path[1:]
+            return tuple(here) + path
+        if path and module + path[:1] in self.files:
+            return module + path
+        return None
+
+    def target(self, path, seen=()):
+        """The file in which the item of a path stands."""
+        for length in range(len(path), -1, -1):
+            module, rest = path[:length], path[length:]
+            if module in self.files:
+                export = self.exports[module].get(rest[0]) if rest else None
+                if not export and rest:
+                    globs = [to[:-1] for name, to in self.exports[module].items() if name == "*"]
+                    export = next((to + rest[:1] for to in globs if self.defines(to, rest[0])), None)
+                if export and (module, rest) not in seen:
+                    return self.target(export + rest[1:], (*seen, (module, rest)))
+                return module
+        return None
+
+    def defines(self, module, name):
+        source = self.files.get(module)
+        kinds = r"(?:struct|enum|trait|fn|const|static|type|mod|union)"
+        return bool(source and re.search(rf"\b{kinds}\s+{re.escape(name)}\b", source.code))
+
+    def edges(self):
+        found = defaultdict(set)
+        for module, paths in self.uses.items():
+            for path in paths:
+                to = self.target(path)
+                # The root is a table of contents.
+                if to and to != module and module:
+                    found[module].add(to)
+        return found
+
+
+def circles(edges):
+    """Strongly connected sets of more than one file, the largest first (Tarjan's algorithm, without recursion)."""
+    index, low, on, stack, found = {}, {}, set(), [], []
+    for root in list(edges):
+        if root in index:
+            continue
+        work = [(root, iter(sorted(edges[root])))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on.add(root)
+        while work:
+            node, rest = work[-1]
+            for to in rest:
+                if to not in index:
+                    index[to] = low[to] = len(index)
+                    stack.append(to)
+                    on.add(to)
+                    work.append((to, iter(sorted(edges.get(to, ())))))
+                    break
+                if to in on:
+                    low[node] = min(low[node], index[to])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    members = []
+                    while True:
+                        members.append(stack.pop())
+                        on.discard(members[-1])
+                        if members[-1] == node:
+                            break
+                    if len(members) > 1:
+                        found.append(sorted(members))
+    return sorted(found, key=len, reverse=True)
+
+
+DOORS = ("native", "agui", "conversations", "copilotkit", "console")
+
+
+def door(module):
+    """The API that a file belongs to; the socket is one of its own."""
+    if module[:1] != ("api",) or len(module) < 2 or module[1] not in DOORS:
+        return None
+    return "socket" if module[1:3] == ("native", "socket") else module[1]
+
+
+def comments(files):
+    """Comment blocks as (path, line, is it documentation, text)."""
+    for source in files:
+        block, kind, begin = [], None, 0
+        for number, line in enumerate(source.text.splitlines() + [""], 1):
+            found = re.match(r"\s*(//[/!]?)(?!/)\s?(.*)", line)
+            if found and found.group(1) == kind and not (kind == "//!" and not block):
+                block.append(found.group(2))
+                continue
+            if block:
+                yield source.path, begin, kind != "//", " ".join(block)
+            block, kind, begin = ([found.group(2)], found.group(1), number) if found else ([], None, 0)
+
+
+def first_word(text):
+    found = NAME.match(text.lstrip("`*[("))
+    return found.group().lower() if found else ""
+
+
+def shape(line):
+    """A line with its names, strings and numbers taken out."""
+    return re.sub(r"\b(?!fn|let|if|else|match|for|while|return|impl|struct|enum|pub|async|await|mut|self)\w+\b", "·", line)
+
+
+def duplicates(files, size=6):
+    """Pairs of places with at least `size` equal lines of code, each counted once."""
+    places = defaultdict(list)
+    for source in files:
+        lines = [(n, " ".join(line.split())) for n, line in enumerate(source.code.splitlines(), 1)]
+        lines = [(n, line) for n, line in lines if len(line) > 3 and not line.startswith(("use ", "#["))]
+        for at in range(len(lines) - size + 1):
+            window = tuple(line for _, line in lines[at : at + size])
+            if sum(map(len, window)) > 120:
+                places[window].append((source.path, at, lines[at][0]))
+    pairs = set()
+    for where in places.values():
+        for one in where:
+            for other in where:
+                if one < other and not (one[0] == other[0] and abs(one[1] - other[1]) < size):
+                    pairs.add((one, other))
+    # A longer equal stretch is one pair: what follows another pair line by line belongs to it.
+    begins = [p for p in pairs if ((p[0][0], p[0][1] - 1), (p[1][0], p[1][1] - 1)) not in {((a[0], a[1]), (b[0], b[1])) for a, b in pairs}]
+    return sorted(f"{a[0]}:{a[2]} = {b[0]}:{b[2]}" for a, b in begins)
+
+
+def measure():
+    """Each measure's places by its id."""
+    files = sources()
+    graph = Graph(files)
+    edges = graph.edges()
+    path = lambda module: graph.files[module].path
+    arrow = lambda module, to: f"{path(module)} -> {path(to)}"
+    pairs = [(module, to) for module, found in edges.items() for to in found]
+    found = {}
+    rings = circles(edges)
+    found["largest-circle"] = [path(module) for module in (rings[0] if rings else [])]
+    engine = ("service", "subscription", "lock", "bus", "quota", "metrics")
+    inside = {m: {t for t in to if t[:1] and t[0] in engine} for m, to in edges.items() if m and m[0] in engine}
+    rings = circles(inside)
+    found["largest-engine-circle"] = [path(module) for module in (rings[0] if rings else [])]
+    found["api-to-api"] = [arrow(m, t) for m, t in pairs if door(m) and door(t) and door(m) != door(t)]
+    found["api-to-store"] = [arrow(m, t) for m, t in pairs if door(m) and t[:1] == ("store",)]
+    found["authorised-outside-routes"] = [
+        f"{s.path}: {line.strip()}" for s in files if door(s.module) for line in s.code.splitlines()
+        if re.search(r"\bneed\(", line) and "use " not in line
+    ]
+    prose = list(comments(files))
+    found["pronoun-comments"] = [f"{p}:{n}: {t[:80]}" for p, n, _, t in prose if first_word(t) in PRONOUNS]
+    found["short-docs"] = [f"{p}:{n}: {t}" for p, n, doc, t in prose if doc and len(t.split()) <= 3]
+    store = [source for source in files if source.module[:1] == ("store",)]
+    found["store-macros"] = [f"{s.path}: {m}" for s in store for m in re.findall(r"macro_rules!\s*(\w+)", s.code)]
+    found["concatenated-sql"] = [f"{s.path}" for s in store for _ in re.findall(r"\bconcat!", s.code)]
+    found["duplicates"] = duplicates(files)
+    found["planted-sites"] = [f"{s.path}: {line.strip()}" for s in files for line in s.code.splitlines() if "planted(" in line and "fn planted" not in line]
+    found["benchmark-lines"] = [s.path for s in files if s.module[:1] == ("bench",) for _ in s.text.splitlines()]
+    found["files-over-400-lines"] = [s.path for s in files if len(s.text.splitlines()) > 400]
+    tests = [(p, p.read_text()) for p in sorted((ROOT / "tests").rglob("*.rs"))]
+    found["sleeps-in-tests"] = [
+        f"{p.relative_to(ROOT).as_posix()}:{n}" for p, text in tests for n, line in enumerate(text.splitlines(), 1)
+        if re.search(r"\bsleep\(", line) and not line.lstrip().startswith("//")
+    ]
+    return found
+
+
+def main(arguments):
+    found = measure()
+    if arguments[:1] == ["--list"]:
+        print("\n".join(found[arguments[1]]))
+        return 0
+    rows = json.loads(BOUNDS.read_text())
+    worse = []
+    print(f"{'measure':<28}{'today':>7}{'bound':>7}{'goal':>7}")
+    for name, row in rows.items():
+        today = len(found[name])
+        print(f"{name:<28}{today:>7}{row['bound']:>7}{row['goal']:>7}  {row['counts']}")
+        if today > row["bound"]:
+            worse.append(name)
+        if arguments == ["--lower"]:
+            row["bound"] = min(row["bound"], today)
+    if arguments == ["--lower"]:
+        BOUNDS.write_text(json.dumps(rows, indent=2) + "\n")
+    for name in worse:
+        print(f"{name} is over its bound: scripts/measures.py --list {name}", file=sys.stderr)
+    return 1 if worse and arguments == ["--check"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
