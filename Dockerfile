@@ -5,6 +5,7 @@ FROM rust:1.94-slim-bookworm AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY migrations migrations
+COPY crates crates
 COPY src src
 COPY console/dist console/dist
 RUN --mount=type=cache,target=/usr/local/cargo/registry \

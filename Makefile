@@ -19,7 +19,7 @@ test: test-rust test-package test-console test-tour test-cluster
 
 .PHONY: test-rust test-planted test-package test-console test-tour test-cluster debug
 test-rust: setup-test
-	$(CARGO) test --no-fail-fast
+	$(CARGO) test --workspace --no-fail-fast
 
 # Builds the library once more, for one test: part of `make test-full`, whose fault runs build it anyway.
 test-planted: setup-test
@@ -42,7 +42,7 @@ test-cluster: debug
 
 # The loop for the desk.
 quick:
-	$(CARGO) test --lib --test contract --test model --test client
+	$(CARGO) test --workspace --lib --test contract --test model --test client
 
 # What takes longer than the rest together.
 test-full: setup-copilotkit test-planted
@@ -56,11 +56,11 @@ test-full: setup-copilotkit test-planted
 chaos: setup-test
 	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" scripts/chaos.sh
 
-lint: fmt doc deny containers audited lint-package lint-console clippy
+lint: fmt measures doc deny containers audited lint-package lint-console clippy
 
 .PHONY: clippy lint-package lint-console
 clippy:
-	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 lint-package: setup-test
 	cd sdk/typescript && npm run --silent lint
@@ -69,11 +69,16 @@ lint-package: setup-test
 lint-console: setup-test
 	cd console && npm run --silent lint && node build.mjs --check
 
+# Circles of imports, prose, duplicates: none may get worse than scripts/measures.json says.
+.PHONY: measures
+measures:
+	scripts/measures.py --check
+
 fmt:
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 
 doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 # Advisories need a database that is not part of the registries; licences, sources and bans do not.
 deny: $(DENY)

@@ -11,6 +11,7 @@ A bound is what the figure may be today; it is lowered with the code and never r
 
 import json
 import re
+import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -58,18 +59,23 @@ def without_tests(code):
 
 
 class Source:
+    """A file of the product. Its module begins with the name of its crate; the root package's has none."""
+
     def __init__(self, path):
         self.path = path.relative_to(ROOT).as_posix()
         self.text = path.read_text()
         self.code = without_tests(strip(self.text))
-        parts = list(path.relative_to(ROOT / "src").with_suffix("").parts)
+        parts = list(path.relative_to(ROOT).with_suffix("").parts)
+        at = parts.index("src")
+        self.crate = (f"threadline_{parts[1]}",) if at else ()
+        parts = parts[at + 1 :]
         if parts[-1] == "mod" or parts in (["lib"], ["main"]):
             parts.pop()
-        self.module = tuple(parts)
+        self.module = self.crate + tuple(parts)
 
 
 def sources():
-    paths = sorted((ROOT / "src").rglob("*.rs"))
+    paths = sorted([*(ROOT / "src").rglob("*.rs"), *ROOT.glob("crates/*/src/**/*.rs")])
     return [Source(path) for path in paths if not {"tests", "tests.rs"} & set(path.relative_to(ROOT).parts)]
 
 
@@ -103,6 +109,7 @@ class Graph:
 
     def __init__(self, files):
         self.files = {source.module: source for source in files if source.path != "src/main.rs"}
+        self.crates = {source.crate for source in files if source.crate}
         self.exports = defaultdict(dict)
         self.uses = defaultdict(list)
         for source in self.files.values():
@@ -120,9 +127,13 @@ class Graph:
                     self.uses[source.module].append(path)
 
     def absolute(self, path, module):
-        """A path of this crate without `crate`, `self` and `super`; None for other crates."""
-        if path[:1] in (("crate",), ("threadline",)):
+        """A path of the workspace without `crate`, `self` and `super`; None for other packages."""
+        if path[:1] == ("crate",):
+            return (module[:1] if module[:1] in self.crates else ()) + path[1:]
+        if path[:1] == ("threadline",):
             return path[1:]
+        if path[:1] in self.crates:
+            return path
         if path[:1] in (("self",), ("super",)):
             here = list(module)
             while path[:1] in (("self",), ("super",)):
@@ -292,7 +303,15 @@ def measure():
         f"{p.relative_to(ROOT).as_posix()}:{n}" for p, text in tests for n, line in enumerate(text.splitlines(), 1)
         if re.search(r"\bsleep\(", line) and not line.lstrip().startswith("//")
     ]
+    found["client-packages"] = client_packages()
     return found
+
+
+def client_packages():
+    """What somebody who uses the client crate compiles."""
+    command = ["cargo", "tree", "--locked", "-p", "threadline-client", "-e", "normal", "--prefix", "none", "--format", "{p}"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return sorted({" ".join(line.split()[:2]) for line in listed.splitlines() if line})
 
 
 def main(arguments):

@@ -2,8 +2,7 @@
 //!
 //! Where things live, in the order in which they may import each other (see ARCHITECTURE.md):
 //!
-//! - [`domain`]: words and limits; pure.
-//! - [`projection`]: folds over events; pure.
+//! - [`domain`]: words and limits, and [`projection`]: folds over events; pure. Both are `crates/core`.
 //! - [`store`]: the store port, its reference in memory, SQLite and Postgres.
 //! - [`lock`]: the gate in front of the store's lease. [`bus`]: wake-ups between nodes. Both in process, or in Redis.
 //! - [`subscription`]: following a log.
@@ -15,8 +14,8 @@
 //!
 //! [`metrics`] is what a node counts of itself, wherever it happens.
 //!
-//! Beside them, [`client`]: the Rust client, which knows nothing of the server but `domain`, and [`cli`]: the command
-//! line, which stands on it. [`mod@bench`] measures the program beside bare ones. [`moving`] takes threads from one store
+//! Beside them, [`client`]: the Rust client, `crates/client`, which depends on `crates/core` alone, and [`cli`]: the command
+//! line, which depends on it. [`mod@bench`] measures the program beside bare ones. [`moving`] takes threads from one store
 //! to another.
 
 pub mod agents;
@@ -26,9 +25,7 @@ pub mod auth;
 pub mod bench;
 pub mod bus;
 pub mod cli;
-pub mod client;
 pub mod config;
-pub mod domain;
 pub mod egress;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -39,7 +36,6 @@ pub mod moving;
 pub mod naming;
 mod planted;
 pub mod progress;
-pub mod projection;
 pub mod quota;
 pub mod redis_link;
 pub mod server;
@@ -48,3 +44,6 @@ pub mod store;
 pub mod subscription;
 pub mod telemetry;
 mod timed_io;
+
+pub use threadline_client as client;
+pub use threadline_core::{self as domain, projection};

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use clap::Parser;
 use futures_util::StreamExt;
-use threadline::client::{Client, ClientConfig, ClientError, TailItem, TailOptions};
+use threadline_client::{Client, ClientConfig, ClientError, TailItem, TailOptions};
 
 /// Prints what is said in a thread, as it is said.
 #[derive(Parser)]

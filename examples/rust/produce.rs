@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use serde_json::json;
-use threadline::client::{Client, ClientConfig, ClientError, CreateThread, RunOptions};
+use threadline_client::{Client, ClientConfig, ClientError, CreateThread, RunOptions};
 use tokio::time::sleep;
 
 /// Says something in a thread, word by word.

@@ -1,4 +1,4 @@
-// The rules of src/client/follow.rs, with the same cases.
+// The rules of crates/client/src/follow.rs, with the same cases.
 
 import { expect, test } from "vitest";
 import { FeedFollow, type FeedItem } from "../../src/connection/feed.js";

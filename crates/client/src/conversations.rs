@@ -1,0 +1,125 @@
+//! Conversations as documents.
+
+use std::fmt;
+
+use reqwest::{
+    Method,
+    header::{ETAG, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Client, ClientError};
+use threadline_core::Seq;
+
+/// A version of a conversation, as the server names it. Every event of the thread makes another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ETag(String);
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A whole conversation.
+#[derive(Debug, Clone)]
+pub struct Conversation {
+    /// All of its messages, as AG-UI has them, byte for byte as the server wrote them.
+    pub messages: Vec<Box<RawValue>>,
+    /// The incarnation of its log.
+    pub epoch: String,
+    /// The newest event that is in it: follow the thread from here.
+    pub seq: Seq,
+    /// Its version.
+    pub etag: ETag,
+}
+
+/// What a save did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedConversation {
+    /// `appended`, `unchanged`, `repeated` or `replaced`.
+    pub outcome: String,
+    /// How many messages were put into the log.
+    pub appended: usize,
+    /// The version that has exactly the saved messages.
+    pub etag: ETag,
+}
+
+/// What must be so for a save to be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SaveIf {
+    /// Nothing that is stored is lost by it; otherwise the problem `conversation-diverged`.
+    #[default]
+    NothingIsLost,
+    /// The conversation has this version, and may be replaced; otherwise `conversation-changed`.
+    Is(ETag),
+    /// There is no conversation yet; otherwise `conversation-changed`.
+    Absent,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    messages: Vec<Box<RawValue>>,
+    epoch: String,
+    seq: Seq,
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    outcome: String,
+    appended: usize,
+}
+
+impl Client {
+    /// All messages of a thread, whoever appended them. One that is not there is the problem `thread-not-found`.
+    pub async fn conversation(&self, name: &str) -> Result<Conversation, ClientError> {
+        let url = self.url(&["conversations", name])?;
+        let (Document { messages, epoch, seq }, etag) = self.tagged(self.request(Method::GET, url)).await?;
+        Ok(Conversation { messages, epoch, seq, etag })
+    }
+
+    /// Saves a conversation as a whole; the server appends what is new. May safely be repeated.
+    pub async fn save_conversation<T: Serialize>(
+        &self,
+        name: &str,
+        messages: &[T],
+        condition: &SaveIf,
+    ) -> Result<SavedConversation, ClientError> {
+        let mut request = self.request(Method::PUT, self.url(&["conversations", name])?);
+        let condition: Option<(HeaderName, &str)> = match condition {
+            SaveIf::NothingIsLost => None,
+            SaveIf::Is(etag) => Some((IF_MATCH, &etag.0)),
+            SaveIf::Absent => Some((IF_NONE_MATCH, "*")),
+        };
+        if let Some((name, value)) = condition {
+            request = request.header(name, value);
+        }
+        #[derive(Serialize)]
+        struct Body<'a, T> {
+            messages: &'a [T],
+        }
+        let (Saved { outcome, appended }, etag) = self.tagged(request.json(&Body { messages })).await?;
+        Ok(SavedConversation { outcome, appended, etag })
+    }
+
+    /// Deletes a conversation with its thread. A second time it may be `thread-not-found`.
+    pub async fn delete_conversation(&self, name: &str) -> Result<(), ClientError> {
+        self.send(self.request(Method::DELETE, self.url(&["conversations", name])?)).await.map(drop)
+    }
+
+    async fn tagged<T: serde::de::DeserializeOwned>(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> Result<(T, ETag), ClientError> {
+        let response = self.send(request).await?;
+        let etag = etag(response.headers());
+        let body = response.bytes().await.map_err(|error| self.transport(&error))?;
+        let document = serde_json::from_slice(&body).ok();
+        document.zip(etag).ok_or_else(|| ClientError::Protocol("the answer is no conversation with an ETag".to_owned()))
+    }
+}
+
+fn etag(headers: &HeaderMap) -> Option<ETag> {
+    Some(ETag(headers.get(ETAG)?.to_str().ok()?.to_owned()))
+}

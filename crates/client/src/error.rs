@@ -1,0 +1,263 @@
+//! What can go wrong, and whether trying again can help.
+
+use std::{fmt, time::Duration};
+
+use serde_json::{Map, Value};
+
+use threadline_core::EventError;
+
+/// Why a call did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The client cannot be set up, or a value cannot be sent: nothing was sent.
+    #[error("{0}")]
+    Config(String),
+    /// An event that the server would refuse: nothing was sent.
+    #[error("cannot append: {0}")]
+    Event(#[from] EventError),
+    /// There was no connection: nothing reached the server.
+    #[error(
+        "no Threadline server answers at {url} ({cause}). Start one with `threadline serve`, \
+         or name another one with --url or THREADLINE_URL"
+    )]
+    Unreachable {
+        /// The server's address.
+        url: String,
+        /// What the network said.
+        cause: String,
+    },
+    /// The connection broke, or the answer did not come in time. The request may have had its effect.
+    #[error("lost the connection to {url} ({cause}): check that the server is up, and try again")]
+    Transport {
+        /// The server's address.
+        url: String,
+        /// What the network said.
+        cause: String,
+    },
+    /// The server refused, and says why.
+    #[error("{0}")]
+    Problem(Box<Problem>),
+    /// The server closed the socket.
+    #[error("the server closed the connection: {}", closed(*.code, .reason))]
+    Closed {
+        /// The WebSocket close code.
+        code: u16,
+        /// The server's words.
+        reason: String,
+        /// How long the server asks to wait before the next connection.
+        retry_after: Option<Duration>,
+    },
+    /// Events arrived that do not follow the cursor. Nothing of them was delivered; reconnecting from the cursor helps.
+    #[error("events are out of step: {0}")]
+    OutOfStep(String),
+    /// An earlier batch of this producer has had no answer: nothing of this one was taken.
+    #[error("an earlier batch has had no answer yet: flush the producer until it succeeds, then append this one")]
+    Unanswered,
+    /// The other side does not speak as Threadline does.
+    #[error("{0}. Is this a Threadline server, and as new as this client?")]
+    Protocol(String),
+}
+
+/// How a closed connection reads.
+fn closed(code: u16, reason: &str) -> String {
+    let name = match code {
+        1002 => "it found a breach of the WebSocket protocol",
+        1007 => "it found a text that is not UTF-8",
+        4000 => "draining",
+        4001 => "server error",
+        4009 => "nothing was heard of us",
+        4008 => "this reader was too slow",
+        4500 => "it could not read a frame of ours",
+        4501 => "the key or token is not valid any more: get another one",
+        4509 => "a frame of ours was too large",
+        4510 => "it speaks another version of the protocol",
+        1000 | 1001 => "it is going away",
+        _ => "no known reason",
+    };
+    if reason.is_empty() { format!("{name} (code {code})") } else { format!("{name} (code {code}: {reason})") }
+}
+
+impl ClientError {
+    /// Whether the same request, or a new connection from the cursor, can succeed later.
+    ///
+    /// This is the "reconnect?" column of the close codes, and the `retryable` member of problems.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Config(_) | Self::Event(_) | Self::Unanswered | Self::Protocol(_) => false,
+            Self::Unreachable { .. } | Self::Transport { .. } | Self::OutOfStep(_) => true,
+            Self::Problem(problem) => problem.retryable,
+            Self::Closed { code, .. } => match code {
+                4500..=4999 => false,
+                // The registered codes that blame what we sent.
+                1002 | 1003 | 1007..=1010 => false,
+                _ => true,
+            },
+        }
+    }
+
+    /// How long the server asks to wait before the next try.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Problem(problem) => problem.retry_after,
+            Self::Closed { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// The problem, if this is one of that slug.
+    pub fn problem(&self, slug: &str) -> Option<&Problem> {
+        match self {
+            Self::Problem(problem) if problem.slug == slug => Some(problem),
+            _ => None,
+        }
+    }
+}
+
+/// A refusal of the server (RFC 9457).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// The stable name of its kind, as `run-active`; `http-502` where something else than Threadline answered.
+    pub slug: String,
+    /// A short text for people.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What exactly was wrong.
+    pub detail: String,
+    /// What to do, in the server's words.
+    pub help: Option<String>,
+    /// Whether the same request can succeed later.
+    pub retryable: bool,
+    /// How long to wait before that.
+    pub retry_after: Option<Duration>,
+    /// Further facts, as the active run of a `run-active`.
+    pub facts: Map<String, Value>,
+}
+
+impl Problem {
+    /// Reads the members of a problem. Missing ones are worked out from the status.
+    pub fn from_members(mut members: Map<String, Value>, fallback_status: u16) -> Self {
+        let mut text = |name: &str| match members.remove(name) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let (kind, slug, title, detail) = (text("type"), text("slug"), text("title"), text("detail"));
+        let help = text("help");
+        let number = |value: Option<Value>| value.as_ref().and_then(Value::as_u64);
+        let status = number(members.remove("status"));
+        let status = status.and_then(|status| u16::try_from(status).ok()).unwrap_or(fallback_status);
+        let slug = slug
+            .or_else(|| kind.and_then(|kind| kind.rsplit('/').next().map(str::to_owned)))
+            .filter(|slug| !slug.is_empty() && slug != "about:blank")
+            .unwrap_or_else(|| format!("http-{status}"));
+        let retryable = members.remove("retryable").as_ref().and_then(Value::as_bool);
+        Self {
+            title: title.unwrap_or_else(|| slug.clone()),
+            detail: detail.unwrap_or_default(),
+            retryable: retryable.unwrap_or(matches!(status, 429 | 502 | 503 | 504)),
+            retry_after: number(members.remove("retryAfterMs")).map(Duration::from_millis),
+            help,
+            slug,
+            status,
+            facts: members,
+        }
+    }
+
+    /// Reads the body of a refusal, which need not come from Threadline (a proxy may have answered).
+    pub(super) fn from_body(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
+        let members = serde_json::from_slice(body).unwrap_or_else(|_| {
+            let text: String = String::from_utf8_lossy(body).chars().take(200).collect();
+            let mut members = Map::new();
+            members.insert("title".into(), format!("HTTP status {status}").into());
+            members.insert("detail".into(), text.trim().into());
+            members
+        });
+        let mut problem = Self::from_members(members, status);
+        problem.retry_after = problem.retry_after.or(retry_after);
+        problem
+    }
+
+    /// A number among the further facts, as `expected` of a `producer-seq-gap`.
+    pub fn number(&self, fact: &str) -> Option<u64> {
+        self.facts.get(fact).and_then(Value::as_u64)
+    }
+
+    /// What the person in front of it can do.
+    fn advice(&self) -> Option<&str> {
+        Some(match self.slug.as_str() {
+            "unauthorized" | "http-401" => "Set THREADLINE_API_KEY to a key of this server",
+            "thread-not-found" => {
+                "Check the id and the user (--user or THREADLINE_USER); `threadline threads --all` lists what there is"
+            }
+            "log-replaced" => "The thread was deleted and made again: read it from the beginning, without a cursor",
+            "cursor-ahead" => "The log is shorter than the cursor: read it from the beginning, without a cursor",
+            "run-active" => "Follow the active run, wait for its end, or stop it",
+            "run-fenced" => "The run was ended by the server or by a newer one: start another",
+            _ => return self.help.as_deref().or(self.retryable.then_some("Try again in a moment")),
+        })
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} {})", self.title.trim_end_matches('.'), self.status, self.slug)?;
+        if !self.detail.is_empty() && self.detail != self.title {
+            write!(f, ": {}", self.detail.trim_end_matches('.'))?;
+        }
+        if let Some(advice) = self.advice() {
+            write!(f, ". {}", advice.trim_end_matches('.'))?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Problem> for ClientError {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(Box::new(problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn problem(value: Value, status: u16) -> Problem {
+        Problem::from_members(value.as_object().cloned().unwrap_or_default(), status)
+    }
+
+    #[test]
+    fn a_problem_keeps_its_facts() {
+        let problem = problem(
+            json!({"type": "https://threadline.dev/problems/producer-seq-gap", "title": "Gap", "status": 409,
+                   "detail": "expected 3", "help": "Send 3.", "retryable": false, "retryAfterMs": 250, "expected": 3}),
+            0,
+        );
+        assert_eq!((problem.slug.as_str(), problem.status, problem.retryable), ("producer-seq-gap", 409, false));
+        assert_eq!(problem.retry_after, Some(Duration::from_millis(250)));
+        assert_eq!(problem.number("expected"), Some(3));
+        assert_eq!(problem.facts.len(), 1);
+        assert_eq!(problem.to_string(), "Gap (409 producer-seq-gap): expected 3. Send 3");
+    }
+
+    #[test]
+    fn a_refusal_that_is_no_problem_is_worked_out_from_the_status() {
+        let proxy = Problem::from_body(502, Some(Duration::from_secs(2)), b"<html>bad gateway</html>");
+        assert_eq!((proxy.slug.as_str(), proxy.retryable), ("http-502", true));
+        assert_eq!(proxy.retry_after, Some(Duration::from_secs(2)));
+        assert_eq!(
+            proxy.to_string(),
+            "HTTP status 502 (502 http-502): <html>bad gateway</html>. Try again in a moment"
+        );
+        assert!(!Problem::from_body(404, None, b"").retryable);
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let unreachable = ClientError::Unreachable { url: "http://h:1".into(), cause: "refused".into() };
+        assert!(unreachable.to_string().contains("threadline serve"));
+        let unauthorized = ClientError::from(problem(json!({"slug": "unauthorized", "title": "No"}), 401));
+        assert!(unauthorized.to_string().contains("THREADLINE_API_KEY"));
+    }
+}

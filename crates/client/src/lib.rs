@@ -1,0 +1,60 @@
+//! The Rust client: typed requests, a producer that retries, a reader that reconnects.
+//!
+//! - [`Client`]: one typed method per route; one call is one request.
+//! - [`Producer`] (from [`Client::run`]): starts a run, numbers and appends its events, keeps its lease, ends it.
+//! - [`Client::tail`]: a thread's events as a stream, from a cursor on and for ever, without gap or duplicate.
+//! - [`Client::conversation`] and [`Client::save_conversation`]: a thread's messages as one list.
+//! - [`Socket`]: the frames themselves, for those who want many threads on one connection.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), threadline_client::ClientError> {
+//! use futures_util::StreamExt;
+//! use threadline_client::{Client, ClientConfig, TailItem, TailOptions};
+//!
+//! let client = Client::new(ClientConfig::new("http://127.0.0.1:7420"))?;
+//! let mut tail = client.tail("my-thread", TailOptions::default());
+//! while let Some(item) = tail.next().await {
+//!     if let TailItem::Event { seq, event, .. } = item? {
+//!         println!("{seq} {event}");
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/rust` has two programs on it, `docs/rust.md` says how readers and producers resume.
+//!
+//! Nothing of the server is known here but its words and limits, [`threadline_core`].
+
+mod backoff;
+mod body;
+mod conversations;
+mod error;
+mod follow;
+mod frame;
+mod http;
+mod identity;
+mod parse;
+mod producer;
+mod rest;
+mod socket;
+mod tail;
+mod wire;
+
+pub use backoff::{Backoff, Decision, Retry};
+pub use body::EventBody;
+pub use conversations::{Conversation, ETag, SaveIf, SavedConversation};
+pub use error::{ClientError, Problem};
+pub use frame::{
+    AppendedFrame, ClientFrame, EndReason, Ended, EventBatch, Events, Hello, Position, RunName, ServerFrame, TailMark,
+    event_array,
+};
+pub use http::{Client, ClientConfig};
+pub use producer::{Producer, RunOptions};
+pub use rest::{EventQuery, FeedQuery, StartRun, StreamRun, ThreadOrder, ThreadQuery};
+pub use socket::{Socket, SocketReader, SocketWriter};
+pub use tail::{Tail, TailItem, TailOptions};
+pub use wire::{
+    Appended, CreateThread, Envelope, EventPage, FeedEntry, FeedPage, Messages, PatchThread, Readiness, Run, RunPage,
+    RunStatus, StartedRun, Thread, ThreadPage, ThreadState,
+};

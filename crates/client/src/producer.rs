@@ -1,0 +1,309 @@
+//! A run from the side of its producer.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde::Serialize;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::{
+    Appended, Client, ClientError, Decision, EventBody, Retry, Run, StartRun, StartedRun, backoff::chance, body::encode,
+};
+use threadline_core::{NewEvents, RunId, Seq, limits::DEFAULT_LEASE};
+
+/// A failed heartbeat is repeated after at most this time, not at the next beat.
+const FAILED_BEAT: Duration = Duration::from_secs(1);
+
+/// Heartbeats come no closer than this, whatever was asked for.
+const FASTEST_BEAT: Duration = Duration::from_millis(1);
+
+/// How to begin a run.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Its id; made here if there is none.
+    pub run_id: Option<String>,
+    /// The agent it belongs to.
+    pub agent_id: Option<String>,
+    /// How long the run may be silent before the server ends it, in whole seconds; 20 s if not given.
+    pub lease: Option<Duration>,
+    /// How often to say that the producer is alive; a third of the lease if not given.
+    pub heartbeat: Option<Duration>,
+    /// Where a run that exists already is taken up: number of the first event to be appended. If not given,
+    /// behind what is stored. A producer that makes the same events again may start from 1: what is stored is
+    /// then compared and not stored twice.
+    pub producer_seq: Option<u64>,
+}
+
+impl Client {
+    /// Begins a run and keeps it alive.
+    ///
+    /// Errors: a problem `run-active` (with the facts of the active run) at once; lost answers and a server
+    /// that is not ready are tried again for [`super::ClientConfig::retry_for`].
+    pub async fn run(&self, thread: &str, options: RunOptions) -> Result<Producer, ClientError> {
+        let lease = options.lease.unwrap_or(DEFAULT_LEASE).max(Duration::from_secs(1));
+        // An id of our own makes the start repeatable.
+        let run_id = options.run_id.unwrap_or_else(|| RunId::generate().to_string());
+        let start = StartRun {
+            run_id: Some(run_id),
+            agent_id: options.agent_id,
+            lease_seconds: Some(lease.as_secs()),
+            input: None,
+        };
+        let start = &start;
+        let started = self
+            .retrying(|| async move {
+                match self.start_run(thread, start).await {
+                    // Waiting for another run's end is not for us to decide.
+                    Err(error) if error.problem("run-active").is_some() => Ok(Err(error)),
+                    other => other.map(Ok),
+                }
+            })
+            .await??;
+        let target = Arc::new(Target {
+            client: self.clone(),
+            thread: thread.to_owned(),
+            run: started.run.run_id.clone(),
+            lease,
+            stop: CancellationToken::new(),
+            heard: Mutex::new(Instant::now()),
+        });
+        if started.run.stop_requested || !started.run.status.is_active() {
+            target.stop.cancel();
+        }
+        let every = options.heartbeat.unwrap_or(lease / 3).max(FASTEST_BEAT);
+        let heartbeat = AbortOnDropHandle::new(tokio::spawn(beat(target.clone(), every)));
+        let next = options.producer_seq.unwrap_or(started.run.producer_seq + 1);
+        Ok(Producer { target, started, next, pending: None, terminal: false, _heartbeat: heartbeat })
+    }
+
+    /// Repeats a request that may be repeated, until it succeeds, cannot succeed, or time is up.
+    ///
+    /// Not an `AsyncFnMut`, whose future no `tokio::spawn` can take yet.
+    async fn retrying<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        let mut retry = Retry::new(self.config().backoff);
+        let deadline = Instant::now() + self.config().retry_for;
+        loop {
+            let error = match request().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match retry.failed(&error, chance()) {
+                Decision::RetryAfter(wait) if Instant::now() + wait <= deadline => sleep(wait).await,
+                Decision::RetryAfter(_) | Decision::GiveUp => return Err(error),
+            }
+        }
+    }
+}
+
+/// An active run: numbers its events, appends them exactly once, and keeps its lease.
+///
+/// Dropping it without [`Producer::finish`] or [`Producer::fail`] stops the heartbeat and nothing else: the run's
+/// lease runs out, and the server ends the run with RUN_ERROR. Another producer may take it up before that,
+/// under its run id.
+#[derive(Debug)]
+pub struct Producer {
+    target: Arc<Target>,
+    started: StartedRun,
+    next: u64,
+    pending: Option<Pending>,
+    terminal: bool,
+    _heartbeat: AbortOnDropHandle<()>,
+}
+
+/// A batch under way. Kept until its answer has come, so that it is sent again with the same number and bytes.
+#[derive(Debug)]
+struct Pending {
+    events: NewEvents,
+    from: u64,
+}
+
+#[derive(Debug)]
+struct Target {
+    client: Client,
+    thread: String,
+    run: String,
+    lease: Duration,
+    stop: CancellationToken,
+    /// When the server last heard of us.
+    heard: Mutex<Instant>,
+}
+
+impl Target {
+    fn heard(&self) -> Instant {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn was_heard(&self, at: Instant) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        *heard = at.max(*heard);
+    }
+}
+
+impl Producer {
+    /// The thread.
+    pub fn thread_id(&self) -> &str {
+        &self.target.thread
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &str {
+        &self.target.run
+    }
+
+    /// The incarnation of the thread's log.
+    pub fn epoch(&self) -> &str {
+        &self.started.epoch
+    }
+
+    /// A reader that starts from here sees this run and nothing before it.
+    pub fn cursor(&self) -> Seq {
+        self.started.cursor
+    }
+
+    /// Number of the next event.
+    pub fn next_producer_seq(&self) -> u64 {
+        self.next + self.pending.as_ref().map_or(0, |pending| pending.events.count() as u64)
+    }
+
+    /// Cancelled as soon as the server lets us know that there is no use in going on: somebody asked the run to stop,
+    /// or the server has ended it. The answer to a heartbeat or an append brings the news. Finish the run then;
+    /// the server does it after some seconds.
+    pub fn stop_token(&self) -> CancellationToken {
+        self.target.stop.clone()
+    }
+
+    /// Appends events; they are durable when this returns.
+    ///
+    /// Tried again, with the same number and bytes, after a lost answer and while the server is not ready. If
+    /// that takes longer than [`super::ClientConfig::retry_for`] the error [is retryable](ClientError::is_retryable),
+    /// and the batch stays here: do not append it again, call [`Producer::flush`]. Until that succeeds an append
+    /// is [`ClientError::Unanswered`], and takes nothing. The same holds if this future is dropped half way.
+    ///
+    /// After a problem that is not retryable nothing of the batch was stored: `invalid-event`, `too-large`,
+    /// or `run-fenced` and `run-not-found` (the run is over).
+    pub async fn append(&mut self, events: NewEvents) -> Result<Appended, ClientError> {
+        if self.pending.is_some() {
+            return Err(ClientError::Unanswered);
+        }
+        let pending = self.pending.insert(Pending { events, from: self.next });
+        let (body, from) = (EventBody::from(&pending.events), pending.from);
+        self.send(body, from).await
+    }
+
+    /// [`Producer::append`] for anything that serialises to objects with a `type`.
+    pub async fn append_values<T: Serialize>(&mut self, events: &[T]) -> Result<Appended, ClientError> {
+        self.append(encode(events)?).await
+    }
+
+    /// Sends the batch that an earlier append could not bring home; `None` if there is none.
+    pub async fn flush(&mut self) -> Result<Option<Appended>, ClientError> {
+        let Some(Pending { events, from }) = &self.pending else { return Ok(None) };
+        let (body, from) = (EventBody::from(events), *from);
+        self.send(body, from).await.map(Some)
+    }
+
+    async fn send(&mut self, body: EventBody, from: u64) -> Result<Appended, ClientError> {
+        let target = self.target.clone();
+        let target = &*target;
+        let Target { client, thread, run, .. } = target;
+        let answer = client
+            .retrying(|| {
+                let (sent, body) = (Instant::now(), body.clone());
+                async move {
+                    let appended = client.append(thread, run, Some(from), body).await?;
+                    // Counted from the sending: the lease was extended at some moment after it.
+                    target.was_heard(sent);
+                    Ok(appended)
+                }
+            })
+            .await;
+        match &answer {
+            Ok(appended) => {
+                if let Some(Pending { events, from }) = self.pending.take() {
+                    self.next = from + events.count() as u64;
+                    self.terminal |= events.terminal().is_some();
+                }
+                if appended.stop_requested {
+                    self.target.stop.cancel();
+                }
+            }
+            Err(ClientError::Problem(problem)) if !problem.retryable => {
+                // A refusal is final, and says that nothing was stored.
+                self.pending = None;
+                if is_over(&problem.slug) {
+                    self.target.stop.cancel();
+                }
+            }
+            Err(_) => {}
+        }
+        answer
+    }
+
+    /// Ends the run well: what is open is closed, and RUN_FINISHED appended, unless the run's own events did so.
+    ///
+    /// If the answer does not come, nothing is lost: [`Client::finish`] with the same ids may be called later.
+    pub async fn finish(mut self) -> Result<Run, ClientError> {
+        self.flush().await?;
+        let Target { client, thread, run, .. } = &*self.target;
+        if self.terminal {
+            return client.retrying(|| client.run_record(thread, run)).await;
+        }
+        client.retrying(|| client.finish(thread, run)).await
+    }
+
+    /// Ends the run badly: what is open is closed, and RUN_ERROR appended. A batch that was never answered is
+    /// given up.
+    pub async fn fail(self, code: Option<&str>, message: Option<&str>) -> Result<Run, ClientError> {
+        let Target { client, thread, run, .. } = &*self.target;
+        client.retrying(|| client.fail(thread, run, code, message)).await
+    }
+}
+
+/// Whether a refusal means that the run cannot go on.
+fn is_over(slug: &str) -> bool {
+    matches!(slug, "run-fenced" | "run-not-found" | "thread-not-found")
+}
+
+/// Keeps the lease: says something whenever nothing else was said for that long.
+async fn beat(target: Arc<Target>, every: Duration) {
+    let mut due = target.heard() + every;
+    loop {
+        sleep_until(due).await;
+        let sent = Instant::now();
+        if target.heard() + every > sent {
+            // An append has extended the lease in the meantime.
+            due = target.heard() + every;
+            continue;
+        }
+        // A beat that hangs must not outlast the lease.
+        let request = target.client.heartbeat(&target.thread, &target.run, Some(target.lease));
+        let Ok(answer) = timeout(target.lease / 3, request).await else {
+            due = Instant::now();
+            continue;
+        };
+        match answer {
+            Ok(run) => {
+                target.was_heard(sent);
+                if run.stop_requested {
+                    target.stop.cancel();
+                }
+                if !run.status.is_active() {
+                    target.stop.cancel();
+                    return;
+                }
+                due = sent + every;
+            }
+            Err(error) if error.is_retryable() => due = Instant::now() + every.min(FAILED_BEAT),
+            Err(_) => {
+                target.stop.cancel();
+                return;
+            }
+        }
+    }
+}

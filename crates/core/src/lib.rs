@@ -1,0 +1,42 @@
+//! The vocabulary of Threadline and the folds over its events: pure types, parsed at the edge so that the inside never
+//! re-validates.
+//!
+//! Neither a runtime, a database nor a transport is known here.
+
+pub mod agent;
+pub mod annotation;
+pub mod batch;
+pub mod envelope;
+pub mod event;
+pub mod feed;
+pub mod id;
+pub mod identity;
+pub mod json;
+pub mod limits;
+pub mod origin;
+pub mod principal;
+pub mod projection;
+pub mod quota;
+pub mod run;
+pub mod search;
+pub mod thread;
+pub mod time;
+
+pub use annotation::{Annotation, AnnotationError, NewAnnotation};
+pub use batch::{Batch, LogSlice};
+pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
+pub use feed::{FeedChange, FeedEntry};
+pub use id::{
+    AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
+};
+pub use identity::{ApiKey, AuditEntry, Digest, Footprint, IssuerSettings, ProjectSettings, Retention};
+pub use origin::{AllowedOrigins, Origin};
+pub use principal::{Credential, Principal, Scope, Scopes};
+pub use quota::{Limit, Limits, ProjectLimits, Quotas};
+pub use run::{Run, RunStatus};
+pub use search::NameSearch;
+pub use thread::{NameSource, NewThread, Thread, ThreadPatch};
+pub use time::{Clock, Timestamp};
+
+/// Position of an event in its thread: dense, from 1. `0` stands before the first event.
+pub type Seq = u64;

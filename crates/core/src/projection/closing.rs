@@ -1,0 +1,268 @@
+//! Closing a run: what its events left open, and the events that close it.
+//!
+//! AG-UI clients refuse RUN_FINISHED while a message, tool call, reasoning, step or subagent is open, so the closer ends
+//! what the producer left open, newest first, and then the run. What was built from `*_CHUNK` events needs no closer:
+//! clients end it themselves.
+//! Event names: <https://docs.ag-ui.com/concepts/events>; what a closer has to say is in the verifier of
+//! `@ag-ui/client`, and `tests/agui` asks it (1.0.0 and 0.0.59).
+
+use serde_json::{Value, json};
+
+use crate::{
+    NewEvents, json,
+    limits::{MAX_OPEN_BYTES, MAX_OPEN_PARTS},
+};
+
+/// How a run is to be ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// RUN_FINISHED.
+    Finished,
+    /// RUN_ERROR.
+    Error {
+        /// A stable code that says why.
+        code: String,
+        /// For people.
+        message: String,
+    },
+}
+
+/// A kind of construct that is opened and closed by events of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    start: &'static str,
+    end: &'static str,
+    id: Option<&'static str>,
+}
+
+const STEP: Kind = Kind { start: "STEP_STARTED", end: "STEP_FINISHED", id: Some("stepName") };
+const SUBAGENT: Kind = Kind { start: "SUBAGENT_STARTED", end: "SUBAGENT_FINISHED", id: Some("subagentRunId") };
+const TEXT: Kind = Kind { start: "TEXT_MESSAGE_START", end: "TEXT_MESSAGE_END", id: Some("messageId") };
+
+const KINDS: [Kind; 8] = [
+    TEXT,
+    Kind { start: "TOOL_CALL_START", end: "TOOL_CALL_END", id: Some("toolCallId") },
+    STEP,
+    SUBAGENT,
+    Kind { start: "REASONING_START", end: "REASONING_END", id: Some("messageId") },
+    Kind { start: "REASONING_MESSAGE_START", end: "REASONING_MESSAGE_END", id: Some("messageId") },
+    Kind { start: "THINKING_START", end: "THINKING_END", id: None },
+    Kind { start: "THINKING_TEXT_MESSAGE_START", end: "THINKING_TEXT_MESSAGE_END", id: None },
+];
+
+/// Something that was opened and not closed.
+#[derive(Debug)]
+struct Part {
+    kind: Kind,
+    id: String,
+    /// The `subagentRunId` of the event that opened it. A step is closed under its owner and under no other; elsewhere
+    /// an owner may be left out, but must not be another one.
+    owner: Option<String>,
+}
+
+impl Part {
+    fn bytes(&self) -> usize {
+        self.id.len() + self.owner.as_ref().map_or(0, String::len)
+    }
+}
+
+/// The fold: feed it every event of a run in order, then ask for the closers.
+#[derive(Debug, Default)]
+pub struct OpenParts {
+    open: Vec<Part>,
+    /// Bytes of the ids and owners of what is open.
+    bytes: usize,
+    /// `(threadId, runId)` as the producer's RUN_STARTED has them: the terminal event must say the same.
+    started: Option<(String, String)>,
+    any: bool,
+}
+
+impl OpenParts {
+    /// Takes in one event, as JSON text. What is not an AG-UI event is passed over.
+    pub fn observe(&mut self, event: &[u8]) {
+        self.any = true;
+        let Ok(event) = std::str::from_utf8(event) else { return };
+        let Some(name) = json::string_member(event, "type") else { return };
+        let text = |member: &str| json::string_member(event, member).unwrap_or_default();
+        match &*name {
+            "RUN_STARTED" => {
+                let started = (text("threadId"), text("runId"));
+                self.started = Some(started).filter(|(thread, run)| thread.len() + run.len() <= MAX_OPEN_BYTES);
+            }
+            // These may give a message that is open to somebody else, and then its closer is nobody's.
+            "MESSAGES_SNAPSHOT" => self.disown(|part| part.kind != STEP),
+            "TOOL_CALL_RESULT" if self.open.iter().any(|part| part.kind == TEXT && part.owner.is_some()) => {
+                let id = text("messageId");
+                self.disown(|part| part.kind == TEXT && part.id == id);
+            }
+            // The other end of a subagent.
+            "SUBAGENT_ERROR" => self.close(SUBAGENT, &text("subagentRunId"), None),
+            _ => {}
+        }
+        for kind in KINDS {
+            if name != kind.start && name != kind.end {
+                continue;
+            }
+            let id = kind.id.map_or_else(String::new, text);
+            // A subagent's own events name itself there.
+            let owner = if kind == SUBAGENT { None } else { json::string_member(event, "subagentRunId") };
+            if name == kind.end {
+                self.close(kind, &id, owner.as_deref());
+                continue;
+            }
+            // Where there are no ids, only one can be open.
+            if kind.id.is_some() || self.open.iter().all(|part| part.kind != kind) {
+                let part = Part { kind, id, owner };
+                // The terminal event must fit behind the closers, whatever the producer has opened.
+                if self.open.len() < MAX_OPEN_PARTS && self.bytes + part.bytes() <= MAX_OPEN_BYTES {
+                    self.bytes += part.bytes();
+                    self.open.push(part);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, kind: Kind, id: &str, owner: Option<&str>) {
+        let is = |part: &Part| part.kind == kind && part.id == id && (kind != STEP || part.owner.as_deref() == owner);
+        if let Some(at) = self.open.iter().rposition(is) {
+            self.bytes -= self.open.remove(at).bytes();
+        }
+    }
+
+    fn disown(&mut self, which: impl Fn(&Part) -> bool) {
+        for part in self.open.iter_mut().filter(|part| which(part)) {
+            self.bytes -= part.owner.take().map_or(0, |owner| owner.len());
+        }
+    }
+
+    /// The events that close what is open, and then the run. `thread` and `run` stand in where the run has no
+    /// RUN_STARTED of its own; a run without any event gets one, so that clients accept it. A subagent ends as its run
+    /// does.
+    pub fn closers(&self, thread: &str, run: &str, ending: &Ending) -> NewEvents {
+        let (thread, run) = match &self.started {
+            Some((thread, run)) => (thread.as_str(), run.as_str()),
+            None => (thread, run),
+        };
+        let mut events: Vec<Value> = Vec::with_capacity(self.open.len() + 2);
+        if !self.any {
+            events.push(json!({ "type": "RUN_STARTED", "threadId": thread, "runId": run }));
+        }
+        for Part { kind, id, owner } in self.open.iter().rev() {
+            let mut closer = json!({ "type": kind.end });
+            if let Some(owner) = owner {
+                closer["subagentRunId"] = json!(owner);
+            }
+            if let Some(member) = kind.id {
+                closer[member] = json!(id);
+            }
+            if *kind == SUBAGENT && matches!(ending, Ending::Error { .. }) {
+                closer["type"] = json!("SUBAGENT_ERROR");
+                // Not the run's message: that one may be long, and the subagents many.
+                closer["message"] = json!("The run ended with an error.");
+            }
+            events.push(closer);
+        }
+        events.push(match ending {
+            Ending::Finished => json!({ "type": "RUN_FINISHED", "threadId": thread, "runId": run }),
+            Ending::Error { code, message } => json!({ "type": "RUN_ERROR", "message": message, "code": code }),
+        });
+        NewEvents::from_values(&events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Terminal, limits::MAX_EVENT_BYTES};
+
+    fn closers(events: &[&str], ending: &Ending) -> Vec<Value> {
+        let mut open = OpenParts::default();
+        for event in events {
+            open.observe(event.as_bytes());
+        }
+        let closers = open.closers("t", "r", ending);
+        closers.body().split(|byte| *byte == b'\n').map(|line| serde_json::from_slice(line).expect("JSON")).collect()
+    }
+
+    #[test]
+    fn what_is_open_is_closed_newest_first() {
+        let got = closers(
+            &[
+                r#"{"type":"RUN_STARTED","threadId":"T","runId":"R"}"#,
+                r#"{"type":"STEP_STARTED","stepName":"s"}"#,
+                r#"{"type":"TEXT_MESSAGE_START","messageId":"m1"}"#,
+                r#"{"type":"TEXT_MESSAGE_END","messageId":"m1"}"#,
+                r#"{"type":"TEXT_MESSAGE_START","messageId":"m2"}"#,
+                r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"n"}"#,
+                r#"{"type":"CUSTOM","name":"TEXT_MESSAGE_START"}"#,
+                r#"{"type":"THINKING_START"}"#,
+            ],
+            &Ending::Finished,
+        );
+        let want = [
+            json!({"type":"THINKING_END"}),
+            json!({"type":"TOOL_CALL_END","toolCallId":"c"}),
+            json!({"type":"TEXT_MESSAGE_END","messageId":"m2"}),
+            json!({"type":"STEP_FINISHED","stepName":"s"}),
+            json!({"type":"RUN_FINISHED","threadId":"T","runId":"R"}),
+        ];
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn closers_say_whose_it_was() {
+        let events = [
+            r#"{"type":"STEP_STARTED","stepName":"s"}"#,
+            r#"{"type":"STEP_STARTED","stepName":"s","subagentRunId":"a"}"#,
+            r#"{"type":"STEP_STARTED","stepName":"s","subagentRunId":"b"}"#,
+            r#"{"type":"STEP_FINISHED","stepName":"s","subagentRunId":"b"}"#,
+            r#"{"type":"SUBAGENT_STARTED","subagentRunId":"a","name":"n"}"#,
+            r#"{"type":"SUBAGENT_STARTED","subagentRunId":"b","name":"n"}"#,
+            r#"{"type":"SUBAGENT_ERROR","subagentRunId":"b","message":"no"}"#,
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"m1","subagentRunId":"a"}"#,
+            r#"{"type":"TOOL_CALL_RESULT","messageId":"m1","toolCallId":"c","content":""}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"n","subagentRunId":"a"}"#,
+        ];
+        let got = closers(&events, &Ending::Finished);
+        let want = [
+            json!({"type":"TOOL_CALL_END","toolCallId":"c","subagentRunId":"a"}),
+            json!({"type":"TEXT_MESSAGE_END","messageId":"m1"}),
+            json!({"type":"SUBAGENT_FINISHED","subagentRunId":"a"}),
+            json!({"type":"STEP_FINISHED","stepName":"s","subagentRunId":"a"}),
+            json!({"type":"STEP_FINISHED","stepName":"s"}),
+            json!({"type":"RUN_FINISHED","threadId":"t","runId":"r"}),
+        ];
+        assert_eq!(got, want);
+        let mut events = events.to_vec();
+        events.push(r#"{"type":"MESSAGES_SNAPSHOT","messages":[]}"#);
+        let got = closers(&events, &Ending::Error { code: "x".into(), message: "no".into() });
+        assert_eq!(got[0], json!({"type":"TOOL_CALL_END","toolCallId":"c"}));
+        assert_eq!(got[2]["type"], "SUBAGENT_ERROR");
+        assert_eq!(got[3], json!({"type":"STEP_FINISHED","stepName":"s","subagentRunId":"a"}));
+    }
+
+    #[test]
+    fn the_terminal_event_is_there_however_much_is_open() {
+        let mut open = OpenParts::default();
+        for number in 0..100_001 {
+            open.observe(format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"m{number}"}}"#).as_bytes());
+        }
+        let long = "\\u0001".repeat(MAX_EVENT_BYTES / 6 - 20);
+        for kind in
+            ["RUN_STARTED\",\"threadId\":\"t\",\"runId", "STEP_STARTED\",\"stepName", "TOOL_CALL_START\",\"toolCallId"]
+        {
+            open.observe(format!(r#"{{"type":"{kind}":"{long}"}}"#).as_bytes());
+        }
+        let closers = open.closers("t", "r", &Ending::Finished);
+        assert_eq!(closers.terminal(), Some(&Terminal::Finished { usage: None }));
+        assert_eq!(closers.count(), MAX_OPEN_PARTS + 1);
+    }
+
+    #[test]
+    fn a_run_without_events_is_started_first() {
+        let ending = Ending::Error { code: "producer-failed".into(), message: "no".into() };
+        let got = closers(&[], &ending);
+        assert_eq!(got[0], json!({"type":"RUN_STARTED","threadId":"t","runId":"r"}));
+        assert_eq!(got[1], json!({"type":"RUN_ERROR","message":"no","code":"producer-failed"}));
+    }
+}

@@ -1,0 +1,282 @@
+//! A conversation as one document: a list of messages that is compared with the one that the events amount to.
+
+use std::collections::HashSet;
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    Conversation, canonical,
+    event::{elements, members},
+    message::Message,
+    text::Wtf8,
+};
+use crate::{
+    json::{depth, quoted},
+    limits::{MAX_DOCUMENT_MESSAGE_BYTES, MAX_DOCUMENT_MESSAGES, MAX_JSON_DEPTH},
+};
+
+/// A message lies three levels deep in the event that brings it: the event, its input, the list.
+const MESSAGE_DEPTH: usize = MAX_JSON_DEPTH - 3;
+
+/// A message of a list that is to be stored.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    text: String,
+    id: String,
+    has_own_id: bool,
+    digest: [u8; 32],
+    chain: [u8; 32],
+}
+
+/// What is wrong with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// The list is none.
+    #[error("messages is not a list")]
+    NotList,
+    /// More than [`MAX_DOCUMENT_MESSAGES`].
+    #[error("a conversation has at most {MAX_DOCUMENT_MESSAGES} messages")]
+    TooMany,
+    /// Not an object.
+    #[error("a message is a JSON object")]
+    NotObject,
+    /// No `role`.
+    #[error("a message needs a role, a string that is not empty")]
+    NoRole,
+    /// An `id` that is none.
+    #[error("an id is a string that is not empty; without one the message gets one")]
+    BadId,
+    /// The id of another message before it.
+    #[error("a message before this one has its id")]
+    SameId,
+    /// Calls that would not be kept.
+    #[error(
+        "toolCalls is a list of calls, each with an id and a function with a name and arguments, all of them strings"
+    )]
+    BadCalls,
+    /// Nested too deep.
+    #[error("nested deeper than {MESSAGE_DEPTH} levels")]
+    TooDeep,
+    /// Larger than [`MAX_DOCUMENT_MESSAGE_BYTES`].
+    #[error("a message has at most {MAX_DOCUMENT_MESSAGE_BYTES} bytes")]
+    TooLarge,
+    /// It would come back as another one.
+    #[error(
+        "it cannot be kept as it is: numbers end at 1e308, and half a surrogate pair may stand only in content and arguments"
+    )]
+    NotKept,
+}
+
+/// A message that cannot be stored, and where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("message {index}: {flaw}")]
+pub struct Flawed {
+    /// Position in the list, from 0.
+    pub index: usize,
+    /// What is wrong.
+    pub flaw: Flaw,
+}
+
+impl Draft {
+    /// Reads `[message, …]`, whose JSON syntax was checked.
+    pub fn list(json: &str) -> Result<Vec<Self>, Flawed> {
+        let messages = elements(json).ok_or(Flawed { index: 0, flaw: Flaw::NotList })?;
+        if messages.len() > MAX_DOCUMENT_MESSAGES {
+            return Err(Flawed { index: MAX_DOCUMENT_MESSAGES, flaw: Flaw::TooMany });
+        }
+        let mut drafts: Vec<Self> = Vec::with_capacity(messages.len());
+        for (index, message) in messages.into_iter().enumerate() {
+            let draft = Self::read(message, index, drafts.last().map_or([0; 32], |before| before.chain));
+            drafts.push(draft.map_err(|flaw| Flawed { index, flaw })?);
+        }
+        Ok(drafts)
+    }
+
+    fn read(text: &str, index: usize, before: [u8; 32]) -> Result<Self, Flaw> {
+        if text.len() > MAX_DOCUMENT_MESSAGE_BYTES {
+            return Err(Flaw::TooLarge);
+        }
+        if depth(text.as_bytes(), MESSAGE_DEPTH) > MESSAGE_DEPTH {
+            return Err(Flaw::TooDeep);
+        }
+        let (mut id, mut role) = (None, None);
+        for (name, token) in members(text).ok_or(Flaw::NotObject)?.0 {
+            match &*name {
+                "id" => id = Some(token),
+                "role" => role = Some(token),
+                _ => {}
+            }
+        }
+        role.and_then(text_of).ok_or(Flaw::NoRole)?;
+        let own_id = id.map(|id| text_of(id).ok_or(Flaw::BadId)).transpose()?;
+        let own_id = own_id.map(Wtf8::into_utf8).transpose().map_err(|_| Flaw::NotKept)?;
+        let mut form = Vec::with_capacity(text.len());
+        canonical::write_message(text, &mut form);
+        let digest: [u8; 32] = Sha256::digest(&form).into();
+        let named = own_id.as_deref().map_or(String::new(), |id| format!("{}:{id}", id.len()));
+        let chain: [u8; 32] =
+            Sha256::new().chain_update(before).chain_update(named).chain_update(digest).finalize().into();
+        let has_own_id = own_id.is_some();
+        let id = own_id.unwrap_or_else(|| format!("{index}-{}", hex(&chain[..12])));
+        let text = if has_own_id {
+            text.to_owned()
+        } else {
+            let rest = text.trim_ascii_start().trim_start_matches('{');
+            format!("{{\"id\":{},{rest}", quoted(&id))
+        };
+        let message = Message::read(&text).ok_or(Flaw::NotKept)?;
+        if message.id() != id || digest_of(&message) != digest {
+            let calls = members(&text).into_iter().flat_map(|members| members.0).any(|member| member.0 == "toolCalls");
+            return Err(if calls && message.role() == "assistant" { Flaw::BadCalls } else { Flaw::NotKept });
+        }
+        Ok(Self { text, id, has_own_id, digest, chain })
+    }
+
+    /// The message as it is to be stored, with its id.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its id: its own, or one made from its place and all that came before it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What stands for the list up to this message: the same for the same list, and for no other.
+    pub fn name_of_list(&self) -> String {
+        hex(&self.chain[..20])
+    }
+
+    fn is(&self, message: &Message) -> bool {
+        (!self.has_own_id || self.id == message.id()) && self.digest == digest_of(message)
+    }
+}
+
+impl Conversation {
+    /// With how many messages both begin, as JSON values. Where a draft came without an id, any will do.
+    pub fn in_common(&self, drafts: &[Draft]) -> usize {
+        self.messages().zip(drafts).take_while(|(message, draft)| draft.is(message)).count()
+    }
+
+    /// The first of the drafts from `start` on that has the id of a message before it, stored or not.
+    pub fn repeated_id(&self, drafts: &[Draft], start: usize) -> Result<(), Flawed> {
+        let mut known: HashSet<&str> = self.messages().take(start).map(Message::id).collect();
+        match drafts.iter().enumerate().skip(start).find(|(_, draft)| !known.insert(&draft.id)) {
+            Some((index, _)) => Err(Flawed { index, flaw: Flaw::SameId }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A string that is not empty.
+fn text_of(token: &str) -> Option<Wtf8<'_>> {
+    Wtf8::of(token).filter(|text| !text.as_bytes().is_empty())
+}
+
+fn digest_of(message: &Message) -> [u8; 32] {
+    let (mut text, mut form) = (Vec::new(), Vec::new());
+    message.write_json(&mut text);
+    canonical::write_message(std::str::from_utf8(&text).unwrap_or_default(), &mut form);
+    Sha256::digest(&form).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drafts(json: &str) -> Vec<Draft> {
+        Draft::list(json).expect("a list")
+    }
+
+    fn flaw(json: &str) -> (usize, Flaw) {
+        Draft::list(json).map_err(|flawed| (flawed.index, flawed.flaw)).expect_err(json)
+    }
+
+    /// The conversation that has these messages.
+    fn stored(drafts: &[Draft]) -> Conversation {
+        let mut conversation = Conversation::default();
+        let messages: Vec<_> = drafts.iter().map(Draft::text).collect();
+        let event = format!(r#"{{"type":"RUN_STARTED","input":{{"messages":[{}]}}}}"#, messages.join(","));
+        conversation.observe(event.as_bytes());
+        conversation
+    }
+
+    const LIST: &str = r#"[{"role":"user","content":"hi","name":"n"},
+        {"id":"a","role":"assistant","content":null,"toolCalls":[{"id":"c","type":"function",
+            "function":{"name":"f","arguments":"{}"}}],"encryptedValue":"x"},
+        {"role":"tool","toolCallId":"c","content":"r","score":123456789012345678901234567890,"deep":[{"n":1.0}]},
+        {"role":"user","content":[{"type":"text","text":"é"}],"name":"😀"},{"role":"user","content":"\ud83d"}]"#;
+
+    #[test]
+    fn what_is_stored_is_found_again_and_every_other_list_is_told_apart() {
+        let list = drafts(LIST);
+        let conversation = stored(&list);
+        assert_eq!(conversation.messages().len(), 5);
+        assert_eq!(conversation.in_common(&list), 5);
+        // Read and sent again, ids and all.
+        let shown = String::from_utf8(conversation.messages_json()).expect("text");
+        assert!(shown.contains("123456789012345678901234567890"), "{shown}");
+        assert_eq!(conversation.in_common(&drafts(&shown)), 5);
+        let kept = Conversation::decode(&conversation.encode()).expect("decodes");
+        assert_eq!(kept.messages_json(), conversation.messages_json());
+        for (from, to, common) in [
+            ("\"hi\"", "\"ho\"", 0),
+            ("\"a\"", "\"b\"", 1),
+            ("\"{}\"", "\"{ }\"", 1),
+            ("567890", "567891", 2),
+            ("\\ud83d", "\\ud83e", 4),
+            ("1.0", "1", 5),
+            ("é", "\\u00e9", 5),
+            ("é", "e", 3),
+            (r#""role":"user","content":"hi""#, r#""content" : "hi", "role" : "user""#, 5),
+            (r#""content":null,"#, "", 5),
+        ] {
+            assert!(LIST.contains(from));
+            assert_eq!(conversation.in_common(&drafts(&LIST.replace(from, to))), common, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn ids_are_made_of_the_place_and_of_all_before_it() {
+        let list = drafts(r#"[{"role":"user","content":"x"},{"role":"user","content":"x"}]"#);
+        assert_eq!(list[0].id(), drafts(r#"[{"content":"x","role":"user"}]"#)[0].id());
+        assert_ne!(list[0].id(), list[1].id());
+        let other = drafts(r#"[{"role":"user","content":"y"},{"role":"user","content":"x"}]"#);
+        assert_ne!(list[1].id(), other[1].id());
+        assert_ne!(list[1].name_of_list(), other[1].name_of_list());
+        assert!(list[1].text().starts_with("{\"id\":\"1-"));
+    }
+
+    #[test]
+    fn what_would_not_come_back_is_refused() {
+        let at = |message: &str| flaw(&format!("[{{\"role\":\"user\"}},{message}]"));
+        for (message, wrong) in [
+            ("7", Flaw::NotObject),
+            ("{}", Flaw::NoRole),
+            (r#"{"role":""}"#, Flaw::NoRole),
+            (r#"{"role":"user","id":7}"#, Flaw::BadId),
+            (r#"{"role":"user","id":null}"#, Flaw::BadId),
+            (r#"{"role":"user","id":""}"#, Flaw::BadId),
+            (r#"{"role":"user","id":"\ud800x"}"#, Flaw::NotKept),
+            (r#"{"role":"user","name":"\ud800"}"#, Flaw::NotKept),
+            (r#"{"role":"user","score":1e999}"#, Flaw::NotKept),
+            (r#"{"role":"assistant","toolCalls":[{"id":"c"}]}"#, Flaw::BadCalls),
+            (r#"{"role":"assistant","toolCalls":{}}"#, Flaw::BadCalls),
+        ] {
+            assert_eq!(at(message), (1, wrong), "{message}");
+        }
+        assert_eq!(flaw("{}"), (0, Flaw::NotList));
+        let deep = format!(r#"{{"role":"user","a":{}{}}}"#, "[".repeat(MESSAGE_DEPTH), "]".repeat(MESSAGE_DEPTH));
+        assert_eq!(at(&deep), (1, Flaw::TooDeep));
+        let many = vec!["{}"; MAX_DOCUMENT_MESSAGES + 1].join(",");
+        assert_eq!(flaw(&format!("[{many}]")), (MAX_DOCUMENT_MESSAGES, Flaw::TooMany));
+        let twice = drafts(r#"[{"id":"a","role":"user"},{"id":"a","role":"user"}]"#);
+        let none = Conversation::default();
+        assert_eq!(none.repeated_id(&twice, 0), Err(Flawed { index: 1, flaw: Flaw::SameId }));
+        assert_eq!(stored(&twice[..1]).repeated_id(&twice, 1), Err(Flawed { index: 1, flaw: Flaw::SameId }));
+    }
+}

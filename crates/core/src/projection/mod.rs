@@ -1,0 +1,6 @@
+//! Pure folds over events.
+
+pub mod closing;
+pub mod conversation;
+pub mod resuming;
+pub mod spacing;

@@ -1,6 +1,0 @@
-//! Pure folds over events. Knows no runtime, no database and no transport.
-
-pub mod closing;
-pub mod conversation;
-pub mod resuming;
-pub mod spacing;
