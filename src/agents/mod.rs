@@ -66,8 +66,8 @@ pub enum AgentError {
     /// What the client sent for the agent does not fit into an event.
     #[error("the new messages and the state have at most {MAX_EVENT_BYTES} bytes each")]
     TooLarge,
-    /// What a page says of itself is more than a model is given of it.
-    #[error("the context has {0} bytes: of a page's, a model is given at most {MAX_CLIENT_CONTEXT_BYTES}")]
+    /// The `context` of an untrusted client exceeds the limit for OpenAI-compatible agents.
+    #[error("`context` has {0} bytes; without an API key, an OpenAI-compatible agent accepts at most {MAX_CLIENT_CONTEXT_BYTES}")]
     ContextTooLarge(usize),
     /// The thread waits for answers, or does not wait for those that it was given.
     #[error("{0}")]

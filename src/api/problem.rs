@@ -135,10 +135,10 @@ problem_types! {
         "Send the API key as `Authorization: Bearer <key>`.";
     /// A page of another site asks.
     ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "Origin not allowed", false,
-        "Without API keys only pages and programs of this machine are served: set THREADLINE_API_KEY to serve others. With them, start the server with `--allowed-origins <origin>` (in the file: `allowed_origins`).";
+        "In development mode, set THREADLINE_API_KEY: without it the server accepts requests from this machine only. Otherwise, start the server with `--allowed-origins <origin>` (in the file: `allowed_origins`).";
     /// A request that a proxy has brought from another machine, in development mode.
-    DevelopmentOnly = "development-only", FORBIDDEN, "A request from beyond this machine", false,
-        "Development mode serves programs and pages of this machine alone. Set THREADLINE_API_KEY to a long random text (openssl rand -hex 32) to serve others through a proxy.";
+    DevelopmentOnly = "development-only", FORBIDDEN, "Request from another machine", false,
+        "Development mode accepts requests from this machine only. To accept requests through a proxy, set THREADLINE_API_KEY to a random key of at least 22 characters (openssl rand -hex 32).";
     /// Only for the project itself.
     Forbidden = "forbidden", FORBIDDEN, "This is not for end users", false,
         "Use the project's API key without the header Threadline-User.";

@@ -19,7 +19,7 @@ pub enum AuthError {
     #[error("the token is not valid: {0}")]
     WrongToken(&'static str),
     /// The token's claim `scope` is empty (`None`), or holds this word, which is no scope of a user.
-    #[error("the token is not valid: its scope {}: the scopes of a user are `read` and `write`; leave the claim out for both", .0.as_ref().map_or_else(|| "is empty".to_owned(), |word| format!("names `{word}`")))]
+    #[error("the token is not valid: its scope {}, but a user's token may have only `read` and `write`; omit the claim to grant both", .0.as_ref().map_or_else(|| "is empty".to_owned(), |word| format!("names `{word}`")))]
     WrongScope(Option<String>),
     /// The ticket is not valid (any more).
     #[error("the ticket is not valid: it is too old, was used before, or never was one")]

@@ -16,8 +16,8 @@ enough: the store decides alone. Exit code 1: it cannot be reached, is shutting 
 
 Examples:
   threadline health                  Whether to send it requests (GET /readyz)
-  threadline health --live           Whether to start it anew: without a store it is alive all the same (GET /healthz)
-  threadline health --wait 30        Wait until a server that is starting takes requests, at most 30 seconds")]
+  threadline health --live           Check liveness only; succeeds even without a store (GET /healthz)
+  threadline health --wait 30        Wait up to 30 seconds until a starting server is ready")]
 pub struct HealthArgs {
     /// Ask only whether the server is alive, whatever it stands on
     #[arg(long)]

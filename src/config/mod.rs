@@ -75,7 +75,7 @@ pub enum ConfigError {
     /// A key variable that is set and blank, most likely a secret that came out empty. Without a key the server would start in
     /// development mode.
     #[error(
-        "{0} is set, but blank: a secret came out empty. Set it to a long random text (openssl rand -hex 32), or unset it"
+        "{0} is set but blank. Set it to a random key (openssl rand -hex 32), or unset it for development mode"
     )]
     BlankKey(&'static str),
     /// A key that can be guessed.

@@ -66,9 +66,9 @@ pub struct ServeArgs {
     /// Begins the keys of locks in Redis: for several applications that share one
     #[arg(long, env = "THREADLINE_LOCK_KEY_PREFIX", default_value = DEFAULT_LOCK_KEY_PREFIX, value_name = "TEXT")]
     pub lock_key_prefix: String,
-    /// How long the server still answers everybody after SIGTERM, while /readyz says 503 so that balancers send their clients
-    /// elsewhere: 0 to 600. A second signal ends that, and Ctrl-C has no such time. Without it 5 with --store, and 0 with a data
-    /// directory, since there is nowhere else to go
+    /// Time after SIGTERM in which the server still accepts all requests, while /readyz returns 503 so that load balancers stop
+    /// sending traffic: 0 to 600. A second signal ends the delay, and Ctrl-C skips it. Default: 5 with --store, 0 with a data
+    /// directory
     #[arg(
         long,
         env = "THREADLINE_DRAIN_DELAY",

@@ -61,8 +61,8 @@ export class NotResumed extends ThreadlineError {
 
   constructor(run: Run, stored: Conversation) {
     super(
-      `the run ${run.runId} was begun before, and has ${run.producerSeq} stored events, so nothing was written. To go on behind` +
-        ` them, read run.stored and give onResume: "continue"; or begin a run of another id when this one has ended`,
+      `the run ${run.runId} has ${run.producerSeq} stored events already, so nothing was written. To resume it,` +
+        ` pass onResume: "continue" and continue after run.stored; or start a run under another id once this one has ended`,
     );
     this.run = run;
     this.stored = stored;

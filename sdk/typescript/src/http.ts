@@ -29,7 +29,7 @@ export interface Call {
   readonly signal?: AbortSignal | undefined;
   /** How long the answer may take, in milliseconds. */
   readonly timeoutMs?: number;
-  /** Whose time it is tried again for; that of reads or writes, by the method, if not given. */
+  /** Kind of call, which selects its retry time in `retries`; by default `reads` for GET, else `writes`. */
   readonly kind?: "reads" | "writes" | "producers";
   /** For how long instead, in milliseconds. */
   readonly retryFor?: number | undefined;

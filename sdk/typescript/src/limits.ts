@@ -16,9 +16,9 @@ export const PRODUCERS_RETRY_MS = 60_000;
 export const OTHER_RUN_WAIT_MS = 60_000;
 /** How long one request may take before it counts as lost. */
 export const REQUEST_TIMEOUT_MS = 30_000;
-/** A whole run may take so long though little time is left for it: the server holds it back for up to 10 s. */
+/** Shortest timeout of a request that appends a complete run, in ms: the server may delay its response by up to 10 s. */
 export const WHOLE_RUN_TIMEOUT_MS = 12_000;
-/** Any other request may, so that the last try is one. */
+/** Shortest timeout of any other request, in ms, so that the last try can still succeed. */
 export const LAST_TRY_MS = 1_000;
 /** A server that has not answered for so long is said to be slow. */
 export const SLOW_MS = 800;

@@ -12,10 +12,10 @@ import type { ThreadRef } from "./threads.js";
 import type { Run, StartedRun } from "./types.js";
 
 /**
- * Begins a run, has `body` do it, and ends it: well if `body` returns, badly if it throws, which is then thrown again.
- * Whatever it throws after a stop was asked for is its way to give up: what was wanted. Of a run that has ended already,
- * under the id given, the record is returned, and `body` is not called. Nor is it for a run that has stored events, unless the
- * options say that it goes on behind them: that is a `NotResumed`.
+ * Starts a run, calls `body`, and ends the run: as finished if `body` returns, as failed if it throws; the error is thrown
+ * on. After a requested stop, an error of `body` counts as its way to stop. If the run under the given id has ended already,
+ * its record is returned and `body` is not called. A run with stored events rejects with `NotResumed` unless the options
+ * have `onResume: "continue"`.
  */
 export async function produce(
   runs: Runs,

@@ -19,7 +19,7 @@ import type { NewEvent, Run, StartedRun } from "./types.js";
 
 /** How to begin a run. */
 export interface RunOptions {
-  /** Made up if absent. With an id of your own, a program that died can take its run up again: see `onResume`. */
+  /** Made up if absent. With an id of your own, a program that restarts can resume its run: see `onResume`. */
   readonly runId?: string;
   /** The agent that the run is of. */
   readonly agentId?: string;
@@ -61,7 +61,7 @@ export class Producer {
   readonly epoch: string;
   /** A reader that starts from here sees this run and nothing before it. */
   readonly cursor: number;
-  /** What the run has said before it was taken up again: its messages, on the state that it began with. */
+  /** The events that a resumed run had before, as a conversation: its messages, on the state that it began with. */
   readonly stored: Conversation | undefined;
 
   readonly #runs: Runs;

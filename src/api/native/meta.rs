@@ -45,7 +45,7 @@ pub struct ReadinessView {
     findings: Vec<&'static str>,
 }
 
-/// What the server stands on: `ok` or `unavailable`; a store that takes no writes is `read-only`.
+/// Dependencies of the server: each is `ok` or `unavailable`; a store that accepts no writes is `read-only`.
 #[derive(Debug, Serialize, ToSchema)]
 struct Dependencies {
     /// Without it nothing can be done.

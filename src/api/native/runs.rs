@@ -97,9 +97,9 @@ pub struct StreamParams {
     /// Streamed runs: the run's agent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// Streamed runs: how long their producer may be silent, 1 to 3600, whether its connection is open or not. Bytes are signs of
-    /// life, blank lines among them. Without it an open connection keeps the run through 600 s of silence, and a run
-    /// whose stream broke has 20 s.
+    /// Streamed runs: the lease in seconds, 1 to 3600. The server ends the run if its producer sends no byte for this long, even
+    /// if the connection stays open; a blank line renews the lease. Default: 600 s while the connection is open, 20 s after the
+    /// stream breaks.
     lease_seconds: Option<u64>,
     /// Streamed runs: producerSeq of the first line, to go on where a broken stream ended. Default 1.
     producer_seq: Option<u64>,

@@ -17,9 +17,9 @@ const OTHERS: u32 = 0o077;
 /// A directory or file that others may read or change, and that cannot be closed to them.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{path} is open to others (mode {mode:04o}), and cannot be closed to them: {source}\n\
-     Run this as its owner: chmod go-rwx {path}\n\
-     Or name a directory inside of it, which is made for this program alone, with --data.",
+    "{path} is accessible to other users (mode {mode:04o}), and its mode cannot be changed: {source}\n\
+     As its owner, run: chmod go-rwx {path}\n\
+     Or set --data to a new directory inside it; the server creates that directory with mode 0700.",
     path = .path.display()
 )]
 pub struct Exposed {

@@ -134,7 +134,7 @@ pub struct Renewed {
     (status = 200, description = "Renewed; or the run has just ended", body = Renewed),
     (status = 400, description = "Not understood", body = ProblemDocument),
     (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run is over, or the server drives it", body = ProblemDocument),
+    (status = 409, description = "The run has ended, or the server drives it", body = ProblemDocument),
     (status = 413, description = "Too large", body = ProblemDocument)))]
 pub async fn renew(
     State(state): State<ApiState>,

@@ -39,7 +39,7 @@ pub const PROTOCOL: &str = "threadline.v1";
 ///
 /// Browsers, which cannot set headers, may add a subprotocol `bearer.<API key>`, or name a ticket.
 #[utoipa::path(get, path = "/v1/socket", tag = "socket",
-    params(("ticket" = Option<String>, Query, description = "Of POST /v1/socket-tickets, in the place of a key")), responses(
+    params(("ticket" = Option<String>, Query, description = "Ticket from POST /v1/socket-tickets, instead of a key")), responses(
     (status = 101, description = "Switching protocols"),
     (status = 400, description = "No WebSocket handshake", body = ProblemDocument),
     (status = 401, description = "Not let in", body = ProblemDocument),
