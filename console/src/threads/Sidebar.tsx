@@ -27,13 +27,17 @@ export function Sidebar({ selected }: { readonly selected: string | undefined })
   const field = useRef<HTMLInputElement>(null);
   const newThread = useRef<HTMLAnchorElement>(null);
   useShortcuts({ "/": () => field.current?.focus(), n: () => go({ name: "new" }) });
-  // The last one is gone, and the keyboard was in it: on to where another one begins.
+  // Focus that was on the last thread moves to where another one begins: at once, or when the dialog that covers the page closes.
   const hadThreads = useRef(false);
+  const wasEmptied = useRef(false);
   const hasThreads = list.threads.length > 0;
   useEffect(() => {
-    if (hadThreads.current && !hasThreads && document.activeElement === document.body) newThread.current?.focus();
+    wasEmptied.current = !hasThreads && (wasEmptied.current || hadThreads.current);
     hadThreads.current = hasThreads;
-  }, [hasThreads]);
+    if (!wasEmptied.current || document.querySelector("dialog[open]")) return;
+    wasEmptied.current = false;
+    if (document.activeElement === document.body) newThread.current?.focus();
+  });
   return (
     <nav className="pane sidebar" aria-label="Threads">
       <header className="pane-header sidebar-header">

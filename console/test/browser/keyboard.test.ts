@@ -149,6 +149,22 @@ test("a thread from its first message to its deletion", async () => {
   await expect.poll(() => page.evaluate(() => document.activeElement?.tagName)).not.toBe("BODY");
 });
 
+test("the last thread deleted elsewhere while a dialog asks about it leaves the focus on the page", async () => {
+  const { threadId } = await server.request<{ threadId: string }>("POST", "/v1/threads", {
+    body: { name: "Deleted elsewhere" },
+  });
+  const page = await browser.open(server);
+  await tabTo(page, rowOf(page, threadId));
+  await page.keyboard.press("Delete");
+  const asked = dialog(page, "Delete the thread?");
+  await hasFocus(button(asked, "Cancel"));
+  await server.request("DELETE", `/v1/threads/${threadId}`);
+  await gone(rowOf(page, threadId));
+  await page.keyboard.press("Escape");
+  await gone(asked);
+  await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("aria-label"))).toBe("New thread");
+});
+
 test("a thread is archived by its menu, and the focus stays in the page", async () => {
   const threadId = await thread(server, text("m", "assistant", "Hello"), { name: "To the archive" });
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
