@@ -133,7 +133,7 @@ def main():
     tracked = {path for path in listed.split("\0") if path}
     pages = sorted(path for path in tracked if path.endswith(".md") and (ROOT / path).is_file())
     wrong, looked_at = broken(ROOT, pages, tracked)
-    print("\n".join(wrong) if wrong else f"links: {looked_at} relative links in {len(pages)} Markdown files lead somewhere")
+    print("\n".join(wrong) if wrong else f"links: {looked_at} relative links in {len(pages)} Markdown files are valid")
     sys.exit(1 if wrong or not looked_at else 0)
 
 
