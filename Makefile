@@ -56,7 +56,7 @@ test-full: setup-copilotkit test-planted
 chaos: setup-test
 	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" scripts/chaos.sh
 
-lint: fmt measures doc deny containers audited lint-package lint-console clippy
+lint: fmt measures links doc deny containers audited lint-package lint-console clippy
 
 .PHONY: clippy lint-package lint-console
 clippy:
@@ -73,6 +73,11 @@ lint-console: setup-test
 .PHONY: measures
 measures:
 	scripts/measures.py --check
+
+# Relative links and anchors of all Markdown files.
+.PHONY: links
+links:
+	scripts/links.py
 
 fmt:
 	$(CARGO) fmt --all --check

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The README's tour, carried out as a newcomer would: the program on its own, curl, a chat with the demo agent, two
-# readers of which one is away for half of the run, a real recorded run, a real agent that streams live, and one that
-# Threadline runs. Prints one line a check; fails at the first that does not hold.
+# Runs the shell blocks of README.md and docs/tour.md, and those of OPERATIONS.md under "Authentication", word for word, as a newcomer
+# would, and checks their results. Then: two readers of which one is away for half of the run, a real agent that streams live, and
+# one that Threadline runs. Prints one line a check; fails at the first that does not hold, and if a shell block of README.md or
+# docs/tour.md was not run.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "${1:?usage: tour.sh PATH-TO-THREADLINE}")
@@ -25,16 +26,91 @@ done
 curl -fsS "$url/healthz" | grep ok >/dev/null; ok "the server answers on $url"
 export THREADLINE_URL=$url
 
-# README's own blocks, word for word: only the address and the path of the program are this test's.
-# block HEADING N: the N-th shell block under the heading.
-block() { awk -v heading="## $1" -v n="$2" '$0 == heading { on = 1; next } on && /^## / { exit } on && /^```sh$/ { k++; inside = k == n; next } /^```$/ { inside = 0 } inside' "$root/README.md"; }
-here() { sed -e "s#http://localhost:7420#$url#g" -e "s#target/release/threadline#$program#g"; }
-block "Chat at once" 1 | here >"$work/chat.sh"
-grep -q messages "$work/chat.sh"
-timeout 120 bash -euo pipefail "$work/chat.sh" >"$work/chat.out" 2>"$work/chat.log"; ok "README's first block runs to its end"
-tail -n1 "$work/chat.out" | jq -e '[.messages[] | select(.role == "user").content] == ["Hello there"]' >/dev/null; ok "and shows the conversation"
+# The blocks of the pages, word for word: only the address and the path of the program are this test's.
+# block FILE HEADING N [LANGUAGE]: the N-th shell block (or of that language) under the heading.
+block() {
+  echo "$1 | $2 | $3 | ${4:-sh}" >>"$work/blocks"
+  awk -v heading="## $2" -v n="$3" -v fence="\`\`\`${4:-sh}" '$0 == heading { on = 1; next } on && /^## / { exit } on && $0 == fence { k++; inside = k == n; next } /^```$/ { inside = 0 } inside' "$root/$1" | grep . || fail "no block $*"
+}
+# All shell blocks of a page, as `block` notes them.
+blocks_of() { awk -v file="$1" '/^## / { heading = substr($0, 4); k = 0 } $0 == "```sh" { print file " | " heading " | " ++k " | sh" }' "$root/$1"; }
+# snippet WORDS: the code in the row of README's table of APIs that begins with these words.
+snippet() {
+  echo "README.md | APIs | $1" >>"$work/blocks"
+  awk -F' [|] ' -v row="| $1" '$1 == row { print $2 }' "$root/README.md" | sed -n 's/^`\(.*\)`$/\1/p' | grep . || fail "no snippet of $1"
+}
+here() { sed -e "s#http://localhost:7420#$url#g" -e "s#target/release/threadline#$program#g" -e 's#=127.0.0.1:7421#=127.0.0.1:0#'; }
+# as NAME: runs what it is given, in the directory of the repository, into NAME.out; readers that follow for ever: as NAME follow
+as() {
+  here >"$work/$1.sh"
+  grep -q . "$work/$1.sh" || fail "nothing to run as $1"
+  cd "$root"
+  if [ "${2:-}" = follow ]; then exec timeout 120 bash -euo pipefail "$work/$1.sh" >"$work/$1.out" 2>"$work/$1.log"; fi
+  timeout 120 bash -euo pipefail "$work/$1.sh" >"$work/$1.out" 2>"$work/$1.log"
+}
+# holds FILE WORDS [TIMES]: waits until they are in it, as often.
+holds() {
+  for _ in $(seq 300); do
+    if [ "$({ grep -o -- "$2" "$1" 2>/dev/null || true; } | wc -l)" -ge "${3:-1}" ]; then return; fi
+    sleep 0.1
+  done
+  fail "$1 never had $2"
+}
+
+block README.md Start 1 | sed "s#^make #make -n -C '$root' #" >"$work/commands.sh"
+bash -euo pipefail "$work/commands.sh" >"$work/commands.out"
+grep 'cargo build' "$work/commands.out" | grep -v -- --quiet >/dev/null; ok "make run shows the progress of its build"
+grep 'cargo test' "$work/commands.out" >/dev/null; ok "make test runs the tests"
+block README.md Start 2 | as chat; ok "README's first conversation runs to its end"
+tail -n1 "$work/chat.out" | jq -e '[.messages[] | select(.role == "user").content] == ["Hello there"]' >/dev/null; ok "and shows it"
+snippet "curl, any HTTP client" | as events
+jq -e '.events | length > 0' "$work/events.out" >/dev/null; ok "README's curl reads its events"
+snippet "a message list saved whole" | as document
+jq -e '.messages[0].content == "Hello there"' "$work/document.out" >/dev/null; ok "and its messages as a document"
+snippet "an agent with an HTTP endpoint" | as agent
+jq -e '.origin == "api"' "$work/agent.out" >/dev/null; ok "README's agent is added over the API"
+grep -qF "$(snippet Rust)" "$root/examples/rust/follow.rs"; ok "README's line of Rust is the example's"
+grep -qxF "$(snippet "SkillKit (Elixir)")" "$root/docs/skillkit.md"; ok "README's line of Elixir is that of docs/skillkit.md"
 curl -fsS -X DELETE "$url/v1/threads/chat" >/dev/null
-make -n -C "$root" run | grep 'cargo build' | grep -v -- --quiet >/dev/null; ok "make run shows the progress of its build"
+
+# docs/tour.md, from its beginning.
+tour=docs/tour.md
+block $tour "Chat with the demo agent" 1 | as demo
+tail -n1 "$work/demo.out" | jq -e '.messages or .state' >/dev/null; ok "the tour's conversation runs to its end"
+block $tour "Chat with the demo agent" 2 | as again
+curl -fsS "$url/v1/threads/chat/messages" >"$work/messages.json"
+jq -e '[.messages[] | select(.role == "user").content] == ["Hello there", "Hello again", "help"]' "$work/messages.json" >/dev/null; ok "and is continued"
+curl -fsS -X DELETE "$url/v1/threads/chat" >/dev/null
+
+block $tour "Five minutes with curl" 1 | as make
+jq -e '.threadId == "demo"' "$work/make.out" >/dev/null; ok "a thread is made"
+block $tour "Five minutes with curl" 2 | as tail follow &
+tail=$!
+block $tour "Five minutes with curl" 3 | as sse follow &
+sse=$!
+block $tour "Five minutes with curl" 4 | as stream
+jq -e '.run.status == "finished"' "$work/stream.out" >/dev/null; ok "a recorded run is streamed in"
+holds "$work/tail.out" RUN_FINISHED; ok "threadline tail has followed it"
+holds "$work/sse.out" RUN_FINISHED; ok "and so has curl, as server-sent events"
+kill $tail $sse 2>/dev/null || true
+block $tour "Five minutes with curl" 5 | as cursor follow &
+cursor=$!
+holds "$work/cursor.out" RUN_FINISHED 2; ok "a reader goes on from its cursor"
+kill $cursor 2>/dev/null || true
+block $tour "Five minutes with curl" 6 | as conflict
+jq -e -s '.[1].status == 409 and .[1].type == "/problems/run-active" and .[2].status == "finished"' "$work/conflict.out" >/dev/null; ok "a second run is refused while one is active"
+
+block $tour "Let Threadline run your agent" 1 | (unset THREADLINE_URL; THREADLINE=$program PACE=0 as agents follow) &
+agents=$!
+holds "$work/agents.out" '^That was a run in the thread'; ok "an agent under uvicorn is run by a Threadline of its own"
+kill $agents; wait $agents || true
+block $tour "Let Threadline run your agent" 1 toml >"$work/agents.toml"
+CHAT_API_KEY=key "$program" config --check --config "$work/agents.toml" >"$work/config.out"; ok "the configuration of the tour is valid"
+block $tour "Let Threadline run your agent" 2 | as trips
+jq -e '.agentId == "trips" and .origin == "api"' "$work/trips.out" >/dev/null; ok "an agent is added over the API"
+[ "$(block $tour "Push from your own program" 1)" = "$(snippet "Python, no packages")" ]
+block $tour "Push from your own program" 1 | as push
+grep 'is finished' "$work/push.out" >/dev/null; ok "a run is pushed with Python's standard library"
 
 # Chat at once.
 curl -fsS "$url/v1/threads" -d '{"threadId":"chat"}' >/dev/null
@@ -50,55 +126,52 @@ jq -e '[.messages[] | select(.role == "assistant")] | length >= 2' "$work/messag
 curl -fsS "$url/v1/threads/chat/state" | jq -e '.state.plan.runs == 2' >/dev/null; ok "the state has gone on from run to run"
 timeout 60 "$program" run chat "Hello again" 2>/dev/null | grep . >/dev/null; ok "threadline run shows an answer"
 curl -fsS "$url/agui/demo" -d '{"threadId":"chat","messages":[{"role":"user","content":"Over AG-UI"}]}' | tail -n 2 | grep RUN_FINISHED >/dev/null; ok "an AG-UI client gets the run's events"
-curl -fsS -X PUT "$url/v1/agents/mine" -d '{"url":"http://127.0.0.1:8000/"}' | jq -e '.origin == "api"' >/dev/null; ok "an agent is added over the API"
 
-# Five minutes with curl.
-curl -fsS "$url/v1/threads" -d '{"threadId":"demo","name":"My first thread"}' >/dev/null; ok "a thread is made"
-
+curl -fsS "$url/v1/threads" -d '{"threadId":"away"}' >/dev/null
 # One reader follows all the way; the other one leaves after 300 events and comes back later.
-timeout 60 "$program" tail demo --json >"$work/follower.ndjson" 2>"$work/follower.log" &
+timeout 60 "$program" tail away --json >"$work/follower.ndjson" 2>"$work/follower.log" &
 follower=$!
 recording=$root/examples/pydantic-ai/recorded-run.ndjson
 total=$(wc -l <"$recording")
 half() { head -n 300 "$recording"; sleep 1; tail -n +301 "$recording"; }
-half | curl -fsS -T - -X POST -H 'Content-Type: application/x-ndjson' "$url/v1/threads/demo/runs?runId=first" >"$work/run.json" &
+half | curl -fsS -T - -X POST -H 'Content-Type: application/x-ndjson' "$url/v1/threads/away/runs?runId=first" >"$work/run.json" &
 upload=$!
-(timeout 60 "$program" tail demo --json 2>"$work/away.log" || true) | head -n 250 >"$work/away.ndjson"
+(timeout 60 "$program" tail away --json 2>"$work/away.log" || true) | head -n 250 >"$work/away.ndjson"
 wait $upload || fail "the run was not taken: $(cat "$work/run.json")"
 jq -e '.run.status == "finished"' "$work/run.json" >/dev/null; ok "a recorded run of $total events is streamed in"
 after=$(tail -n1 "$work/away.ndjson" | jq .seq)
-timeout 60 "$program" tail demo --json --after "$after" --until-caught-up >>"$work/away.ndjson" 2>>"$work/away.log"
+timeout 60 "$program" tail away --json --after "$after" --until-caught-up >>"$work/away.ndjson" 2>>"$work/away.log"
 for _ in $(seq 100); do [ "$(wc -l <"$work/follower.ndjson")" -ge "$total" ] && break; sleep 0.1; done
 kill $follower 2>/dev/null || true
 cmp "$work/follower.ndjson" "$work/away.ndjson"; ok "who was away for half of it has seen the same"
-curl -fsS -H 'Accept: application/x-ndjson' "$url/v1/threads/demo/events" | cmp - "$work/follower.ndjson"; ok "and so says the log"
+curl -fsS -H 'Accept: application/x-ndjson' "$url/v1/threads/away/events" | cmp - "$work/follower.ndjson"; ok "and so says the log"
 jq -e -s 'map(.seq) == [range(1; length + 1)]' "$work/follower.ndjson" >/dev/null; ok "seqs are dense"
 sed 's/^{"seq":[0-9]*,"runId":"first","at":"[^"]*","event"://; s/}$//' "$work/follower.ndjson" | cmp - "$recording"; ok "payloads are kept byte for byte"
 
-curl -fsS -T "$recording" -X POST -H 'Content-Type: application/x-ndjson' "$url/v1/threads/demo/runs?runId=first" >"$work/again.json"
-curl -fsS "$url/v1/threads/demo" | jq -e ".tail == $total" >/dev/null; ok "the same run sent again changes nothing"
+curl -fsS -T "$recording" -X POST -H 'Content-Type: application/x-ndjson' "$url/v1/threads/away/runs?runId=first" >"$work/again.json"
+curl -fsS "$url/v1/threads/away" | jq -e ".tail == $total" >/dev/null; ok "the same run sent again changes nothing"
 
 python=$("$root/scripts/example-venv.sh")
 timeout 120 "$python" "$root/examples/pydantic-ai/stream_live.py" --url "$url" --thread live --delay 0 >"$work/live.out" 2>"$work/live.log"
 curl -fsS "$url/v1/threads/live/runs" | jq -e '.runs[0].status == "finished" and .runs[0].producerSeq > 100' >/dev/null; ok "a pydantic-ai agent streams live into a thread"
 timeout 60 "$python" "$root/examples/pydantic-ai/record.py" --help >/dev/null; ok "the recorder runs"
-PACE=0 timeout 120 "$root/examples/pydantic-ai/run.sh" --once >"$work/run.out" 2>"$work/run.log"
-grep -q 'RUN_FINISHED' "$work/run.out"; ok "an agent under uvicorn is run by Threadline"
-timeout 60 python3 "$root/examples/push_a_run.py" "Hello from Python" --thread pushed --pace 0 | grep 'is finished' >/dev/null; ok "a run is pushed with Python's standard library"
+THREADLINE=$program PACE=0 timeout 120 "$root/examples/pydantic-ai/run.sh" --once >"$work/run.out" 2>"$work/run.log"
+grep -q 'RUN_FINISHED' "$work/run.out"; ok "an agent under uvicorn is run by this Threadline"
 
 "$program" threads | grep 'My first thread' >/dev/null; ok "threads are listed"
 kill -INT $server; wait $server; ok "Ctrl-C ends the server with exit code 0"
 server=""
 
-# README's "Letting people in", word for word, in one shell as a reader would.
+# "Authentication" of OPERATIONS.md, word for word, in one shell as a reader would.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 url=http://127.0.0.1:$port
-{ block "Letting people in" 1; echo 'server=$!'; block "Letting people in" 2; echo; echo 'kill -INT $server; wait $server'; } | here >"$work/people.sh"
+{ for n in 1 2 3; do block OPERATIONS.md Authentication $n; [ $n -gt 1 ] || echo 'server=$!'; [ $n -ne 2 ] || echo echo; done; echo 'kill -INT $server; wait $server'; } | here >"$work/people.sh"
 grep -q 'keys create backend' "$work/people.sh"
 (cd "$work" && THREADLINE_URL=$url THREADLINE_LISTEN=127.0.0.1:$port THREADLINE_DATA=$work/people timeout 120 bash -euo pipefail people.sh >people.out 2>people.log)
-tail -n1 "$work/people.out" | jq -e '.token | length > 100' >/dev/null; ok "README's \"Letting people in\" gives a user a token"
+grep '"token"' "$work/people.out" | jq -e '.token | length > 100' >/dev/null; ok "\"Authentication\" gives a user a token"
+grep -q id.example.com "$work/people.out"; ok "and has an identity provider sign tokens"
 
-# Letting people in: the operator's key, a backend's, a user's token, and a backend that signs people in.
+# The operator's key, a backend's, a user's token, and a backend that authenticates its users.
 THREADLINE_API_KEY=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
 export THREADLINE_API_KEY
 "$program" serve --listen 127.0.0.1:0 --data "$work/closed" >"$work/closed.out" 2>"$work/closed.log" &
@@ -111,7 +184,7 @@ for _ in $(seq 100); do
 done
 export THREADLINE_URL=$url
 status() { curl -s -o "$work/answer.json" -w '%{http_code}' "$@"; }
-[ "$(status "$url/v1/threads")" = 401 ]; ok "nobody is let in without a key"
+[ "$(status "$url/v1/threads")" = 401 ]; ok "a request without a key is refused"
 backend=$("$program" keys create backend 2>/dev/null)
 "$program" keys list | grep '^backend  read,write,agents,tokens' >/dev/null; ok "a backend gets a key"
 token=$(curl -fsS "$url/v1/tokens" -H "Authorization: Bearer $backend" -d '{"userId":"alice"}' | jq -r .token)
@@ -134,4 +207,10 @@ kill $sign_in
 "$program" audit | grep key.revoked >/dev/null; ok "and the audit knows"
 kill -INT $server; wait $server
 server=""
+# No shell block or shell snippet that was left out.
+{ blocks_of README.md; blocks_of $tour; } >"$work/wanted"
+awk -F' [|] ' '/^## / { on = $0 == "## APIs" } on && $2 ~ /^`(curl|python3) / { sub(/^[|] /, "", $1); print "README.md | APIs | " $1 }' "$root/README.md" >>"$work/wanted"
+left=$(grep -vxFf "$work/blocks" "$work/wanted" || true)
+[ -z "$left" ] || fail "not run: $left"
+ok "all $(wc -l <"$work/wanted") shell blocks and snippets of README.md and $tour were run"
 echo "test result: ok. $passed passed; 0 failed"

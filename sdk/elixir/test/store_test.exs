@@ -53,6 +53,16 @@ defmodule Threadline.SkillKit.StoreTest do
     ]
   end
 
+  test "the line of README is a store", %{server: server} do
+    page = File.read!(Path.expand("../../../README.md", __DIR__))
+    [_, line] = Regex.run(~r/^\| SkillKit \(Elixir\) \| `(.+?)` \|/m, page)
+    assert {{Store, options}, _} = Code.eval_string(line)
+    assert options[:url] == "http://127.0.0.1:7420"
+    config = Keyword.put(options, :url, server.url)
+    assert Store.save("chat", [said("hi")], config) == :ok
+    assert Store.load("chat", config) === {:ok, [said("hi")]}
+  end
+
   test "what was saved comes back, also after a restart and in a fresh VM", %{server: server, config: config} do
     assert Store.load("chat", config) === {:ok, []}
     assert Store.save("chat", everything(), config) == :ok

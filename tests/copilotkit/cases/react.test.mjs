@@ -139,7 +139,7 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", () 
     await tab.close();
   });
 
-  // README and docs/copilotkit.md say what is seen at each API; CopilotKit decides it, not Threadline.
+  // docs/copilotkit.md says what is seen at each API; CopilotKit decides it, not Threadline.
   test(`CopilotKit's license notice is ${direct ? "not shown" : "shown, and the chat works"}`, options, async () => {
     const tab = await site.open(await somebody());
     await tab.say("say words 5 2");

@@ -1,0 +1,181 @@
+// The code of README.md, docs/tour.md, docs/ag-ui.md and docs/copilotkit.md in JavaScript and TypeScript: type-checked against the
+// packages as published, and run against the server where that takes no page.
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
+import ts from "typescript";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import WS from "ws";
+import { Server } from "./harness/server.js";
+import { until } from "./harness/until.js";
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+const read = (page: string) => readFileSync(root + page, "utf8");
+const modules = (folder: string) => `${root}${folder}/node_modules`;
+const AG_UI = modules("tests/real/node");
+const BROWSER = modules("examples/copilotkit");
+const RUNTIME = modules("tests/copilotkit/packages/newest");
+
+/** The one snippet of each row of README's table of APIs, by what the reader has. */
+function snippets(): Map<string, string> {
+  const table = read("README.md").split("\n## APIs\n")[1]!.split("\n## ")[0]!;
+  const rows = [...table.matchAll(/^\| (?!you have|---)(.+?) \| `(.+?)` \| \[/gm)];
+  expect(rows).toHaveLength([...table.matchAll(/^\| /gm)].length - 1);
+  return new Map(rows.map(([, has, code]) => [has!, code!]));
+}
+
+/** The N-th block of a page in one of these languages. */
+function blocks(page: string): string[] {
+  return [...read(page).matchAll(/^```(?:js|jsx|ts|tsx)\n(.*?)^```$/gms)].map(([, code]) => code!);
+}
+
+/** What is wrong with pieces of code, each a module of its own. */
+function complaints(pieces: Readonly<Record<string, string>>): string[] {
+  const folder = `${root}sdk/typescript/test/docs/`;
+  const files = new Map(Object.entries(pieces).map(([name, code]) => [`${folder}${name}`, code]));
+  const options: ts.CompilerOptions = {
+    target: ts.ScriptTarget.ES2022,
+    lib: ["lib.es2023.d.ts", "lib.dom.d.ts", "lib.dom.iterable.d.ts", "lib.dom.asynciterable.d.ts"],
+    module: ts.ModuleKind.ESNext,
+    moduleResolution: ts.ModuleResolutionKind.Bundler,
+    jsx: ts.JsxEmit.ReactJSX,
+    strict: true,
+    skipLibCheck: true,
+    noEmit: true,
+    types: ["node"],
+    typeRoots: [`${root}sdk/typescript/node_modules/@types`],
+    paths: {
+      threadline: [`${root}sdk/typescript/src/index.ts`],
+      "threadline/*": [`${root}sdk/typescript/src/*/index.ts`],
+      "@ag-ui/client": [`${AG_UI}/@ag-ui/client`],
+      "@copilotkit/react-core/*": [
+        `${BROWSER}/@copilotkit/react-core/*`,
+        `${BROWSER}/@copilotkit/react-core/dist/*/index.d.mts`,
+      ],
+      "@copilotkit/runtime/*": [
+        `${RUNTIME}/@copilotkit/runtime/*`,
+        `${RUNTIME}/@copilotkit/runtime/dist/*/index.d.mts`,
+      ],
+      react: [`${root}sdk/typescript/node_modules/@types/react`],
+      "react/*": [`${root}sdk/typescript/node_modules/@types/react/*`],
+    },
+  };
+  const host = ts.createCompilerHost(options);
+  const { fileExists, readFile, getSourceFile } = host;
+  host.fileExists = (path) => files.has(path) || fileExists(path);
+  host.readFile = (path) => files.get(path) ?? readFile(path);
+  host.getSourceFile = (path, language, ...more) => {
+    const code = files.get(path);
+    return code === undefined
+      ? getSourceFile(path, language, ...more)
+      : ts.createSourceFile(path, code, language, true);
+  };
+  const program = ts.createProgram([...files.keys()], options, host);
+  return [...files.keys()].flatMap((path) =>
+    ts.getPreEmitDiagnostics(program, program.getSourceFile(path)).map(({ file, start, messageText }) => {
+      const line = file && start !== undefined ? file.getLineAndCharacterOfPosition(start).line + 1 : 0;
+      return `${path.slice(folder.length)}:${line}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`;
+    }),
+  );
+}
+
+/** Rows of the table, with what a reader has around the snippet. `$` is the snippet. */
+const AROUND: Readonly<Record<string, string>> = {
+  "an AG-UI client": `import { HttpAgent } from "@ag-ui/client"; export const agent = $;`,
+  "CopilotKit in the browser": `import { CopilotKitProvider } from "@copilotkit/react-core/v2"; export const page = $<p /></CopilotKitProvider>;`,
+  "CopilotKit's Node runtime": `import { CopilotKitIntelligence } from "@copilotkit/runtime/v2"; declare const apiKey: string; export const platform = $;`,
+  TypeScript: `import { Threadline } from "threadline"; for await (const item of $) console.log(item);`,
+  React: `import { useThread } from "threadline/react"; export function Chat() { $ void stop; return <button onClick={() => send("hi")}>{messages.length}</button>; }`,
+  "a WebSocket": `export const socket: WebSocket = $;`,
+  AgentKit: `import { createNetwork, type createAgent } from "@inngest/agent-kit"; import { threadlineHistory } from "threadline/agentkit";
+    declare const agents: ReturnType<typeof createAgent>[]; declare const router: () => undefined; declare const url: string; export const network = $;`,
+  AG2B: `import { threadline } from "threadline/ag2b"; declare const agent: { use(plugin: ReturnType<typeof threadline>): Promise<() => void> }; $;`,
+};
+/** Those that `scripts/tour.sh` runs, or that are tested in their own language. */
+const ELSEWHERE = /^(curl |python3 |let mut |store = \{)/;
+
+/** Blocks of docs/copilotkit.md, with what they leave to the reader. */
+const LEFT_OUT = `declare const threadId: string; declare const myAgent: never; declare function userOf(request: Request): string; export {};`;
+
+test("the snippets of README and docs/copilotkit.md are what the packages take", { timeout: 240_000 }, () => {
+  const here = [...snippets()].filter(([, code]) => !ELSEWHERE.test(code));
+  expect(here.map(([has]) => has).sort()).toEqual(Object.keys(AROUND).sort());
+  const pages = blocks("docs/copilotkit.md");
+  expect(pages).toHaveLength(2);
+  const right = [
+    ...here.map(([has, code], n) => [`readme-${n}.tsx`, AROUND[has]!.replace("$", () => code)] as const),
+    ...pages.map((code, n) => [`copilotkit-${n}.tsx`, `${code}\n${LEFT_OUT}`] as const),
+  ];
+  // And what is wrong is seen: each of them with the name of an option or of a type misspelt.
+  const misspelt = /(?<=\{ |\{\n? *|<\w+ |new |\.)(url|apiUrl|runtimeUrl|agentId|subscribe|WebSocket|name|agents)\b/;
+  const wrong = right.map(([name, code]) => [`wrong-${name}`, code.replace(misspelt, "$&Misspelt")] as const);
+  const found = complaints(Object.fromEntries([...right, ...wrong]));
+  expect(found.filter((line) => !line.startsWith("wrong-"))).toEqual([]);
+  expect([...new Set(found.map((line) => line.split(":")[0]))].sort()).toEqual(wrong.map(([name]) => name).sort());
+});
+
+describe("against the server", () => {
+  let server: Server;
+  beforeAll(async () => {
+    server = await Server.start();
+  });
+  afterAll(() => server?.end());
+
+  const AsyncFunction = (async () => {}).constructor as new (
+    ...code: string[]
+  ) => (...given: unknown[]) => Promise<Record<string, unknown>>;
+
+  /** Runs code of a page, with this server's address, and gives those of its variables. */
+  async function carryOut(code: string, given: Record<string, unknown>, ...wanted: string[]) {
+    const here = code.replaceAll("localhost:7420", `127.0.0.1:${server.port}`).replace(/^import .*$/gm, "");
+    return new AsyncFunction(...Object.keys(given), `${here}\nreturn { ${wanted} };`)(...Object.values(given));
+  }
+
+  test("docs/ag-ui.md: a chat, and the same chat after a reload", async () => {
+    const HttpAgent: unknown = createRequire(`${AG_UI}/`)("@ag-ui/client").HttpAgent;
+    const [chat, reload] = blocks("docs/ag-ui.md");
+    await carryOut(chat!, { HttpAgent });
+    const { agent, messages } = await carryOut(reload!, { HttpAgent }, "agent", "messages");
+    const said = (messages as { role: string; content: string }[]).map(({ role, content }) => [role, content]);
+    expect(said[0]).toEqual(["user", "Hello from the browser"]);
+    expect(said.at(-1)![0]).toBe("assistant");
+    expect((agent as { messages: unknown }).messages).toEqual(messages);
+  });
+
+  test("docs/tour.md: a page without a package follows a thread, also over a restart", async () => {
+    await server.request("POST", "/v1/threads", { body: { threadId: "demo" } });
+    const told: [number, { type: string }][] = [];
+    const console = { log: (...words: [number, { type: string }]) => told.push(words), error: expect.unreachable };
+    let socket: WS | undefined;
+    let over = false;
+    class WebSocket extends WS {
+      constructor(url: string, protocol: string) {
+        super(url, protocol);
+        this.on("error", () => {});
+        socket = this;
+      }
+    }
+    const setTimeout = (again: () => void, ms: number) => over || globalThis.setTimeout(again, ms);
+    await carryOut(blocks("docs/tour.md")[0]!, { WebSocket, console, setTimeout });
+    const append = (runId: string) =>
+      server.request("PUT", `/v1/threads/demo/runs/${runId}`, { body: [{ type: "A" }, { type: "B" }] });
+    await append("first");
+    await until(
+      "the first run",
+      () => told.length >= 2,
+      () => told,
+    );
+    const before = told.length;
+    await server.restart();
+    await append("second");
+    await until(
+      "the second run",
+      () => told.length >= 2 * before,
+      () => told,
+    );
+    expect(told.map(([seq]) => seq)).toEqual(told.map((_, index) => index + 1));
+    over = true;
+    socket!.close();
+  });
+});
