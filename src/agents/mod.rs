@@ -67,7 +67,9 @@ pub enum AgentError {
     #[error("the new messages and the state have at most {MAX_EVENT_BYTES} bytes each")]
     TooLarge,
     /// The `context` of an untrusted client exceeds the limit for OpenAI-compatible agents.
-    #[error("`context` has {0} bytes; without an API key, an OpenAI-compatible agent accepts at most {MAX_CLIENT_CONTEXT_BYTES}")]
+    #[error(
+        "`context` has {0} bytes; without an API key, an OpenAI-compatible agent accepts at most {MAX_CLIENT_CONTEXT_BYTES}"
+    )]
     ContextTooLarge(usize),
     /// The thread waits for answers, or does not wait for those that it was given.
     #[error("{0}")]

@@ -7,7 +7,19 @@ use axum::http::HeaderMap;
 use super::guard::is_loopback_authority;
 
 /// Header fields with one name each, or a list of them.
-const LISTS: [&str; 3] = ["X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"];
+const LISTS: [&str; 11] = [
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Real-IP",
+    "X-Original-Forwarded-For",
+    "X-Original-Host",
+    "X-Client-IP",
+    "X-Cluster-Client-IP",
+    "X-Envoy-External-Address",
+    "CF-Connecting-IP",
+    "Fly-Client-IP",
+    "True-Client-IP",
+];
 /// The header field of parameters: `for=192.0.2.1;host=example.com, for=…`.
 const FORWARDED: &str = "Forwarded";
 /// Parameters of [`FORWARDED`] that name a machine.
@@ -26,7 +38,8 @@ pub fn another_machine(headers: &HeaderMap) -> Option<(&'static str, String)> {
     let listed =
         listed.flat_map(|(name, value)| value.split(',').map(|one| (name, one.to_owned())).collect::<Vec<_>>());
     let named = values(FORWARDED).flat_map(|(name, value)| {
-        let pairs = value.split([',', ';']).filter_map(|pair| pair.split_once('='));
+        // A part without a name is malformed, and may name any machine.
+        let pairs = value.split([',', ';']).map(|pair| pair.split_once('=').unwrap_or((NAMING[0], pair)));
         let naming = pairs.filter(|(key, _)| NAMING.iter().any(|it| it.eq_ignore_ascii_case(key.trim())));
         naming.map(|(_, one)| (name, one.trim().trim_matches('"').to_owned())).collect::<Vec<_>>()
     });
@@ -74,7 +87,17 @@ mod tests {
         for nobody in [&b""[..], b" , ", b"127.0.0.1,"] {
             assert_eq!(named("x-forwarded-for", nobody), None);
         }
-        // What names no machine is nobody's concern.
+        // Parameters that name no machine do not count.
         assert_eq!(named("forwarded", b"proto=https;secret=\"192.0.2.1\""), None);
+        for malformed in [&b"203.0.113.9"[..], b"for", b"proto=https;203.0.113.9"] {
+            assert!(named("forwarded", malformed).is_some(), "{malformed:?}");
+        }
+        for name in LISTS {
+            assert_eq!(
+                named(name.to_ascii_lowercase().leak(), b"203.0.113.9").as_deref(),
+                Some("203.0.113.9"),
+                "{name}"
+            );
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! verified, and decides the algorithm: what the token says of it must agree.
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::Value;
 
 use super::AuthError;
 use crate::domain::{
@@ -71,7 +72,9 @@ struct Claims {
     sub: Option<String>,
     exp: Option<f64>,
     nbf: Option<f64>,
-    scope: Option<String>,
+    scope: Option<Value>,
+    scopes: Option<IgnoredAny>,
+    scp: Option<IgnoredAny>,
     feed: Option<u64>,
     key: Option<String>,
 }
@@ -127,6 +130,8 @@ pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
 
 /// Another secret may have signed it.
 pub(super) const NOT_SIGNED: &str = "its signature, algorithm or audience is wrong";
+const SCOPE_NOT_TEXT: &str = "its `scope` is not a string: name the scopes in one string, separated by spaces";
+const SCOPES_ELSEWHERE: &str = "it has a claim `scopes` or `scp`: name the scopes in `scope`, separated by spaces";
 
 /// Whose words the claim `scope` holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,16 +170,30 @@ pub(super) fn verify(
     }
     let user = claims.sub.and_then(|sub| UserId::new(sub).ok());
     let user = user.ok_or(AuthError::WrongToken("its sub is no user id"))?;
+    // Claims by which somebody meant to narrow the token must not be passed over.
+    if matches!(words, ScopeWords::Ours) && (claims.scopes.is_some() || claims.scp.is_some()) {
+        return Err(AuthError::WrongToken(SCOPES_ELSEWHERE));
+    }
     let scopes = match (claims.scope, words) {
         (None, _) => Scopes::USER,
-        (Some(named), ScopeWords::Ours) => user_scopes(&named)?,
-        (Some(named), ScopeWords::Foreign) => match Scopes::known(&named) {
+        (Some(Value::String(named)), ScopeWords::Ours) => user_scopes(&named)?,
+        (Some(_), ScopeWords::Ours) => return Err(AuthError::WrongToken(SCOPE_NOT_TEXT)),
+        (Some(named), ScopeWords::Foreign) => match Scopes::known(&scope_words(named)) {
             none if none == Scopes::default() => Scopes::USER,
             // They can only take away.
             known => known.and(Scopes::USER),
         },
     };
     Ok(Verified { user, scopes, expires_at, feed: claims.feed, key: claims.key })
+}
+
+/// The claim `scope` of an external issuer as one text: most write a string (RFC 8693, section 4.2), some an array.
+fn scope_words(claim: Value) -> String {
+    match claim {
+        Value::String(words) => words,
+        Value::Array(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        _ => String::new(),
+    }
 }
 
 /// The scopes of these names. A misspelt name, or none at all, is refused: it must not give everything.

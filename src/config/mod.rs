@@ -48,6 +48,7 @@ use setting::Setting;
 
 /// Where the API key is read from. Never from the arguments, which other users of the machine can see.
 pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
+const API_KEY_FILE_VARIABLE: &str = "THREADLINE_API_KEY_FILE";
 /// Where the key of the endpoint for names is read from.
 pub const NAMING_KEY_VARIABLE: &str = "THREADLINE_NAMING_API_KEY";
 
@@ -74,10 +75,11 @@ pub enum ConfigError {
     KeyFile(PathBuf, #[source] io::Error),
     /// A key variable that is set and blank, most likely a secret that came out empty. Without a key the server would start in
     /// development mode.
-    #[error(
-        "{0} is set but blank. Set it to a random key (openssl rand -hex 32), or unset it for development mode"
-    )]
+    #[error("{0} is set but blank. Set it to a random key (openssl rand -hex 32), or unset it for development mode")]
     BlankKey(&'static str),
+    /// The variable of a key file that is set and blank, most likely a path that came out empty.
+    #[error("{0} is set but blank. Set it to the path of a file that holds the key, or unset it")]
+    BlankKeyFile(&'static str),
     /// A key that can be guessed.
     #[error(
         "the API key in {place} has {chars} characters, and at least {MIN_OPERATOR_KEY_CHARS} are needed: \
@@ -183,6 +185,10 @@ fn load_with(
     }
     let mut args = ServeArgs::from_arg_matches(&setting::command().try_get_matches_from(line)?)?;
     (args.config, args.agents) = (given.config, given.agents);
+    let blank = |value: OsString| value.to_str().is_some_and(|path| path.trim().is_empty());
+    if environment(API_KEY_FILE_VARIABLE).is_some_and(blank) {
+        return Err(ConfigError::BlankKeyFile(API_KEY_FILE_VARIABLE));
+    }
     let api_key = operator_key(environment(API_KEY_VARIABLE), args.api_key_file.as_deref())?;
     let naming_key =
         || api_key_of(NAMING_KEY_VARIABLE, environment(NAMING_KEY_VARIABLE), args.naming_api_key_file.as_deref());

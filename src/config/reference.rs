@@ -16,7 +16,7 @@ This page is made by `threadline config --reference` from the definitions in `sr
 
 Nothing has to be configured. What is, is taken from the flag, else from the environment variable, else from the
 configuration file, else it is the default. A variable that is empty counts as not set, but for
-`THREADLINE_API_KEY`: set and blank it is an error. `threadline config` shows the effective configuration, each value with where
+`THREADLINE_API_KEY` and `THREADLINE_API_KEY_FILE`: set and blank they are an error. `threadline config` shows the effective configuration, each value with where
 it comes from; it takes the same flags as `threadline serve`. `threadline config --check` only checks it.
 
 The file is TOML, named by `--config FILE` or `THREADLINE_CONFIG`. A key that is not known is an error.

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, TryLockError},
     io::{self, BufWriter, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -56,7 +56,8 @@ impl Directory {
         }
     }
 
-    /// Opens it, or makes it: for nobody else to read, since agents have keys, and projects secrets.
+    /// Opens it, or makes it: for its owner alone, since agents have keys, and projects secrets. One that is there already is
+    /// closed to others.
     pub fn make(path: &Path) -> Result<Self, MovingError> {
         let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
         make(path).map_err(|error| MovingError::Io(path.to_owned(), error))?;
@@ -66,7 +67,10 @@ impl Directory {
             return Err(MovingError::NotAnExport(path.to_owned()));
         }
         let threads = directory.at(THREADS);
-        make(&threads).map_err(|error| MovingError::Io(threads, error))?;
+        make(&threads).map_err(|error| MovingError::Io(threads.clone(), error))?;
+        for made in [path, &threads] {
+            close_to_others(made).map_err(|error| MovingError::Io(made.to_owned(), error))?;
+        }
         Ok(directory)
     }
 
@@ -205,6 +209,15 @@ pub fn json_line(line: &impl serde::Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(line).unwrap_or_default();
     bytes.push(b'\n');
     bytes
+}
+
+/// Takes the rights of group and others from a directory.
+fn close_to_others(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode & !0o077))
 }
 
 #[cfg(test)]

@@ -208,6 +208,14 @@ mod tests {
             ("¿Qué es esto?", "¿Qué es esto?"),
             ("reset my password!!", "Reset my password"),
             ("Could you reset my password?", "Reset my password"),
+            // Phrases that look like a request, and are what it is about.
+            ("Can I cancel my order?", "Can I cancel my order?"),
+            ("Will you marry me?", "Will you marry me?"),
+            ("Let's Encrypt certificate expired", "Let's Encrypt certificate expired"),
+            ("So Long and Thanks for All the Fish", "So Long and Thanks for All the Fish"),
+            ("请假条怎么写", "请假条怎么写"),
+            ("請款流程是什麼", "請款流程是什麼"),
+            ("请问如何重置我的密码？", "如何重置我的密码"),
             (
                 "My deployment to production fails each night, although nothing has changed since the last release",
                 "My deployment to production fails each night",

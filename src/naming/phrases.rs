@@ -42,15 +42,15 @@ pub(super) const BEHIND_GREETINGS: &str = "
 
 /// With these they ask for it.
 pub(super) const REQUESTS: &str = "
-    please | can you please | could you please | would you please | can you | could you | would you | will you
-    can i | help me to | help me with | help me | help with | i want you to | i want to | i would like you to
+    please | can you please | could you please | would you please | can you | could you | would you
+    help me to | help me with | help me | help with | i want you to | i want to | i would like you to
     i would like to | i'd like you to | i'd like to | i need you to | i need to | i need help with | i need
-    i am trying to | i'm trying to | let's | tell me | explain to me | so | ok | okay | bitte | kannst du mir
+    i am trying to | i'm trying to | tell me | explain to me | ok | okay | bitte | kannst du mir
     kannst du | könntest du mir | könntest du | können sie mir | können sie | könnten sie mir | könnten sie
     hilf mir dabei | hilf mir bei | hilf mir | ich möchte | ich will | ich würde gerne | ich brauche | s'il te plaît
     s'il vous plaît | peux-tu | pourrais-tu | pouvez-vous | pourriez-vous | aide-moi à | aidez-moi à | je veux
     je voudrais | j'aimerais | por favor | puedes | podrías | ayúdame a | quiero | quisiera | me gustaría | necesito
-    请你帮我 | 请帮我 | 请 | 請幫我 | 請 | 帮我 | 幫我
+    请你帮我 | 请帮我 | 请问 | 請幫我 | 請問 | 帮我 | 幫我
 ";
 
 /// Words that no name ends with because it was cut there: English, German, French, Spanish, Italian, Portuguese, Dutch.

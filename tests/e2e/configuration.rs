@@ -112,6 +112,9 @@ fn a_key_that_protects_nothing_is_refused() {
         let both = [("THREADLINE_API_KEY", blank), ("THREADLINE_API_KEY_FILE", path)];
         refused(&both, &["THREADLINE_API_KEY", "blank"]);
     }
+    for blank in ["", " "] {
+        refused(&[("THREADLINE_API_KEY_FILE", blank)], &["THREADLINE_API_KEY_FILE", "blank", "path"]);
+    }
     let short = "s3cret-of-21-letters!";
     refused(&[("THREADLINE_API_KEY", short)], &["THREADLINE_API_KEY", "21 characters", "at least 22", "openssl rand"]);
     // What surrounds a key does not count.

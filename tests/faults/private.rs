@@ -85,7 +85,10 @@ async fn data_backups_and_exports_are_for_their_owner_alone() {
     }
     server.signal(Signal::SIGTERM);
     assert!(server.wait(Duration::from_secs(12)).is_some_and(|status| status.success()));
+    // One that is there already, and open to all, is closed.
     let export = home.path().join("export");
+    fs::create_dir(&export).expect("made");
+    set(&export, 0o777);
     let made = run(&["export", "--data", data_text, &text(&export)]);
     assert!(made.status.success(), "{made:?}");
     assert!(assert_private(&export).len() > 2);

@@ -187,6 +187,11 @@ everywhere! {
         let long = signed(&first, Algorithm::HS256, &claims(server, json!({ "scope": "é".repeat(2_000) })));
         let problem = bearer(server, &long).get("/v1/threads").await.problem(401, "unauthorized");
         assert!(text(&problem, "detail").len() < 300, "{problem}");
+        for narrowed in [json!({ "scope": ["read"] }), json!({ "scope": 1 }), json!({ "scopes": ["read"] }), json!({ "scp": "read" })] {
+            let token = signed(&first, Algorithm::HS256, &claims(server, narrowed.clone()));
+            let problem = bearer(server, &token).get("/v1/threads").await.problem(401, "unauthorized");
+            assert!(text(&problem, "detail").contains("separated by spaces"), "{narrowed}: {problem}");
+        }
         let reads = signed(&first, Algorithm::HS256, &claims(server, json!({ "scope": "read" })));
         bearer(server, &reads).get("/v1/threads").await.ok(200);
         bearer(server, &reads).post("/v1/threads", json!({})).await.problem(403, "forbidden");
