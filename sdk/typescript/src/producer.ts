@@ -120,8 +120,8 @@ export class Producer {
    * Takes events in; they go out in the order of the calls, many in one request. Resolves when there is room for more,
    * which holds back a producer that is faster than the network, and does not mean that they are durable: that is `flush`.
    *
-   * A TEXT_MESSAGE_CHUNK without a `messageId` goes on with the message of the chunk right before it; where there is none it begins
-   * a message, with an id that no other run has.
+   * A TEXT_MESSAGE_CHUNK without a `messageId` goes on with the message of the chunk right before it, of the same `subagentRunId` or
+   * of none, unless its `role` or `name` is another one. Else it begins a message, with an id that no other run has.
    *
    * Rejects with a `ConfigError` for what is no event, or if far too many events wait because nobody awaits: such a run does
    * not end well any more, so that nothing is lost in silence. Rejects with what went wrong if the run cannot go on.

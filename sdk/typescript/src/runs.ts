@@ -3,6 +3,7 @@ import type { Call, Http } from "./http.js";
 import { newId } from "./ids.js";
 import { toJson } from "./json.js";
 import { WHOLE_RUN_TIMEOUT_MS } from "./limits.js";
+import { withMessageIds } from "./message-ids.js";
 import type { Appended, NewEvent, Run, RunPage, StartedRun } from "./types.js";
 
 /** A call that its caller may give up: it then rejects with the signal's reason. */
@@ -81,17 +82,18 @@ export class Runs {
    * Appends a finished run whole: all of it or nothing, and nothing if it is there already. Waits while another run is
    * active, for up to a minute.
    */
-  put(
+  async put(
     runId: string,
     events: readonly NewEvent[],
     options: Cancellable & { agentId?: string } = {},
   ): Promise<StartedRun> {
+    if (!Array.isArray(events)) throw new ConfigError("the events of a run are an array");
     const { signal, agentId } = options;
     return this.#http.call({
       method: "PUT",
       path: [...this.#path, runId],
       query: { agentId },
-      body: events,
+      body: withMessageIds(runId, events),
       kind: "producers",
       leastMs: WHOLE_RUN_TIMEOUT_MS,
       signal,

@@ -221,7 +221,7 @@ export class ThreadRef {
 
   /**
    * Appends a finished run whole: all of it or nothing, and nothing if it is there already. Waits while another run is
-   * active, for up to a minute.
+   * active, for up to a minute. A TEXT_MESSAGE_CHUNK without a `messageId` belongs to a message as it does in `Producer.append`.
    */
   putRun(
     runId: string,

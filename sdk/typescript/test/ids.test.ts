@@ -2,7 +2,14 @@
 
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type AgUiEvent, type Producer, type RunOptions, Threadline, type ThreadRef } from "../src/index.js";
+import {
+  type AgUiEvent,
+  ConfigError,
+  type Producer,
+  type RunOptions,
+  Threadline,
+  type ThreadRef,
+} from "../src/index.js";
 import { Server } from "./harness/server.js";
 import { log } from "./harness/writer.js";
 
@@ -73,13 +80,57 @@ describe("text without a messageId", () => {
     ]);
   });
 
-  test("of a subagent is left as it is", async () => {
-    const to = await thread();
-    const sub = { subagentRunId: "s" };
-    await to.run((run) =>
-      run.append([text("a"), text("x", { ...sub, messageId: "m" }), text("y", sub), text("b"), text("z", sub)]),
+  test("is a message of each subagent, beside that of the agent", async () => {
+    const [s, t] = [{ subagentRunId: "s" }, { subagentRunId: "t" }];
+    const own = { ...s, messageId: "m" };
+    expect(await said((run) => run.append([text("a"), text("x", own), text("y", s), text("b"), text("z", s)]))).toEqual(
+      ["ab", "xyz"],
     );
-    expect((await shown(to)).map(([, content]) => content)).toEqual(["ab", "xyz"]);
+    expect(
+      await said((run) =>
+        run.append([text("main "), text("sub ", s), text("other", t), text("more"), text("goes on", s)]),
+      ),
+    ).toEqual(["main more", "sub goes on", "other"]);
+    const all = { type: "MESSAGES_SNAPSHOT", messages: [] };
+    expect(await said((run) => run.append([text("a", s), { ...custom, ...s }, text("b", s), text("c", s)]))).toEqual([
+      "a",
+      "bc",
+    ]);
+    expect(await said((run) => run.append([text("gone", s), all, text("b", s)]))).toEqual(["b"]);
+  });
+
+  test("is another message where its role or its name is another one", async () => {
+    const to = await thread();
+    const [user, assistant] = [{ role: "user" }, { role: "assistant" }];
+    await to.run(async (run) => {
+      await run.append(text("Where is my parcel?", user));
+      await run.append(text("On ", assistant));
+      await run.append([text("its "), text("way.", assistant), text("I see.", { name: "bob" })]);
+      await run.append([text(" Good.", { name: "bob" }), text(" Bye."), text("Thanks.", user), text("!", user)]);
+    });
+    expect(await shown(to)).toEqual([
+      ["user", "Where is my parcel?"],
+      ["assistant", "On its way."],
+      ["assistant", "I see. Good. Bye."],
+      ["user", "Thanks.!"],
+    ]);
+  });
+
+  test("goes on with its message where its id is null, and after a chunk that is none", async () => {
+    const none = { messageId: null };
+    expect(await said((run) => run.append([text("a", none), text("b", none)]))).toEqual(["ab"]);
+    expect(await said((run) => run.append([text("a"), text("lost", { role: "nobody" }), text("b")]))).toEqual(["ab"]);
+    expect(await said((run) => run.append([text("lost", { role: "nobody" }), text("b")]))).toEqual(["b"]);
+  });
+
+  test("is a message of a run that is put whole, too", async () => {
+    const to = await thread();
+    const events = [text("put1"), text(" more"), custom, text("put2"), text("x", { subagentRunId: "s" })];
+    await to.putRun("p1", events);
+    await to.putRun("p1", events);
+    await to.putRun("p2", [text("other")]);
+    expect((await shown(to)).map(([, content]) => content)).toEqual(["put1 more", "put2", "x", "other"]);
+    await expect(to.putRun("p3", text("no array") as never)).rejects.toBeInstanceOf(ConfigError);
   });
 
   test("has the same ids when the same events are made again, and others in each run", async () => {

@@ -57,6 +57,8 @@ class Recorder<T extends StateData> {
   readonly #loaded = new WeakSet<AgentResult>();
   /** Results of agents without a network, by the run that AgentKit makes for each. */
   readonly #alone = new WeakMap<NetworkRun<T>, AgentResult[]>();
+  /** Runs of agents without a network whose question was saved. */
+  readonly #asked = new WeakSet<NetworkRun<T>>();
   /** The turn that was saved last for a state. */
   readonly #turns = new WeakMap<State<T>, UserTurn>();
   readonly #clients = new WeakMap<State<T>, Threadline>();
@@ -85,6 +87,7 @@ class Recorder<T extends StateData> {
     if (isAlone(network) && input !== "") {
       // AgentKit has no hook for the message of an agent on its own.
       await this.#appendTurn(target, state, step, { content: input });
+      if (network) this.#asked.add(network);
     }
     return { threadId };
   }
@@ -114,7 +117,7 @@ class Recorder<T extends StateData> {
   }
 
   async appendResults(context: Context<T, "appendResults">): Promise<void> {
-    const { threadId, state, network, step, newResults, userMessage } = context;
+    const { threadId, state, network, input, step, newResults, userMessage } = context;
     if (threadId === undefined) return;
     const alone = isAlone(network) ? this.#alone.get(network) : undefined;
     if (network && isAlone(network) && !alone && newResults.length === 0) {
@@ -130,6 +133,10 @@ class Recorder<T extends StateData> {
     if (userMessage && !isSaid(userMessage, this.#turns.get(state))) {
       const { id = keys[0] && `${keys[0]}:user`, content, timestamp } = userMessage;
       await this.#appendTurn(target, state, step, { ...(id && { id }), content, at: timestamp.getTime() });
+    } else if (!userMessage && network && alone && input !== "" && !this.#asked.has(network)) {
+      // Without the hook that makes threads nothing has told of the question yet. Its time is not after that of the answer.
+      this.#asked.add(network);
+      await this.#appendTurn(target, state, step, { content: input, at: alone[0]?.createdAt.getTime() ?? Date.now() });
     }
     if (results.length === 0) return;
     await once(step, "append results", async () => {

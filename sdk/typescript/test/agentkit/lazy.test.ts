@@ -91,6 +91,37 @@ describe("a history without createThread", () => {
     expect(kinds).toEqual(["ak:r:", "ak:u:", streamed ? "ak:n:" : "ak:r:", "ak:u:"]);
   });
 
+  test.each([false, true])("keeps what an agent alone is asked, once each time (streamed: %s)", async (streamed) => {
+    const { history } = network();
+    const { lifecycle, publish } = history;
+    const agent = createAgent<Data>({ name: "solo", system: "s", model: model.adapter, history, lifecycle });
+    const state = stateOf();
+    const options = { state, ...(streamed && { streaming: { publish } }) };
+    await agent.run("solo no create", options);
+    await agent.run("once more", options);
+    await agent.run("once more", { ...options, state: stateOf(state.threadId!) });
+    const found = await restored(state.threadId!);
+    expect(texts(found)).toEqual([
+      "user: solo no create",
+      "solo: reply 1",
+      "user: once more",
+      "solo: reply 2",
+      "user: once more",
+      "solo: reply 3",
+    ]);
+    const times = found.map(({ createdAt }) => createdAt.getTime());
+    expect(times).toEqual([...times].sort((one, other) => one - other));
+  });
+
+  test("keeps an answer of an agent alone that is asked nothing", async () => {
+    const { history } = network();
+    const { lifecycle } = history;
+    const agent = createAgent<Data>({ name: "solo", system: "s", model: model.adapter, history, lifecycle });
+    const state = stateOf();
+    await agent.run("", { state });
+    expect(texts(await restored(state.threadId!))).toEqual(["solo: reply 1"]);
+  });
+
   test("does not get into a thread of another user", async () => {
     await network().network.run("mine", { state: stateOf("own ids of ann") });
     model.asked.length = 0;
