@@ -125,6 +125,13 @@ export function isProblem(error: unknown, slug: ProblemSlug): error is ProblemEr
   return error instanceof ProblemError && error.slug === slug;
 }
 
+/** Whether an answer is none of Threadline's own: something in between has given it, and may go away as it came. */
+export function isForeign(error: unknown): error is ProblemError | ProtocolError {
+  if (!(error instanceof ProblemError)) return error instanceof ProtocolError;
+  const { type } = error.problem;
+  return !(typeof type === "string" && /(^|\/)problems\/[^/]+$/.test(type));
+}
+
 /** What somebody else's error says. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

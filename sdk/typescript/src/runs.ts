@@ -1,9 +1,8 @@
-import { ConfigError, isProblem, type ThreadlineError } from "./errors.js";
+import { ConfigError, ConnectionError, isProblem, type ThreadlineError } from "./errors.js";
 import type { Call, Http } from "./http.js";
 import { newId } from "./ids.js";
 import { toJson } from "./json.js";
 import { WHOLE_RUN_TIMEOUT_MS } from "./limits.js";
-import { withMessageIds } from "./message-ids.js";
 import type { Appended, NewEvent, Run, RunPage, StartedRun } from "./types.js";
 
 /** A call that its caller may give up: it then rejects with the signal's reason. */
@@ -89,6 +88,10 @@ export class Runs {
   ): Promise<StartedRun> {
     if (!Array.isArray(events)) throw new ConfigError("the events of a run are an array");
     const { signal, agentId } = options;
+    // Few pages produce, and only they load the code of that.
+    const { withMessageIds } = await import("./message-ids.js").catch((cause: unknown) => {
+      throw new ConnectionError("the code of producers cannot be loaded", { cause });
+    });
     return this.#http.call({
       method: "PUT",
       path: [...this.#path, runId],

@@ -39,8 +39,9 @@ export function openRequests(
           place.leave();
         }
       }
-    } catch (error) {
+    } catch (cause) {
       if (signal.aborted) return;
+      const error = context.http.onTheWay(cause);
       // What is refused to one subscription need not be to the others; a credential is.
       if (error instanceof ProblemError && !error.retryable && error.status !== 401) {
         return tell(listener, request, "error", { status: error.status, ...error.problem });

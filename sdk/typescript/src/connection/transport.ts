@@ -76,7 +76,7 @@ export async function diagnose(context: Context, otherwise: Failing): Promise<Fa
     const same = (await context.config.credentials.get()) === context.bearer;
     return same ? otherwise : { name: "unauthorized", error: otherwise.error };
   } catch (error) {
-    return failing(error);
+    return failing(context.http.onTheWay(error));
   }
 }
 

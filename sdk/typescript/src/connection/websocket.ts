@@ -108,7 +108,7 @@ export const openSocket: OpenTransport = (context, listener) => {
       if (over.signal.aborted) return;
       socket = new WebSocket(url.href, protocols);
     } catch (error) {
-      return end(failing(error));
+      return end(failing(http.onTheWay(error)));
     }
     watch.expect(OPEN_TIMEOUT_MS);
     socket.onmessage = ({ data }) => {

@@ -6,7 +6,7 @@ import { trimmed } from "../search.js";
 import type { NewThread } from "../threads.js";
 import type { FeedEntry, Thread } from "../types.js";
 import type { Feed } from "./feed.js";
-import { FOR_EVER } from "./replay.js";
+import { FOR_EVER, patiently } from "./replay.js";
 import { Store, troubleOf } from "./store.js";
 import { isBeyond, isShownBy, type ThreadFilter, type Window, withEntry, withPage } from "./window.js";
 
@@ -59,6 +59,8 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   #cursor: string | null = null;
   #isLoading = true;
   #error: ThreadlineError | null = null;
+  /** Why nothing is loaded, for good. */
+  #refused: ThreadlineError | null = null;
   #more: Promise<void> | undefined;
   #loads = new AbortController();
   /** Changes that came while a page was on its way, which may be older than they are. */
@@ -137,15 +139,15 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     this.#window = { threads: [], hasMore: false };
     this.#cursor = null;
     this.#isLoading = true;
-    this.#error = null;
+    this.#error = this.#refused = null;
     this.#meanwhile.clear();
   }
 
   protected override look(): ThreadListSnapshot {
     return {
       threads: this.#window.threads,
-      isLoading: this.#isLoading,
-      error: this.#error ?? (this.#isLoading ? troubleOf(this.#client.status) : null),
+      isLoading: this.#isLoading && this.#refused === null,
+      error: this.#error ?? this.#refused ?? (this.#isLoading ? troubleOf(this.#client.status) : null),
       hasMoreThreads: this.#window.hasMore,
       isFetchingMoreThreads: this.#more !== undefined,
     };
@@ -160,9 +162,14 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     this.#loads.abort();
     const { signal } = (this.#loads = new AbortController());
     this.#isAsking = true;
+    this.#refused = null;
+    const read = () => this.#client.threads.list({ ...this.#options, signal, ...FOR_EVER });
     try {
       this.#meanwhile.clear();
-      const page = await this.#client.threads.list({ ...this.#options, signal, ...FOR_EVER });
+      const page = await patiently(read, signal, (error) => {
+        this.setError(error);
+        this.changed();
+      });
       this.#cursor = page.nextCursor;
       this.#window = { threads: page.threads, hasMore: page.nextCursor !== null };
       this.#isLoading = this.#isAsking = false;
@@ -171,7 +178,11 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
       this.#feed.from(page.feedCursor);
       this.publish();
     } catch (error) {
-      if (!signal.aborted) this.#lost(error as ThreadlineError);
+      if (signal.aborted) return;
+      // Threads that were loaded before stay.
+      if (this.#isLoading) this.#refused = error as ThreadlineError;
+      this.#isAsking = false;
+      this.#lost(error as ThreadlineError);
     }
   }
 

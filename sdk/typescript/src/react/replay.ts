@@ -1,6 +1,7 @@
+import { backoff, sleep } from "../backoff.js";
 import type { Followed } from "../connection/subscription.js";
 import { Conversation } from "../conversation/index.js";
-import type { ThreadlineError } from "../errors.js";
+import { isForeign, type ThreadlineError } from "../errors.js";
 import { MESSAGES_PAGE } from "../limits.js";
 import { restingSeq } from "../log.js";
 import type { ThreadRef } from "../threads.js";
@@ -18,6 +19,26 @@ export interface ThreadRun {
 
 /** A page waits as long as somebody looks at it; what it waits for shows in its status. */
 export const FOR_EVER = { retryFor: Number.POSITIVE_INFINITY };
+
+/**
+ * What is read, as soon as it is Threadline that answers: `onForeign` is told what else does so, which may go away as it came. What
+ * Threadline refuses is refused. Rejects with the signal's reason when that is aborted.
+ */
+export async function patiently<T>(
+  read: () => Promise<T>,
+  signal: AbortSignal,
+  onForeign: (error: ThreadlineError) => void = () => {},
+): Promise<T> {
+  for (let failures = 1; ; failures += 1) {
+    try {
+      return await read();
+    } catch (error) {
+      if (signal.aborted || !isForeign(error)) throw error;
+      onForeign(error);
+      await sleep(backoff(failures, Math.random(), error.retryAfterMs), signal);
+    }
+  }
+}
 
 export function isUnderWay(run: ThreadRun | null): run is ThreadRun {
   return run !== null && (run.status === "running" || run.status === "stopping");

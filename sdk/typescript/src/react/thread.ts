@@ -8,7 +8,7 @@ import type { ThreadRef } from "../threads.js";
 import type { FeedEntry, Interrupt, Message, Run, StartedRun, Thread, ToolCall } from "../types.js";
 import type { Feed } from "./feed.js";
 import { type InterruptAnswer, runInput, type SendInput } from "./input.js";
-import { FOR_EVER, isUnderWay, Replay, type ThreadRun } from "./replay.js";
+import { FOR_EVER, isUnderWay, patiently, Replay, type ThreadRun } from "./replay.js";
 import { Store, troubleOf } from "./store.js";
 import { pendingCalls, ToolResults } from "./tools.js";
 
@@ -250,7 +250,11 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     }
     for (;;) {
       try {
-        const replay = await Replay.load(this.#ref, quietly, signal);
+        const load = () => Replay.load(this.#ref, quietly, signal);
+        const replay = await patiently(load, signal, (error) => {
+          this.setError(error);
+          this.changed();
+        });
         if (signal.aborted) return;
         this.#show(replay, quietly, signal);
         return;
@@ -319,9 +323,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     if (!this.isOpen || this.#feed.isFollowed) return;
     try {
       const { signal } = this.#open;
-      const { feedCursor } = await this.#client.threads.list({ limit: 1, signal, ...FOR_EVER });
+      const read = { signal, ...FOR_EVER };
+      const { feedCursor } = await patiently(() => this.#client.threads.list({ limit: 1, ...read }), signal);
       this.#feed.from(feedCursor);
-      const thread = await this.#ref.get({ signal, ...FOR_EVER });
+      const thread = await patiently(() => this.#ref.get(read), signal);
       if (this.isOpen) this.#take({ cursor: feedCursor, type: "upsert", threadId: thread.threadId, thread });
     } catch {
       // A key without a user has no feed: then the log is all there is.
