@@ -17,7 +17,7 @@ use crate::domain::{
 /// `aud` of tokens that are signed with a project's secret.
 pub const AUDIENCE: &str = "threadline";
 
-/// So much of a word that is no scope does its refusal repeat.
+/// Bytes of an unknown scope that its refusal repeats, at most.
 const SCOPE_WORD_BYTES: usize = 64;
 
 /// `aud` of those that let their bearer follow a user's feed, and nothing else.

@@ -28,7 +28,7 @@ mod settings;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -185,8 +185,7 @@ fn load_with(
     }
     let mut args = ServeArgs::from_arg_matches(&setting::command().try_get_matches_from(line)?)?;
     (args.config, args.agents) = (given.config, given.agents);
-    let blank = |value: OsString| value.to_str().is_some_and(|path| path.trim().is_empty());
-    if environment(API_KEY_FILE_VARIABLE).is_some_and(blank) {
+    if environment(API_KEY_FILE_VARIABLE).is_some_and(|value| is_blank(&value)) {
         return Err(ConfigError::BlankKeyFile(API_KEY_FILE_VARIABLE));
     }
     let api_key = operator_key(environment(API_KEY_VARIABLE), args.api_key_file.as_deref())?;
@@ -239,7 +238,7 @@ fn naming_endpoint(
 /// guessed.
 fn operator_key(variable: Option<OsString>, file: Option<&Path>) -> Result<Option<String>, ConfigError> {
     let of_variable = variable.is_some();
-    if variable.as_ref().is_some_and(|value| value.to_str().is_some_and(|key| key.trim().is_empty())) {
+    if variable.as_deref().is_some_and(is_blank) {
         return Err(ConfigError::BlankKey(API_KEY_VARIABLE));
     }
     let key = api_key_of(API_KEY_VARIABLE, variable, file)?;
@@ -251,6 +250,10 @@ fn operator_key(variable: Option<OsString>, file: Option<&Path>) -> Result<Optio
         }
         _ => Ok(key),
     }
+}
+
+fn is_blank(value: &OsStr) -> bool {
+    value.to_str().is_some_and(|text| text.trim().is_empty())
 }
 
 /// A key, without the newline that a file ends in.

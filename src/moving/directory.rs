@@ -3,14 +3,17 @@
 use std::{
     fs::{self, File, TryLockError},
     io::{self, BufWriter, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use sha2::{Digest, Sha256};
 
 use super::MovingError;
-use crate::domain::{ProjectId, ThreadId};
+use crate::{
+    domain::{ProjectId, ThreadId},
+    store::private,
+};
 
 /// The list of everything, once the export is finished.
 pub const MANIFEST: &str = "manifest.ndjson";
@@ -69,7 +72,7 @@ impl Directory {
         let threads = directory.at(THREADS);
         make(&threads).map_err(|error| MovingError::Io(threads.clone(), error))?;
         for made in [path, &threads] {
-            close_to_others(made).map_err(|error| MovingError::Io(made.to_owned(), error))?;
+            private::close_to_others(made).map_err(|exposed| MovingError::Io(made.to_owned(), exposed.into()))?;
         }
         Ok(directory)
     }
@@ -209,15 +212,6 @@ pub fn json_line(line: &impl serde::Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(line).unwrap_or_default();
     bytes.push(b'\n');
     bytes
-}
-
-/// Takes the rights of group and others from a directory.
-fn close_to_others(path: &Path) -> io::Result<()> {
-    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
-    if mode & 0o077 == 0 {
-        return Ok(());
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(mode & !0o077))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Names for threads that have none: beside everything else, and never in the place of a person's.
 //!
 //! A thread is named by its user's first words as soon as they are stored with the first events of a run; else when the run
-//! ends. If there is a model to be asked, it is asked at the end, and what it says
-//! takes their place: an endpoint of its own, or else the agent that did the run, if that agent wants to. Nothing waits for
+//! ends. A configured model is asked at the end, and its answer takes
+//! their place: an endpoint of its own, or else the agent that did the run, if that agent wants to. Nothing waits for
 //! any of it: a run whose end finds the queue full, and a thread whose model says nothing usable, are left as they are, and
 //! one of the next runs brings them up again.
 

@@ -221,8 +221,8 @@ impl Service {
         }
     }
 
-    /// Cancelled once the node is about to shut down: it is not ready any more, and still does all that it is asked. Whoever
-    /// cancels it calls [`Service::drain`] after a while.
+    /// Cancelled once the node is about to shut down: it is not ready any more, and still serves all requests. The caller
+    /// that cancels it calls [`Service::drain`] after a while.
     pub fn leaving(&self) -> CancellationToken {
         self.context.leaving.clone()
     }

@@ -34,6 +34,7 @@ pub mod erasure;
 pub mod identity;
 pub mod memory;
 pub mod postgres;
+pub mod private;
 pub mod segment;
 pub mod snapshots;
 mod sql;

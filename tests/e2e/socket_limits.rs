@@ -279,7 +279,7 @@ async fn a_page_of_copilotkit_completes_its_messages_as_well() {
     run(impatient(Options::memory().with_key(crate::copilotkit::KEY)), async |server: &Server| {
         crate::copilotkit::thread(server, "t").await;
         let token = crate::copilotkit::lock(server, "t", "r").await;
-        let mut page = crate::copilotkit::Frames::page(server, &token).await.expect("let in");
+        let mut page = crate::copilotkit::Frames::page(server, &token).await.expect("joined");
         soon(page.stream.get_mut().write_all(HALF)).await.expect("sent");
         assert_eq!(page.next().await, Err(1001));
     })

@@ -65,7 +65,7 @@ function steady(text: HTMLElement, scroller: Element): ResizeObserverCallback {
       const { bottom, height } = target.getBoundingClientRect();
       const delta = height - (heights.get(target) ?? height);
       heights.set(target, height);
-      // Its end before any of them had another height.
+      // The end that the part had before any height changed.
       if (bottom - moved - delta <= view) above += delta;
       moved += delta;
     }

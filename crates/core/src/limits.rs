@@ -258,7 +258,7 @@ pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 pub const REFUSED_ORIGIN_QUIET: Duration = Duration::from_secs(600);
 /// … and so many different ones in it.
 pub const REFUSED_ORIGINS: usize = 100;
-/// So much of an Origin does its refusal repeat, in bytes.
+/// Bytes of an Origin that its refusal repeats, at most.
 pub const ORIGIN_SHOWN: usize = 256;
 /// Most bytes of the head of a request.
 pub const MAX_HEAD_BYTES: usize = 32 * 1_024;

@@ -214,8 +214,8 @@ impl Principal {
         matches!(self.credential, Credential::Token { .. } | Credential::Lent { .. })
     }
 
-    /// Whether it has shown a key, so that what it says is the application's word. In development mode nobody has: a page there
-    /// is what a user's page will be.
+    /// True for a caller with a key, whose word is the application's. Always false in development mode, where a page stands for
+    /// the page of a user.
     pub fn has_key(&self) -> bool {
         matches!(self.credential, Credential::Operator | Credential::Key { .. })
     }

@@ -52,7 +52,7 @@ pub struct Run {
     pub fence: Fence,
     /// The agent it belongs to, if named.
     pub agent: Option<AgentId>,
-    /// Whether the server has its agent do it: then only the driver appends to it and ends it. Never changes.
+    /// True for a run that the server drives: only the driver appends to it and ends it. Never changes.
     pub driven: bool,
     /// Where it stands.
     pub status: RunStatus,

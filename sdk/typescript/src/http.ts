@@ -80,13 +80,13 @@ export class Http {
   }
 
   /** What answers, but not as Threadline does: final if it never has, else it may go away as it came (a hotel's page, say). */
-  strange(error: ConfigError | ProtocolError): ThreadlineError {
+  strange(error: ThreadlineError): ThreadlineError {
     return this.spoken ? new ConnectionError(error.message, { cause: error }) : error;
   }
 
   /** The same of whatever befalls those who follow: an answer of something on the way ends nothing. */
   onTheWay(error: unknown): unknown {
-    return this.spoken && isForeign(error) ? new ConnectionError(error.message, { cause: error }) : error;
+    return isForeign(error) ? this.strange(error) : error;
   }
 
   /** `<base>/v1/<path>?<query>` */

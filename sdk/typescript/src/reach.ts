@@ -1,4 +1,4 @@
-// Whether the server answers what is asked of it, for those who want to see that before a call has failed.
+// The server's reachability, for callers that want to see it before a call has failed.
 
 import { ConnectionError, ProblemError, type ThreadlineError } from "./errors.js";
 import { SLOW_MS } from "./limits.js";

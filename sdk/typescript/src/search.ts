@@ -1,5 +1,5 @@
 /**
- * Whether a name has a text somewhere in it, whatever the case and the accents: the rule of the server (`crates/core/src/search.rs`),
+ * Finds a text in a name, ignoring case and accents: the rule of the server (`crates/core/src/search.rs`),
  * for what comes after its answer. Both are tested with `tests/shared/search.json`.
  */
 export function isFound(name: string | null, search: string): boolean {

@@ -9,9 +9,8 @@ use std::{
 use sqlx::{ConnectOptions, Connection, query};
 
 use super::{
-    FILE,
-    private::{self, Exposed},
-    read_options,
+    super::private::{self, Exposed},
+    FILE, read_options,
 };
 
 /// Why there is no copy. What was there before is untouched.

@@ -17,12 +17,13 @@ use sqlx::{
 };
 
 pub(crate) use self::append::{GROUP, WRITE_COMMIT};
-pub use self::{
-    backup::{BackupError, backup},
-    private::Exposed,
-};
+pub use self::backup::{BackupError, backup};
 use self::{checkpoint::Checkpoints, writer::Writer};
-use super::{StoreResult, sql::corrupt};
+use super::{
+    StoreResult,
+    private::{self, Exposed},
+    sql::corrupt,
+};
 use crate::domain::{
     Clock,
     limits::{PAGE_ROWS, SQLITE_CACHE_KIB, SQLITE_READERS, WAL_LIMIT_BYTES, WAL_PATIENCE, WAL_RESTART_PAGES},
@@ -39,7 +40,6 @@ mod fetch;
 mod identity;
 mod log;
 mod migrate;
-mod private;
 mod rows;
 mod runs;
 mod seal;

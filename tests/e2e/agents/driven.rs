@@ -88,7 +88,7 @@ everywhere! {
         assert_eq!(socket.problem("1", 409, "run-driven").await["threadId"], "t");
         socket.send(json!({ "id": "2", "heartbeat": { "threadId": "t", "runId": "r" } })).await;
         socket.problem("2", 409, "run-driven").await;
-        let mut runner = crate::copilotkit::Frames::runner(server).await.expect("let in");
+        let mut runner = crate::copilotkit::Frames::runner(server).await.expect("joined");
         let refused = runner.joins_run("t", "r").await.expect_err("refused");
         assert_eq!((text(&refused, "reason"), &refused["retryable"]), ("run_driven", &json!(false)), "{refused}");
         assert_eq!(dev.types("t").await, before, "nothing of it is in the log");

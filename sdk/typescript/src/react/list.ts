@@ -166,10 +166,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     const read = () => this.#client.threads.list({ ...this.#options, signal, ...FOR_EVER });
     try {
       this.#meanwhile.clear();
-      const page = await patiently(read, signal, (error) => {
-        this.setError(error);
-        this.changed();
-      });
+      const page = await patiently(read, signal, (error) => this.showError(error));
       this.#cursor = page.nextCursor;
       this.#window = { threads: page.threads, hasMore: page.nextCursor !== null };
       this.#isLoading = this.#isAsking = false;
@@ -188,8 +185,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
 
   /** There will be no more news. */
   #lost(error: ThreadlineError): void {
-    this.setError(error);
-    this.changed();
+    this.showError(error);
     for (const waiter of [...this.#waiters]) waiter.fail(error);
   }
 

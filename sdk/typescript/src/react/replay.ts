@@ -21,8 +21,8 @@ export interface ThreadRun {
 export const FOR_EVER = { retryFor: Number.POSITIVE_INFINITY };
 
 /**
- * What is read, as soon as it is Threadline that answers: `onForeign` is told what else does so, which may go away as it came. What
- * Threadline refuses is refused. Rejects with the signal's reason when that is aborted.
+ * Reads until Threadline itself answers. An answer of something in between goes to `onForeign`, and the read is repeated with
+ * back-off; a refusal by Threadline is thrown. Rejects with the signal's reason when that is aborted.
  */
 export async function patiently<T>(
   read: () => Promise<T>,

@@ -54,6 +54,12 @@ export abstract class Store<Snapshot extends object> {
   /** The most recent error, to be shown until something succeeds. */
   protected abstract setError(error: ThreadlineError | null): void;
 
+  /** Shows an error that no call rejects with: of a read that is retried, or of a feed that has ended. */
+  protected showError(error: ThreadlineError): void {
+    this.setError(error);
+    this.changed();
+  }
+
   protected get isOpen(): boolean {
     return this.#isOpen;
   }

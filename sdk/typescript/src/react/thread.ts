@@ -251,10 +251,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     for (;;) {
       try {
         const load = () => Replay.load(this.#ref, quietly, signal);
-        const replay = await patiently(load, signal, (error) => {
-          this.setError(error);
-          this.changed();
-        });
+        const replay = await patiently(load, signal, (error) => this.showError(error));
         if (signal.aborted) return;
         this.#show(replay, quietly, signal);
         return;

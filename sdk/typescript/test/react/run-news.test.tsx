@@ -110,7 +110,7 @@ class Told {
     await until("the news", () => this.now.thread?.name === name);
   }
 
-  /** What the server says if it is asked. */
+  /** Sets the active run that the thread's record has. */
   answers(activeRun: Run | null): void {
     this.#activeRun = activeRun;
   }

@@ -38,7 +38,7 @@ pub(super) fn numbers_are_kept(json: &str) -> bool {
     true
 }
 
-/// Where the numbers of a JSON value stand that are beyond a double, like `1e400`.
+/// Ranges of the numbers in a JSON value that are beyond a double, like `1e400`.
 pub(super) fn beyond_doubles(json: &str) -> Vec<Range<usize>> {
     let mut reader = Reader { text: json, at: 0 };
     let mut found = Vec::new();

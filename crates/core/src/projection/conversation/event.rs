@@ -65,7 +65,7 @@ impl<'a> Event<'a> {
         Ok(optional(self.subagent_run_id)?.map(Wtf8::into_string))
     }
 
-    /// How many numbers of what it brings into messages, state and interrupts are beyond a double.
+    /// Counts the numbers beyond a double in what the event brings into messages, state and interrupts.
     pub fn unreadable_numbers(&self, kind: &str) -> u64 {
         let count = |token: Option<&str>| {
             // A text has none, whatever it says.

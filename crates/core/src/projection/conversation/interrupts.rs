@@ -34,7 +34,7 @@ impl Interrupts {
     /// A run begins: what its input answers counts once it has finished.
     pub(super) fn run_started(&mut self, input: Option<&str>) {
         let resume = input.and_then(members).and_then(|input| {
-            // Of a member that is there twice the last one counts.
+            // The last of several members with one name counts.
             input.0.into_iter().rev().find(|(name, _)| name == "resume").map(|(_, token)| token)
         });
         let named: BTreeSet<_> = resume.and_then(elements).into_iter().flatten().filter_map(answer).collect();

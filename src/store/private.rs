@@ -28,8 +28,14 @@ pub struct Exposed {
     source: io::Error,
 }
 
+impl From<Exposed> for io::Error {
+    fn from(exposed: Exposed) -> Self {
+        exposed.source
+    }
+}
+
 /// Makes a directory, with those above it that are missing. True if it was not there.
-pub(super) fn make_directory(path: &Path) -> io::Result<bool> {
+pub fn make_directory(path: &Path) -> io::Result<bool> {
     if path.is_dir() {
         return Ok(false);
     }
@@ -37,12 +43,12 @@ pub(super) fn make_directory(path: &Path) -> io::Result<bool> {
 }
 
 /// Opens a file, or makes it, without changing what it holds.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(FILE).open(path)
 }
 
 /// Closes a directory or file to others, if it is there and open to them.
-pub(super) fn close_to_others(path: &Path) -> Result<(), Exposed> {
+pub fn close_to_others(path: &Path) -> Result<(), Exposed> {
     // What is not there is made for its owner alone, and what cannot be looked at cannot be opened either.
     let Ok(found) = fs::metadata(path) else { return Ok(()) };
     let mode = found.permissions().mode() & 0o7777;
