@@ -7,6 +7,7 @@ COPY Cargo.toml Cargo.lock ./
 COPY migrations migrations
 COPY crates crates
 COPY src src
+COPY tools tools
 COPY console/dist console/dist
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \

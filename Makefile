@@ -17,13 +17,11 @@ run: setup
 # In parts, so that `make -k test` goes on behind one that fails.
 test: test-rust test-package test-console test-tour test-cluster
 
-.PHONY: test-rust test-planted test-package test-console test-tour test-cluster debug
+.PHONY: test-rust test-package test-console test-tour test-cluster debug
+# Twice as many tests at a time as there are cores: most of them wait, for a store, a process or a timeout.
+test-rust: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test-rust: setup-test
 	$(CARGO) test --workspace --no-fail-fast
-
-# Builds the library once more, for one test: part of `make test-full`, whose fault runs build it anyway.
-test-planted: setup-test
-	$(CARGO) test --lib --features planted plant
 
 debug: setup-test
 	$(CARGO) build
@@ -44,19 +42,25 @@ test-cluster: debug
 quick:
 	$(CARGO) test --workspace --lib --test contract --test model --test client
 
+# Everything beside one busy loop per core, RUNS times (10): a test that only passes on an idle machine is a bug.
+.PHONY: test-busy
+test-busy: setup-test
+	@RUNS="$(or $(RUNS),10)" scripts/busy.sh $(MAKE) -k --no-print-directory test
+
 # What takes longer than the rest together.
-test-full: setup-copilotkit test-planted
+test-full: setup-copilotkit
 	$(CARGO) test --test copilotkit -- --ignored --nocapture
 	$(CARGO) test --release --test faults -- --ignored --nocapture
 	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
-	PLANT=all scripts/chaos.sh
+	PLANT=all TESTS=1 scripts/chaos.sh
 
-# Faults for MINUTES (10) under a whole cluster; its last line is the verdict. PLANT=name plants a bug, which it must find.
+# Faults for MINUTES (10) under a whole cluster; its last line is the verdict. PLANT=name plants a bug, which it must find; with
+# TESTS=1 tests that PROMISES.md names must find it as well.
 .PHONY: chaos
 chaos: setup-test
-	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" scripts/chaos.sh
+	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" TESTS="$(TESTS)" scripts/chaos.sh
 
-lint: fmt measures links doc deny containers audited lint-package lint-console clippy
+lint: fmt measures plants links doc deny containers audited lint-package lint-console clippy
 
 .PHONY: clippy lint-package lint-console
 clippy:
@@ -68,6 +72,11 @@ lint-package: setup-test
 # Also whether what is embedded is what its source says.
 lint-console: setup-test
 	cd console && npm run --silent lint && node build.mjs --check
+
+# Each planted bug is a patch: it has to apply to the code as it is.
+.PHONY: plants
+plants:
+	@scripts/copy_tree.py --check tests/chaos/plants/*.patch
 
 # Circles of imports, prose, duplicates: none may get worse than scripts/measures.json says.
 .PHONY: measures
@@ -135,12 +144,12 @@ cluster: setup-test
 	scripts/cluster.sh target/release/threadline
 
 bench:
-	$(CARGO) run --release --quiet -- bench all
+	$(CARGO) run --release --quiet -p threadline-bench -- all
 
 # The same on Postgres and Redis, which are started for it.
 bench-production: setup-bench
 	$(CARGO) build --release --quiet
-	scripts/bench-production.sh target/release/threadline all
+	scripts/bench-production.sh target/release/threadline-bench all
 
 setup:
 	@scripts/setup.sh run

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures Threadline on a Postgres and a Redis of its own, which it starts and ends: `bench-production.sh <program>
+# Measures Threadline on a Postgres and a Redis of its own, which it starts and ends: `bench-production.sh <threadline-bench>
 # [what to measure, …]`. They are set as their packages come, with fsync on, and keep their files in a directory in
 # $TMPDIR: choose one on the disk that is to be measured.
 set -euo pipefail
@@ -73,7 +73,7 @@ until "$binaries/pg_isready" -q -h 127.0.0.1 -p "$postgres"; do sleep 0.1; done
 # Not exec: the servers have to be ended after it.
 THREADLINE_BENCH_STORE="postgres://postgres@127.0.0.1:$postgres/postgres" \
   THREADLINE_BENCH_REDIS="redis://127.0.0.1:$redis/" \
-  "$program" bench "$@" &
+  "$program" "$@" &
 running=$!
 status=0
 wait "$running" || status=$?

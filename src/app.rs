@@ -1,4 +1,4 @@
-//! Puts the parts together. The only file that names concrete back-ends.
+//! Assembly of the server. The only file that names concrete back-ends.
 
 use std::{
     io,
@@ -22,11 +22,11 @@ use crate::{
         agent::Agent,
         limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
     },
-    egress::{Network, Outbound, Reach},
+    egress::{EgressClient, EgressPolicy, Network},
     lock::redis::RedisLock,
     naming::{Names, Naming},
-    redis_link::{self, AddressError, Link},
-    server::{self, Listener, Patience},
+    redis_link::{self, AddressError, RedisConnection},
+    server::{self, Listener, Timeouts},
     service::{LockTiming, Ports, Service},
     store::{
         DynStore, TransferStore,
@@ -35,44 +35,44 @@ use crate::{
     },
 };
 
-/// What `threadline serve` is told.
+/// Configuration of `threadline serve`.
 #[derive(Debug, Clone)]
 pub struct ServeConfig {
-    /// Where to listen.
+    /// Address and port to listen on.
     pub listen: SocketAddr,
-    /// Where everything is kept.
+    /// Store that holds all data.
     pub store: StoreChoice,
-    /// The Redis that several nodes share, `redis://…` or `rediss://…`.
+    /// URL of the Redis that several nodes share, `redis://…` or `rediss://…`.
     pub redis: Option<String>,
-    /// How runs hold their threads.
+    /// Leases and heartbeats of runs.
     pub timing: LockTiming,
-    /// Begins the keys of locks in Redis.
+    /// Prefix of the keys of locks in Redis.
     pub lock_key_prefix: String,
-    /// The key of the project `default`; without it the server runs in development mode.
+    /// Operator's key; without it the server runs in development mode.
     pub api_key: Option<String>,
-    /// The agents of the configuration.
+    /// Agents of the configuration.
     pub agents: Vec<Agent>,
-    /// Networks that agents may be in which are made over the API, beside the public internet.
+    /// Networks, in addition to the public internet, that agents made over the API may be in.
     pub agent_networks: Vec<Network>,
-    /// How much is allowed.
+    /// Limits of the node, of users and of projects.
     pub limits: Limits,
-    /// Pages that may call from a browser.
+    /// Origins of web pages that may send requests from browsers.
     pub origins: AllowedOrigins,
-    /// How threads without a name are named, if they are.
+    /// Naming of threads that have no name; `None` if it is off.
     pub naming: Option<Naming>,
 }
 
-/// Where everything is kept.
+/// Place of all data.
 #[derive(Debug, Clone)]
 pub enum StoreChoice {
-    /// In a data directory, by one node.
+    /// Data directory, used by one node.
     Sqlite(PathBuf),
-    /// In a Postgres database, `postgres://…`, by any number of nodes.
+    /// Postgres database, `postgres://…`, shared by any number of nodes.
     Postgres(String),
 }
 
 impl ServeConfig {
-    /// A node that is alone with its data directory, as development servers are.
+    /// Configuration of a single node over its own data directory, as in development.
     pub fn embedded(listen: SocketAddr, data: PathBuf) -> Self {
         Self {
             listen,
@@ -90,12 +90,12 @@ impl ServeConfig {
     }
 }
 
-/// Why the server cannot start.
+/// Reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Everybody could reach a server that lets everybody in.
+    /// Without an API key every client is authenticated, so the server must listen only on loopback.
     #[error(
-        "refusing to listen on {0} without an API key: anybody who reaches it would be let in.\n\
+        "refusing to listen on {0} without an API key: every client that can connect would have full access.\n\
          Set THREADLINE_API_KEY to a long random text, or listen on 127.0.0.1."
     )]
     Unprotected(SocketAddr),
@@ -108,21 +108,21 @@ pub enum StartError {
     /// The database cannot be opened.
     #[error("{0}: {1}")]
     Postgres(String, postgres::OpenError),
-    /// Redis cannot be used.
+    /// The address of Redis is invalid.
     #[error(transparent)]
     Redis(#[from] AddressError),
-    /// A data directory belongs to one node, so there is nobody to share a Redis with.
+    /// A data directory belongs to one node, so that no other node could share a Redis with it.
     #[error(
         "--redis is for several nodes over one Postgres, and a data directory belongs to one node.\n\
          Name the database with --store postgres://…, or leave --redis out."
     )]
     RedisWithoutPostgres,
-    /// No connection to an agent could ever be made.
-    #[error("agents cannot be reached from this machine: {0}")]
+    /// The HTTP client for agents cannot be created.
+    #[error("cannot set up HTTP connections to agents: {0}")]
     Http(#[from] reqwest::Error),
 }
 
-/// An opened store, to be closed at the end.
+/// Open store, to be closed at the end.
 enum Opened {
     Sqlite(SqliteStore),
     Postgres(PgStore),
@@ -137,12 +137,12 @@ impl Opened {
     }
 }
 
-/// A server that is listening and has opened its store, but does not serve yet.
+/// A server that has opened its store and bound its address, but does not serve yet.
 pub struct App<L = TcpListener> {
     listener: L,
     store: Option<Opened>,
     state: ApiState,
-    patience: Patience,
+    timeouts: Timeouts,
     naming: Option<Naming>,
 }
 
@@ -172,16 +172,16 @@ impl App {
         let mut ports = Ports { timing: config.timing, limits: config.limits, ..Ports::alone(store, clock) };
         match (redis, installation) {
             (Some(redis), Some(installation)) => {
-                let lock = RedisLock::new(Link::new(redis.clone()), &config.lock_key_prefix);
+                let lock = RedisLock::new(RedisConnection::new(redis.clone()), &config.lock_key_prefix);
                 if let Err((state, error)) = lock.examine().await {
                     let finding = state.finding();
-                    tracing::warn!(%error, finding, "Redis takes no locks; until it does, the store decides alone");
+                    tracing::warn!(%error, finding, "Redis accepts no locks; locks are kept in the store only");
                 }
                 ports.lock = Arc::new(lock);
                 ports.bus = bus::redis::join(redis, &format!("threadline:{installation}:"));
             }
             (None, Some(_)) => tracing::info!(
-                "no --redis: right for one node; readers on one of several nodes see what others append up to {} s late",
+                "no --redis: sufficient for one node; with several nodes, readers receive events of other nodes up to {} s late",
                 RECHECK_INTERVAL.as_secs()
             ),
             _ => {}
@@ -194,86 +194,87 @@ impl App {
 }
 
 impl<L: Listener> App<L> {
-    /// A server over ports that the caller owns.
+    /// Server over ports that the caller owns.
     pub fn over(listener: L, ports: Ports, operator_key: Option<&str>, agents: Vec<Agent>) -> Result<Self, StartError> {
-        // Where the keys of an issuer are is the operator's word.
-        let outbound = Outbound::new(Reach::Anywhere);
+        // The operator decides the URLs of issuers' keys, so every address is allowed.
+        let outbound = EgressClient::new(EgressPolicy::Anywhere);
         let auth = Auth::new(operator_key, ports.store.clone(), ports.clock.clone(), outbound);
-        let patience = Patience::within(&ports.limits);
+        let timeouts = Timeouts::within(&ports.limits);
         let service = Service::start(ports);
         let projects = auth.projects().clone();
         service.quota.set_projects(Arc::new(move |id| projects.limits(id)));
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
-        Ok(Self { listener, store: None, state, patience, naming: None }.with_agent_networks(Vec::new()))
+        Ok(Self { listener, store: None, state, timeouts, naming: None }.with_agent_networks(Vec::new()))
     }
 
-    /// Agents that are made over the API may be in these networks, and on this machine if everybody on it is let in.
+    /// Allows these networks for agents that were made over the API; in development mode also this machine.
     pub fn with_agent_networks(self, mut networks: Vec<Network>) -> Self {
         if self.is_development() {
             networks.push(Network::Loopback);
         }
-        self.with_outbound(Outbound::new(Reach::Public(networks)))
+        self.with_outbound(EgressClient::new(EgressPolicy::Public(networks)))
     }
 
-    /// The client that such agents are called with.
-    pub fn with_outbound(mut self, outbound: Outbound) -> Self {
+    /// Replaces the HTTP client for agents that were made over the API.
+    pub fn with_outbound(mut self, outbound: EgressClient) -> Self {
         self.state.agents = self.state.agents.clone().with_outbound(outbound);
         self
     }
 
-    /// Another number of agents' runs at once.
+    /// Replaces the limit of concurrent runs of agents.
     pub fn with_agent_runs(mut self, places: usize) -> Self {
         self.state.agents = self.state.agents.clone().with_places(places);
         self
     }
 
-    /// Other time-outs than the usual ones.
-    pub fn with_patience(mut self, patience: Patience) -> Self {
-        self.state.heartbeat = patience.heartbeat;
-        self.state.agents = self.state.agents.clone().with_patience(patience.agents);
-        self.state.auth = self.state.auth.clone().with_check(patience.credentials);
-        self.state.bodies.silence = patience.body;
-        self.state.bodies.patience = patience.room;
-        self.state.answers.patience = patience.room;
-        self.state.close = patience.close;
-        Self { patience, ..self }
+    /// Replaces the timeouts of the server.
+    pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.state.heartbeat = timeouts.heartbeat;
+        self.state.agents = self.state.agents.clone().with_store_timeout(timeouts.agents);
+        self.state.auth = self.state.auth.clone().with_check(timeouts.credentials);
+        self.state.bodies.read_timeout = timeouts.body;
+        self.state.bodies.memory_timeout = timeouts.room;
+        self.state.answers.memory_timeout = timeouts.room;
+        self.state.close = timeouts.close;
+        Self { timeouts, ..self }
     }
 
-    /// Lets pages of these origins call from browsers, if there are API keys.
+    /// Allows web pages of these origins to send requests from browsers, if there are API keys.
     pub fn with_origins(mut self, origins: AllowedOrigins) -> Self {
         self.state.origins = Arc::new(origins);
         self
     }
 
-    /// Names threads that have no name.
+    /// Turns on the naming of threads that have no name.
     pub fn with_names(self, naming: Naming) -> Self {
         Self { naming: Some(naming), ..self }
     }
 
-    /// The address bound.
+    /// Address and port that are bound.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Whether everybody is let in.
+    /// True if requests without a credential are authenticated.
     pub fn is_development(&self) -> bool {
         self.state.auth.is_development()
     }
 
-    /// To say that the node will be shut down soon: cancelled, it is not ready any more, and answers everybody until then.
+    /// Token that announces a shutdown: once it is cancelled, the node is not ready any more, and still answers all
+    /// requests.
     pub fn leaving(&self) -> CancellationToken {
         self.state.service.leaving()
     }
 
-    /// The use cases that are served.
+    /// Service behind the APIs.
     pub fn service(&self) -> &Service {
         &self.state.service
     }
 
-    /// Serves until `shutdown` completes: then stops accepting, tells readers to go, lets requests under way end,
-    /// and finishes what was handed in. False if it ended because a part of it failed.
+    /// Serves until `shutdown` completes: then stops accepting connections, disconnects readers, completes active
+    /// requests, and finishes pending appends. Returns false if a part of the server failed.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
-        let Self { listener, store, state, patience, naming } = self;
+        let Self { listener, store, state, timeouts, naming } = self;
         let service = state.service.clone();
         let agents = state.agents.clone();
         let names = naming.map(|naming| {
@@ -286,16 +287,16 @@ impl<L: Listener> App<L> {
         });
         let connections = state.connections.clone();
         let most = service.quota.limits().connections;
-        let serving = server::serve(listener, front::router(state), connections, service.draining(), most, patience);
+        let serving = server::serve(listener, front::router(state), connections, service.draining(), most, timeouts);
         let failed = service.failed();
         let ending = async {
             tokio::select! {
                 () = shutdown => {}
                 () = failed.cancelled() => {}
             }
-            tracing::info!("shutting down: no new requests, readers are told to go");
+            tracing::info!("shutting down: no new requests, closing streams and sockets");
             service.drain();
-            // Runs of agents could go on for long: they are ended, and say so in the log and to who follows them.
+            // Runs of agents may take long: they are ended, with an event in the log for their followers.
             agents.leave();
         };
         tokio::join!(serving, ending);
@@ -311,30 +312,30 @@ impl<L: Listener> App<L> {
     }
 }
 
-/// Copies a data directory to a new one, beside the server that has it open; the size of the copy.
+/// Copies a data directory to a new one while a server has it open. Returns the size of the copy in bytes.
 pub async fn backup(data: &Path, to: &Path) -> Result<u64, sqlite::BackupError> {
     sqlite::backup(data, to).await
 }
 
-/// Brings the schema of a PostgreSQL database up to date; what was done.
+/// Migrates the schema of a PostgreSQL database to the current version. Returns a message about the result.
 pub async fn migrate(url: &str) -> Result<String, StartError> {
     let done = PgStore::migrate(url).await.map_err(|error| StartError::Postgres(without_secrets(url), error))?;
     Ok(match (done.from, done.to) {
         (from, to) if from == to => format!("The schema is up to date: version {to}."),
-        (0, to) => format!("The schema was made: version {to}."),
-        (from, to) => format!("The schema was brought from version {from} to {to}."),
+        (0, to) => format!("The schema was created: version {to}."),
+        (from, to) => format!("The schema was migrated from version {from} to {to}."),
     })
 }
 
-/// Why a command cannot open a store by itself.
+/// Reason why a command cannot open a store.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// There is no data to be read.
-    #[error("there is no data in {}", .0.display())]
+    /// There is no data to read.
+    #[error("{} contains no data", .0.display())]
     NoData(PathBuf),
-    /// A server is at work there.
+    /// A server is running on the data directory.
     #[error(
-        "{} is in use, most likely by a running server: stop it (Ctrl-C), give this command, and start it again",
+        "{} is in use, probably by a running server: stop it (Ctrl-C), run this command, and start it again",
         .0.display()
     )]
     InUse(PathBuf),
@@ -346,13 +347,13 @@ pub enum CommandError {
     Postgres(String, postgres::OpenError),
 }
 
-/// A store that a command works on by itself: a data directory while no server does, or a database.
+/// Store that a command opens without a server: a data directory that no server uses, or a database.
 pub struct CommandStore {
     opened: Opened,
 }
 
 impl CommandStore {
-    /// Opens the store. With `make` a data directory is made if it is not there.
+    /// Opens the store. With `make`, creates a missing data directory.
     pub async fn open(choice: &StoreChoice, make: bool) -> Result<Self, CommandError> {
         let opened = match choice {
             StoreChoice::Sqlite(data) if !make && !SqliteStore::is_in(data) => {
@@ -371,7 +372,6 @@ impl CommandStore {
         Ok(Self { opened })
     }
 
-    /// The store.
     pub fn store(&self) -> Arc<dyn TransferStore> {
         match &self.opened {
             Opened::Sqlite(store) => Arc::new(store.clone()),
@@ -379,7 +379,7 @@ impl CommandStore {
         }
     }
 
-    /// Closes it cleanly.
+    /// Closes the store cleanly.
     pub async fn close(self) {
         self.opened.close().await;
     }

@@ -1,7 +1,7 @@
-//! Ways into everything that reads what the network sends, for fuzzers: `make fuzz`. Each target takes any bytes, must not
-//! panic, and checks what holds for whatever they are.
+//! Fuzz targets for all code that reads data from the network: `make fuzz`. Each target takes any bytes, must not
+//! panic, and checks properties that hold for every input.
 //!
-//! No release has this module. The corpus in `fuzz/corpus` goes through the same functions in the tests.
+//! Releases do not contain this module. The tests run the corpus in `fuzz/corpus` through the same functions.
 
 use std::fmt;
 
@@ -22,12 +22,12 @@ use crate::{
     },
 };
 
-/// A parser, or several that read the same.
+/// Fuzz target: one parser, or several with the same input.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, and that of its directory in `fuzz/corpus`.
+    /// Name of the target, and of its directory in `fuzz/corpus`.
     pub name: &'static str,
-    /// Takes any bytes.
+    /// Function that takes any bytes.
     pub run: fn(&[u8]),
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// All of them.
+/// All targets, by name.
 pub const TARGETS: &[Target] = &[
     Target { name: "agent-stream", run: agents::agent_stream },
     Target { name: "agui-input", run: agents::agui_input },
@@ -59,12 +59,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "tokens", run: auth::fuzzing::tokens },
 ];
 
-/// The target of this name.
+/// Looks up a target by its name.
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().find(|target| target.name == name).copied()
 }
 
-/// Looking into JSON without parsing it finds what parsing it finds.
+/// Scanning JSON without parsing finds the same members as parsing.
 fn json_scan(data: &[u8]) {
     let depth = json::depth(data, MAX_JSON_DEPTH);
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -85,7 +85,7 @@ fn json_scan(data: &[u8]) {
     assert_eq!(again, text);
 }
 
-/// What is taken as a batch is lines of JSON objects with a type, however it came, and cut anywhere it is the same.
+/// An accepted batch consists of lines of JSON objects with a type, in either format, and wherever it is cut.
 fn events(data: &[u8]) {
     for read in [NewEvents::from_array(data), NewEvents::from_ndjson(data)] {
         let Ok(batch) = read else { continue };
@@ -111,7 +111,7 @@ fn events(data: &[u8]) {
     }
 }
 
-/// Identifiers and times.
+/// Parses identifiers and times.
 fn ids(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let quoted = json::quoted(text);
@@ -129,12 +129,12 @@ fn ids(data: &[u8]) {
     }
 }
 
-/// Everything that a conversation shows.
+/// All documents that a conversation renders.
 fn shown(conversation: &Conversation) -> [Vec<u8>; 3] {
     [conversation.messages_json(), conversation.state_json(), conversation.interrupts_json()]
 }
 
-/// Any events: what is shown is JSON, and a snapshot anywhere and the events after it equal the whole.
+/// Any events: the rendered documents are JSON, and a snapshot at any point plus the events after it equals the whole.
 fn conversation(data: &[u8]) {
     let lines: Vec<_> = data.split(|byte| *byte == b'\n').collect();
     let (mut whole, mut cut) = (Conversation::default(), None);
@@ -158,7 +158,7 @@ fn conversation(data: &[u8]) {
     assert!(whole.pending_tool_calls().iter().all(|call| call.len() <= data.len()));
 }
 
-/// A list of messages, as a document has it: what is taken comes back as the same list.
+/// A list of messages, as in a document: an accepted list comes back unchanged.
 fn documents(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if json::depth(data, MAX_JSON_DEPTH) > MAX_JSON_DEPTH || serde_json::from_str::<&RawValue>(text).is_err() {
@@ -182,7 +182,7 @@ fn documents(data: &[u8]) {
     assert_eq!(kept.map(|kept| kept.messages_json()), Some(shown.into_bytes()));
 }
 
-/// Any events: what closes them is a batch, and after it nothing is open.
+/// Any events: their closing events are a valid batch, and leave nothing open.
 fn closing(data: &[u8]) {
     let ending = Ending::Error { code: "x".to_owned(), message: "x".to_owned() };
     for ending in [Ending::Finished, ending] {
@@ -196,7 +196,7 @@ fn closing(data: &[u8]) {
     }
 }
 
-/// A state in the first line and a patch behind it: all of it is applied, or none.
+/// A state in the first line and a patch after it: the patch is applied completely or not at all.
 fn patch(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == b'\n');
     let (state, patch) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -210,12 +210,12 @@ fn patch(data: &[u8]) {
     let after = conversation.state_json();
     assert!(conversation.skipped_deltas() == 0 || before == after);
     assert!(serde_json::from_slice::<serde_json::Value>(&after).is_ok());
-    // The same from a snapshot.
+    // The result from a snapshot must be the same.
     let again = Conversation::decode(&conversation.encode());
     assert_eq!(again.map(|again| again.state_json()), Some(after));
 }
 
-/// What a server sends, as the Rust client reads it.
+/// Frames and documents of a server, as the Rust client reads them.
 fn client_side(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok((_, frame)) = client::ServerFrame::<Box<RawValue>>::parse(text) {
@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// What was found interesting, and what was found broken, stays read.
+    /// Inputs that were once interesting or once failed stay covered.
     #[test]
     fn the_corpus_is_read() {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
@@ -251,7 +251,7 @@ mod tests {
             assert!(files.len() >= 2, "{target:?} has no seeds");
             for file in files {
                 let path = file.expect("a file").path();
-                // Which file it was shows in the output of a failure.
+                // The output of a failed test names the file.
                 println!("{}", path.display());
                 (target.run)(&fs::read(&path).expect("a file"));
             }

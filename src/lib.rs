@@ -1,49 +1,45 @@
 //! Threadline: an open, self-hosted, realtime, event-sourced thread platform for AI agents.
 //!
-//! Where things live, in the order in which they may import each other (see ARCHITECTURE.md):
+//! Modules, in the order in which they may import each other (see ARCHITECTURE.md):
 //!
-//! - [`domain`]: words and limits, and [`projection`]: folds over events; pure. Both are `crates/core`.
-//! - [`store`]: the store port, its reference in memory, SQLite and Postgres.
+//! - [`domain`]: types and limits, and [`projection`]: folds over events; pure. Both are `crates/core`.
+//! - [`store`]: the store port, its reference in memory, SQLite and Postgres: `crates/store`.
 //! - [`lock`]: the gate in front of the store's lease. [`bus`]: wake-ups between nodes. Both in process, or in Redis.
 //! - [`subscription`]: following a log.
-//! - [`quota`]: how much users and projects may use. [`service`]: the use cases. [`auth`]: who is asking.
-//! - [`egress`]: where requests of the server may go. [`agents`]: running agents, each kind a source of events.
+//! - [`quota`]: limits of users and projects. [`service`]: the use cases. [`auth`]: authentication.
+//! - [`egress`]: allowed addresses for requests of the server. [`agents`]: running agents, each kind a source of
+//!   events.
 //! - [`naming`]: names for threads that have none.
-//! - [`api`]: the front doors; a request enters here. [`server`]: the listener.
-//! - [`app`]: puts the parts together.
+//! - [`api`]: the APIs; requests enter here. [`server`]: the listener.
+//! - [`app`]: assembly of the server.
 //!
-//! [`metrics`] is what a node counts of itself, wherever it happens.
+//! [`metrics`] holds the counters of a node, from all modules.
 //!
-//! Beside them, [`client`]: the Rust client, `crates/client`, which depends on `crates/core` alone, and [`cli`]: the command
-//! line, which depends on it. [`mod@bench`] measures the program beside bare ones. [`moving`] takes threads from one store
-//! to another.
+//! In addition, [`client`]: the Rust client, `crates/client`, which depends on `crates/core` alone, and [`cli`]: the
+//! command line, which depends on the client. [`moving`] exports threads from one store and imports them into another.
 
 pub mod agents;
 pub mod api;
 pub mod app;
 pub mod auth;
-pub mod bench;
-pub mod bus;
 pub mod cli;
 pub mod config;
 pub mod egress;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod lingering;
-pub mod lock;
-pub mod metrics;
 pub mod moving;
 pub mod naming;
-mod planted;
 pub mod progress;
-pub mod quota;
-pub mod redis_link;
 pub mod server;
-pub mod service;
-pub mod store;
-pub mod subscription;
 pub mod telemetry;
 mod timed_io;
 
 pub use threadline_client as client;
 pub use threadline_core::{self as domain, projection};
+pub use threadline_engine::{
+    self as service,
+    cluster::{bus, lock, redis_connection as redis_link},
+    limits as quota, metrics, subscription,
+};
+pub use threadline_store as store;

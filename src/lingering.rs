@@ -1,5 +1,5 @@
-//! A connection that is closed politely: closing a socket that holds unread bytes resets it, and a reset can take
-//! along the answer that the client has not read yet. So the last words are sent, and what still comes is passed over.
+//! Graceful close of connections: closing a socket that holds unread bytes resets it, and a reset can destroy an answer
+//! that the client has not read yet. The connection is therefore shut down for writing, and further input is discarded.
 
 use std::{
     io,
@@ -15,25 +15,25 @@ use tokio::{
     time,
 };
 
-/// How long a client that goes on sending is listened to after the last word was sent.
+/// Longest time for which input is discarded after the last byte was sent.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// What can be read on after whoever used it has gone.
+/// Byte stream that can outlive the code that used it.
 pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection for S {}
 
-/// Reads on for a moment when it is dropped before its peer has ended.
+/// Connection that lingers after its drop, unless its peer has closed it before.
 #[derive(Debug)]
-pub struct Lingering<S: Connection> {
+pub struct LingeringClose<S: Connection> {
     stream: Option<S>,
-    /// The connection's place among those served at once: taken until the very end, sockets included.
+    /// Permit of the connection, held until its very end, including the time as a socket.
     place: Option<OwnedSemaphorePermit>,
     ended: bool,
 }
 
-impl<S: Connection> Lingering<S> {
-    /// Wraps a connection.
+impl<S: Connection> LingeringClose<S> {
+    /// Wraps a connection, with its permit.
     pub fn new(stream: S, place: Option<OwnedSemaphorePermit>) -> Self {
         Self { stream: Some(stream), place, ended: false }
     }
@@ -43,14 +43,14 @@ impl<S: Connection> Lingering<S> {
     }
 }
 
-impl<S: Connection> Drop for Lingering<S> {
+impl<S: Connection> Drop for LingeringClose<S> {
     fn drop(&mut self) {
         if let Some(stream) = self.stream.take().filter(|_| !self.ended)
             && let Ok(runtime) = Handle::try_current()
         {
             let place = self.place.take();
             runtime.spawn(async move {
-                // Beyond its time the connection is reset after all.
+                // After this time the connection is reset.
                 let _ = time::timeout(LINGER, pass_over(stream)).await;
                 drop(place);
             });
@@ -65,7 +65,7 @@ async fn pass_over(mut stream: impl Connection) -> io::Result<()> {
     Ok(())
 }
 
-impl<S: Connection> AsyncRead for Lingering<S> {
+impl<S: Connection> AsyncRead for LingeringClose<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let result = ready!(self.stream()?.poll_read(context, buf));
@@ -74,7 +74,7 @@ impl<S: Connection> AsyncRead for Lingering<S> {
     }
 }
 
-impl<S: Connection> AsyncWrite for Lingering<S> {
+impl<S: Connection> AsyncWrite for LingeringClose<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.stream()?.poll_write(context, buf)
     }

@@ -1,4 +1,4 @@
-//! The `threadline` program.
+//! Entry point of the `threadline` program.
 
 use std::{io::Write, net::SocketAddr, process::ExitCode, time::Duration};
 
@@ -8,7 +8,6 @@ use threadline::{
     agents::DEMO,
     api::front,
     app::{self, App, ServeConfig, StoreChoice},
-    bench,
     cli::{self, Cli, Command, ListenAddress},
     config::{self, Configuration, LogFormat, without_secrets},
     naming::Naming,
@@ -26,11 +25,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Whatever a command makes is for its owner alone.
+    // Files of every command are accessible to their owner only.
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
     let matches = cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    // A command is needed, so there is one.
+    // The parser requires a subcommand, so there is one.
     let of_command = matches.subcommand().map(|(_, matches)| matches).unwrap_or(&matches);
     match cli.command {
         Command::Serve(_) => match config::load(of_command) {
@@ -66,13 +65,7 @@ async fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Command::Bench(args) => match bench::run(args).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
-        },
+        Command::Bench(args) => cli::report(cli::bench::run(&args)),
         Command::Openapi => {
             println!("{}", front::openapi_text());
             ExitCode::SUCCESS
@@ -85,13 +78,13 @@ async fn serve(configuration: Configuration) -> ExitCode {
     telemetry::init(&args.log, args.log_format == LogFormat::Json);
     match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(files) if files < configuration.limits.connections as u64 => {
-            tracing::warn!(files, "few files may be open at once: connections beyond that wait (ulimit -n)");
+            tracing::warn!(files, "low limit of open files: connections beyond it wait (ulimit -n)");
         }
         Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+        Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
     let delay = configuration.args.drain_delay();
-    // Before anybody can know that the server is there, and have something to end.
+    // Signals are watched before the server is reachable, so that a shutdown cannot be missed.
     let mut signals = Signals::watch();
     let started = tokio::select! {
         started = start(configuration) => started,
@@ -139,12 +132,12 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
     let redis = config.redis.as_deref().map(|url| format!("\n  redis   {}", without_secrets(url))).unwrap_or_default();
     let app = App::start(config).await?;
     let mode = if app.is_development() {
-        "development: no API key is set, so everybody on this machine is let in (set THREADLINE_API_KEY to change that)"
+        "development mode: no authentication, loopback only (set THREADLINE_API_KEY to require an API key)"
     } else {
-        "an API key is needed: Authorization: Bearer <THREADLINE_API_KEY>"
+        "authentication required: Authorization: Bearer <THREADLINE_API_KEY>"
     };
     let url = format!("http://{}", app.local_addr()?);
-    // Whoever started us may have stopped reading; that is no reason not to serve.
+    // The parent process may have closed this output; the server still starts.
     let _ = writeln!(
         std::io::stdout(),
         "Threadline {} is listening on {url}\n  data    {place}{redis}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
@@ -154,7 +147,7 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
     Ok(app)
 }
 
-/// The first address of a name; an IPv4 one if there is a choice, since more programs can reach it.
+/// Resolves a name to its first address, with preference for IPv4, which more programs can reach.
 async fn resolve(listen: &ListenAddress) -> Result<SocketAddr, String> {
     let wrong = |reason: &dyn std::fmt::Display| format!("cannot listen on {listen}: {reason}");
     let addresses =
@@ -162,7 +155,7 @@ async fn resolve(listen: &ListenAddress) -> Result<SocketAddr, String> {
     addresses.min_by_key(|address| !address.is_ipv4()).ok_or_else(|| wrong(&"the name has no address"))
 }
 
-/// What asks the program to end.
+/// Signals that end the program.
 struct Signals {
     interrupt: Option<Signal>,
     terminate: Option<Signal>,
@@ -170,11 +163,11 @@ struct Signals {
 
 impl Signals {
     fn watch() -> Self {
-        let watch = |kind| signal(kind).map_err(|error| tracing::warn!(%error, "a signal cannot be watched for")).ok();
+        let watch = |kind| signal(kind).map_err(|error| tracing::warn!(%error, "cannot listen for a signal")).ok();
         Self { interrupt: watch(SignalKind::interrupt()), terminate: watch(SignalKind::terminate()) }
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     async fn next(&mut self) -> SignalKind {
         tokio::select! {
             () = received(&mut self.interrupt) => SignalKind::interrupt(),
@@ -183,7 +176,7 @@ impl Signals {
     }
 }
 
-/// Completes with the next such signal; never if it cannot be watched for.
+/// Completes with the next such signal; never if it cannot be watched.
 async fn received(signal: &mut Option<Signal>) {
     match signal {
         Some(signal) => drop(signal.recv().await),
@@ -191,13 +184,16 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Completes on Ctrl-C; on SIGTERM after `delay`, in which the node is `leaving`, or with the next signal.
+/// Completes on Ctrl-C at once; on SIGTERM after `delay`, while the node is `leaving`, or with a second signal.
 async fn asked_to_stop(mut signals: Signals, leaving: CancellationToken, delay: Duration) {
-    // Who presses Ctrl-C sits before it and waits.
+    // Ctrl-C comes from a user who waits for the end.
     if signals.next().await == SignalKind::interrupt() || delay.is_zero() {
         return;
     }
-    tracing::info!("leaving: not ready any more, and answering for {} s; a second signal ends that", delay.as_secs());
+    tracing::info!(
+        "draining: not ready, but serving requests for {} s; a second signal ends the delay",
+        delay.as_secs()
+    );
     leaving.cancel();
     let _ = time::timeout(delay, signals.next()).await;
 }

@@ -1,4 +1,4 @@
-//! One line on the terminal that says how far something is.
+//! Progress of a command, on one line of the terminal.
 
 use std::{
     io::{IsTerminal, Write},
@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between two looks of a bar.
+/// Least time between two updates of a bar.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Characters of a bar.
+/// Width of a bar, in characters.
 const WIDTH: usize = 24;
 
-/// Shows on standard error what is going on, if that is a terminal.
+/// Shows progress on standard error, if that is a terminal.
 #[derive(Debug)]
 pub struct Progress {
     on: bool,
@@ -25,21 +25,21 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Never shows anything.
+    /// Progress that is never shown.
     pub fn silent() -> Self {
         Self { on: false, last: Mutex::new(None) }
     }
 
-    /// Shows this, in the place of what was shown before.
+    /// Shows a text in place of the previous progress.
     pub fn show(&self, what: &str) {
         if self.on {
             let mut out = std::io::stderr();
-            // A terminal that is gone needs no progress.
+            // Errors are ignored: a closed terminal needs no progress.
             let _ = write!(out, "{}{what} …", self.start()).and_then(|()| out.flush());
         }
     }
 
-    /// Shows a bar and what it stands for, unless it has just been shown.
+    /// Shows a bar with a text, at most once per `PAUSE`.
     pub fn bar(&self, done: u64, total: u64, what: impl FnOnce() -> String) {
         if !self.on {
             return;
@@ -52,14 +52,14 @@ impl Progress {
         }
     }
 
-    /// Takes away what is shown.
+    /// Clears the line of the progress.
     pub fn clear(&self) {
         if self.on {
             let _ = write!(std::io::stderr(), "{}", self.start());
         }
     }
 
-    /// What begins a line that takes the place of the progress.
+    /// Prefix of a line that replaces the progress.
     pub fn start(&self) -> &'static str {
         if self.on { "\r\x1b[K" } else { "" }
     }

@@ -1,4 +1,5 @@
-//! The listener: an accept loop of our own, because a silent or half-sent request must not hold a connection for ever.
+//! Listener with Threadline's own accept loop, because a silent or incomplete request must not hold a connection
+//! forever.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -20,27 +21,27 @@ use crate::{
     domain::{
         Limits,
         limits::{
-            AGENT_PATIENCE, BODY_ROOM_WAIT, CLOSE_TIMEOUT, CREDENTIAL_CHECK, DRAIN_TIMEOUT, HEARTBEAT_INTERVAL,
+            AGENT_STORE_TIMEOUT, BODY_ROOM_WAIT, CLOSE_TIMEOUT, CREDENTIAL_CHECK, DRAIN_TIMEOUT, HEARTBEAT_INTERVAL,
             MAX_HEAD_BYTES, MAX_HEADERS, WRITE_GRACE,
         },
     },
-    lingering::{Connection, Lingering},
-    timed_io::TimedWrites,
+    lingering::{Connection, LingeringClose},
+    timed_io::WriteTimeout,
 };
 
-/// A peer that vanished without a word is noticed after about a minute of silence.
+/// TCP keepalive: a peer that vanished is detected after about one minute without a packet.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10)).with_retries(3);
 
-/// Where connections come from: a port of this machine, or of a simulated one.
+/// Source of connections: a port of this machine, or of a simulated one.
 pub trait Listener: Send {
-    /// A connection.
+    /// Type of a connection.
     type Stream: Connection;
 
-    /// The next connection, ready to be served. Dropping the future loses none.
+    /// Accepts the next connection, ready to be served. Dropping the future loses no connection.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    /// The address bound.
+    /// Address and port that are bound.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
 
@@ -59,39 +60,39 @@ impl Listener for TcpListener {
     }
 }
 
-/// How long the listener bears with its clients.
+/// Timeouts of the server towards its clients.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// Time to send the whole head of a request; also how long an idle connection stays open between requests.
+pub struct Timeouts {
+    /// Time to send the complete head of a request; also how long a connection may be idle between requests.
     pub header: Duration,
-    /// Time that one write may take.
+    /// Timeout of one write.
     pub write: Duration,
-    /// Bytes a second that must be read while something is written.
+    /// Least rate, in bytes a second, at which a client must read while data is written to it.
     pub slowest_read: usize,
-    /// Time for requests under way to end after the listener was told to.
+    /// Time for active requests to end after the shutdown has started.
     pub drain: Duration,
-    /// Longest silence inside a request body.
+    /// Read timeout within a request body.
     pub body: Duration,
-    /// How long a request body waits for room.
+    /// Longest wait of a request body for memory.
     pub room: Duration,
-    /// Time between the heartbeats of sockets and event streams.
+    /// Interval of the heartbeats of sockets and event streams.
     pub heartbeat: Duration,
-    /// Time that a client has to answer when its socket is closed.
+    /// Time that a client has for the close handshake of its socket.
     pub close: Duration,
-    /// How long an agent's events may wait for the store.
+    /// Timeout for an agent's events that wait for the store.
     pub agents: Duration,
-    /// How often it is looked whether the key or token behind a socket or stream is valid still.
+    /// Interval of the checks whether the credential of a socket or stream is still valid.
     pub credentials: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self::within(&Limits::default())
     }
 }
 
-impl Patience {
-    /// Within the limits of a node.
+impl Timeouts {
+    /// Timeouts for the limits of a node.
     pub fn within(limits: &Limits) -> Self {
         Self {
             header: limits.header,
@@ -102,27 +103,27 @@ impl Patience {
             room: BODY_ROOM_WAIT,
             heartbeat: HEARTBEAT_INTERVAL,
             close: CLOSE_TIMEOUT,
-            agents: AGENT_PATIENCE,
+            agents: AGENT_STORE_TIMEOUT,
             credentials: CREDENTIAL_CHECK,
         }
     }
 }
 
-/// Serves until `draining` is cancelled, then lets the requests under way end. `connections` counts what is open,
-/// sockets included; beyond `most` of them clients wait.
+/// Serves until `draining` is cancelled, then completes the active requests. `connections` counts open connections,
+/// sockets included; clients beyond `most` connections wait.
 pub async fn serve(
     listener: impl Listener,
     router: Router,
     connections: TaskTracker,
     draining: CancellationToken,
     most: usize,
-    patience: Patience,
+    timeouts: Timeouts,
 ) {
     let places = std::sync::Arc::new(Semaphore::new(most));
     loop {
         let accepted = tokio::select! {
             accepted = async {
-                // Beyond the limit clients wait in the listener's queue.
+                // Clients beyond the limit wait in the listener's queue.
                 let place = places.clone().acquire_owned().await;
                 listener.accept().await.map(|stream| (stream, place))
             } => accepted,
@@ -130,11 +131,11 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, place)) => {
-                let stream = Lingering::new(stream, place.ok());
-                connections.spawn(serve_one(stream, router.clone(), draining.clone(), patience));
+                let stream = LingeringClose::new(stream, place.ok());
+                connections.spawn(serve_one(stream, router.clone(), draining.clone(), timeouts));
             }
             Err(error) => {
-                // Out of file descriptors, most likely: wait for some to be freed.
+                // Most likely the process has no file descriptors left: wait until some are closed.
                 tracing::warn!(%error, "cannot accept a connection");
                 time::sleep(Duration::from_millis(100)).await;
             }
@@ -142,24 +143,24 @@ pub async fn serve(
     }
     drop(listener);
     connections.close();
-    if time::timeout(patience.drain, connections.wait()).await.is_err() {
-        tracing::warn!(open = connections.len(), "connections are cut that did not end in time");
+    if time::timeout(timeouts.drain, connections.wait()).await.is_err() {
+        tracing::warn!(open = connections.len(), "closing connections that did not end before the timeout");
     }
 }
 
 async fn serve_one(
-    stream: Lingering<impl Connection>,
+    stream: LingeringClose<impl Connection>,
     router: Router,
     draining: CancellationToken,
-    patience: Patience,
+    timeouts: Timeouts,
 ) {
-    let io = TokioIo::new(TimedWrites::new(stream, patience.write, patience.slowest_read));
+    let io = TokioIo::new(WriteTimeout::new(stream, timeouts.write, timeouts.slowest_read));
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience.header)
+        .header_read_timeout(timeouts.header)
         .max_headers(MAX_HEADERS)
-        // Larger heads are answered 431.
+        // Larger heads are answered with 431.
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(io, service)
         .with_upgrades();

@@ -4,16 +4,16 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::{EnvFilter, fmt};
 
-/// Checks what is to be logged; the form of tracing-subscriber's `EnvFilter`, for example `info,threadline=debug`.
+/// Checks a log filter in the syntax of tracing-subscriber's `EnvFilter`, for example `info,threadline=debug`.
 pub fn filter(text: &str) -> Result<String, String> {
     EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Sets logging up for the whole process. A filter that makes no sense falls back to `info`.
+/// Sets up logging for the process. An invalid filter falls back to `info`.
 pub fn init(filter: &str, json: bool) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second set-up, as in tests, changes nothing.
+    // A second call, as in tests, changes nothing.
     let _ = if json {
         builder.json().try_init()
     } else {

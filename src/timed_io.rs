@@ -1,4 +1,4 @@
-//! A connection whose writes must get somewhere: a peer that does not read, or next to nothing, is cut off.
+//! Connection with a timeout for writes: a peer that reads nothing, or too slowly, is disconnected.
 
 use std::{
     io,
@@ -12,33 +12,33 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// Fails a write once its connection has waited for its peer for `patience` longer than it takes to read what was written,
-/// at `rate` bytes a second. Only time in which a write waits is counted: idle connections carry no timer.
+/// Fails a write once its connection has waited for its peer for `timeout` longer than the written bytes take at
+/// `rate` bytes a second. Only time in which a write waits is counted: idle connections have no timer.
 #[derive(Debug)]
-pub struct TimedWrites<T> {
+pub struct WriteTimeout<T> {
     inner: T,
-    patience: Duration,
+    timeout: Duration,
     rate: usize,
-    /// How long writes have waited that was not made good by bytes written since.
+    /// Time that writes have waited, less the time that the bytes written since are worth.
     debt: Duration,
     waiting: Option<Waiting>,
 }
 
-/// A write that waits.
+/// Write that waits for its peer.
 #[derive(Debug)]
 struct Waiting {
     since: Instant,
     deadline: Pin<Box<Sleep>>,
 }
 
-impl<T> TimedWrites<T> {
-    /// Wraps a connection.
-    pub fn new(inner: T, patience: Duration, rate: usize) -> Self {
-        Self { inner, patience, rate, debt: Duration::ZERO, waiting: None }
+impl<T> WriteTimeout<T> {
+    /// Wraps a connection. `rate` is in bytes a second.
+    pub fn new(inner: T, timeout: Duration, rate: usize) -> Self {
+        Self { inner, timeout, rate, debt: Duration::ZERO, waiting: None }
     }
 
-    /// What a write of so many bytes came to: waiting sets the deadline and fails when it has passed, progress puts it off
-    /// by the time that the bytes are worth.
+    /// Accounts for the result of a write: a wait sets the deadline, and fails once the deadline has passed; progress
+    /// postpones the deadline by the time that the bytes are worth.
     fn timed<R>(
         &mut self,
         context: &mut Context<'_>,
@@ -56,7 +56,7 @@ impl<T> TimedWrites<T> {
             }
             return Poll::Ready(result);
         }
-        let left = self.patience.saturating_sub(self.debt);
+        let left = self.timeout.saturating_sub(self.debt);
         let waiting = self.waiting.get_or_insert_with(|| {
             let since = Instant::now();
             Waiting { since, deadline: Box::pin(sleep_until(since + left)) }
@@ -66,13 +66,13 @@ impl<T> TimedWrites<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for TimedWrites<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for WriteTimeout<T> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_read(context, buf)
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for TimedWrites<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<T> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.inner).poll_write(context, buf);
         self.timed(context, result, |bytes| *bytes)
@@ -110,21 +110,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_gets_nowhere_fails_and_one_that_does_not_is_left_alone() {
         let (near, mut far) = tokio::io::duplex(4);
-        let mut near = TimedWrites::new(near, Duration::from_secs(20), 1);
+        let mut near = WriteTimeout::new(near, Duration::from_secs(20), 1);
         near.write_all(b"1234").await.expect("fits");
         let before = Instant::now();
         let error = near.write_all(b"5").await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(before.elapsed(), Duration::from_secs(20));
-        // Reading again makes room, and a write that finds some never fails.
+        // Reading frees the buffer, and a write that does not wait never fails.
         far.read_exact(&mut [0; 4]).await.expect("reads");
         near.write_all(b"5").await.expect("room again");
     }
 
-    /// Writes to a peer that reads this many bytes a second: how long it goes on, and how it ends.
+    /// Writes to a peer that reads this many bytes a second. Returns the duration and the result.
     async fn to_a_reader_of(per_second: usize, bytes: usize) -> (Duration, Result<(), io::ErrorKind>) {
         let (near, mut far) = tokio::io::duplex(100);
-        let mut near = TimedWrites::new(near, Duration::from_secs(20), 100);
+        let mut near = WriteTimeout::new(near, Duration::from_secs(20), 100);
         let reader = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_reads_too_slowly_is_cut_off_and_one_that_reads_at_the_rate_is_not() {
-        // At half the rate half of the time that passes is made good.
+        // At half the rate, half of the waiting time is compensated.
         let (lasted, result) = to_a_reader_of(50, 100_000).await;
         assert_eq!(result, Err(io::ErrorKind::TimedOut));
         assert!((38..=42).contains(&lasted.as_secs()), "{lasted:?}");
@@ -150,9 +150,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_time_in_which_a_write_waits_counts() {
         let (near, mut far) = tokio::io::duplex(100);
-        let mut near = TimedWrites::new(near, Duration::from_secs(20), 10);
+        let mut near = WriteTimeout::new(near, Duration::from_secs(20), 10);
         for _ in 0..20 {
-            // Ten seconds of waiting are made good by a hundred bytes, and the hour in between costs nothing.
+            // A hundred bytes compensate for ten seconds of waiting, and the idle hour in between costs nothing.
             let (written, ()) = tokio::join!(near.write_all(&[0; 200]), async {
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 far.read_exact(&mut [0; 200]).await.expect("reads");

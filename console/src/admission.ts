@@ -46,7 +46,7 @@ function judged(error: unknown): Admission {
   const message = isProblem(error, "invalid-request")
     ? "An API key shows the threads of one user: say whose."
     : isProblem(error, "unauthorized")
-      ? "This key or token is not let in. It may be wrong, revoked, or over."
+      ? "The key or token is not valid. It may be wrong, revoked or expired."
       : messageOf(error);
   const isRefusal = REFUSALS.some((slug) => isProblem(error, slug));
   return isRefusal ? { state: "refused", refusal: message } : { state: "unknown", failure: message };

@@ -5,8 +5,8 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.{ts,tsx}"],
     reporters: ["default", new Counts()],
-    // Two cores, and each file starts servers of its own.
-    maxWorkers: 2,
+    // Two cores; half of the time is waiting for leases, breaks and retries.
+    maxWorkers: 4,
     // No test takes as long on a free machine; one that is busy with something else may need it.
     testTimeout: 90_000,
     hookTimeout: 60_000,

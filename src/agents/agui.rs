@@ -1,4 +1,4 @@
-//! Agents that speak AG-UI themselves: what they send is passed on as it stands.
+//! Agents that speak AG-UI themselves: their events are forwarded unchanged.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use super::{
     http::{self, Call},
     source::{AgentFailure, EventStream, RunInput},
 };
-use crate::{domain::agent::Secret, egress::Outbound};
+use crate::{domain::agent::Secret, egress::EgressClient};
 
-/// Sent with a run, once, so that a Threadline that the agent's address leads back to knows its own run: following it
-/// would feed the run with itself, for ever.
+/// Header sent once with a run, so that a Threadline to which the agent's address leads back recognises its own run:
+/// following that run would feed the run with itself forever.
 pub const RUN_HEADER: &str = "threadline-run-id";
 
 /// Runs an agent: `POST` of the input, answered by an event stream.
 ///
-/// Nothing is sent before the stream is polled, and nothing is read ahead of the polling but what a connection holds.
-/// After an error the stream ends; a clean end says nothing about whether the run is complete.
+/// The request is sent at the first poll, and the answer is not read ahead of the polling, except what a connection
+/// buffers. After an error the stream ends; a clean end does not mean that the run is complete.
 pub fn run(
-    outbound: &Outbound,
+    outbound: &EgressClient,
     url: &str,
     headers: &[(String, Secret)],
     input: &RunInput,
@@ -33,7 +33,7 @@ pub fn run(
     let request = match header_map(headers) {
         Some(headers) => request.headers(headers),
         None => {
-            tracing::warn!("an agent's header fields cannot be sent: check their names and values");
+            tracing::warn!("invalid header fields of an agent: check their names and values");
             return http::failed(AgentFailure::Unreachable);
         }
     };
@@ -49,7 +49,7 @@ fn header_map(headers: &[(String, Secret)]) -> Option<HeaderMap> {
     for (name, value) in headers {
         let name = HeaderName::try_from(name.as_str()).ok()?;
         if [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING].contains(&name) {
-            // Where the request ends is not up to a configuration.
+            // A configuration must not decide the end of the request.
             continue;
         }
         let mut value = HeaderValue::from_str(value.reveal()).ok()?;
@@ -165,7 +165,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_that_does_not_answer_is_silent() {
-        // Not in paused time, which runs ahead of real sockets; that silence in a body is noticed is tested there.
+        // Real time is needed: paused time runs ahead of real sockets. The tests of the HTTP client cover the read
+        // timeout of a body in paused time.
         let idle = Duration::from_millis(50);
         let endpoint = Endpoint::start(Then::Hold(Vec::new())).await;
         let events = run(&outbound(), &endpoint.url, &[], &input(), idle);

@@ -1,4 +1,4 @@
-//! What a client sends to have a run done.
+//! Input that a client sends to start a run of an agent.
 
 use std::{collections::HashSet, fmt};
 
@@ -10,36 +10,36 @@ use serde_json::value::RawValue;
 
 use crate::domain::{RunId, ThreadId};
 
-/// Members that AG-UI does not name (yet), in their order, each as it came.
+/// Members unknown to AG-UI's current schema, in their order, each byte for byte.
 pub type Unknown = Vec<(String, Box<RawValue>)>;
 
-/// AG-UI's RunAgentInput as a client sends it. Everything may be left out. Of a member that is there twice the last one
-/// counts, as `JSON.parse` has it. Source: <https://docs.ag-ui.com/sdk/js/core/types#runagentinput>.
+/// AG-UI's RunAgentInput as a client sends it. Every member is optional. Of a member that occurs twice the last one
+/// counts, as in `JSON.parse`. Source: <https://docs.ag-ui.com/sdk/js/core/types#runagentinput>.
 #[derive(Debug, Default)]
 pub struct ClientInput {
-    /// If given, it must be the thread of the request.
+    /// Thread id; if present, it must be that of the request.
     pub thread_id: Option<ThreadId>,
-    /// The run's id; made up if absent.
+    /// Id of the run; generated if absent.
     pub run_id: Option<RunId>,
-    /// The run that this one goes on from.
+    /// Id of the run that this one continues.
     pub parent_run_id: Option<String>,
-    /// The whole conversation, or only what is new.
+    /// Messages: the complete conversation, or only the new ones.
     pub messages: Vec<Box<RawValue>>,
-    /// The state as the client has it; the thread's own if absent, null or empty.
+    /// State of the client; the thread's own applies if absent, null or empty.
     pub state: Option<Box<RawValue>>,
-    /// Tools of the front end.
+    /// JSON array of the front end's tools.
     pub tools: Option<Box<RawValue>>,
-    /// Context for the agent.
+    /// JSON array of context entries for the agent.
     pub context: Option<Box<RawValue>>,
-    /// Handed on, never stored.
+    /// JSON value that is forwarded to the agent and never stored.
     pub forwarded_props: Option<Box<RawValue>>,
-    /// Answers to interrupts.
+    /// JSON array of answers to interrupts.
     pub resume: Option<Box<RawValue>>,
-    /// Everything else: handed on, never stored.
+    /// All other members: forwarded to the agent and never stored.
     pub rest: Unknown,
 }
 
-// By hand: `#[serde(flatten)]` would parse what it does not know, and lose what no number of Rust's can hold.
+// Implemented by hand: `#[serde(flatten)]` would parse unknown members, and lose numbers that no Rust type can hold.
 impl<'de> Deserialize<'de> for ClientInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Members)

@@ -1,4 +1,4 @@
-//! How an agent is written down: in the configuration file, over the API, in the store.
+//! Definition of an agent, as written in the configuration file, over the API and in the store.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,75 +10,75 @@ use crate::domain::{
     limits::{AGENT_IDLE_TIMEOUT, MAX_AGENT_IDLE_TIMEOUT},
 };
 
-/// What kind of agent it is.
+/// Protocol that an agent speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// An AG-UI endpoint.
+    /// Endpoint that speaks AG-UI.
     #[default]
     AgUi,
-    /// An endpoint in the shape of OpenAI's chat completions.
+    /// Endpoint with OpenAI's chat completions.
     #[serde(rename = "openai")]
     OpenAi,
-    /// The built-in demo.
+    /// Demo agent, built into the server.
     Demo,
 }
 
-/// An agent as it is written down. A configuration file may also write the names with underscores.
+/// Definition of an agent. A configuration file may also write the names with underscores.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Definition {
-    /// `ag-ui` if left out.
+    /// Protocol; `ag-ui` by default.
     #[serde(default)]
     pub kind: Kind,
-    /// Of an AG-UI endpoint: where runs are sent.
+    /// URL that receives runs; only for an AG-UI endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Of an AG-UI endpoint: header fields sent with each run.
+    /// Header fields sent with each run; only for an AG-UI endpoint.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Of an OpenAI-compatible endpoint: its address up to `/chat/completions`.
+    /// Base URL, the part before `/chat/completions`; only for an OpenAI-compatible endpoint.
     #[serde(default, alias = "base_url", skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// Of an OpenAI-compatible endpoint: the model.
+    /// Name of the model; only for an OpenAI-compatible endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Of an OpenAI-compatible endpoint: its key.
+    /// API key; only for an OpenAI-compatible endpoint.
     #[serde(default, alias = "api_key", skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
-    /// The environment variable that holds the key. Only in the configuration: over the API it would let a stranger's
-    /// endpoint be sent whatever the server's environment holds.
+    /// Environment variable that holds the key. Allowed only in the configuration: over the API it would let an
+    /// untrusted client's endpoint receive any variable of the server's environment.
     #[serde(default, alias = "api_key_env", skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// Of an OpenAI-compatible endpoint: a system message before the conversation.
+    /// System message before the conversation; only for an OpenAI-compatible endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// `continue` (if left out) or `stop`.
+    /// Effect of a client's disconnect on a run: `continue` (by default) or `stop`.
     #[serde(default, alias = "on_disconnect")]
     pub on_disconnect: OnDisconnect,
-    /// Longest silence in seconds; 120 if left out.
+    /// Read timeout in seconds; 120 by default.
     #[serde(default, alias = "idle_timeout_seconds", skip_serializing_if = "Option::is_none")]
     pub idle_timeout_seconds: Option<u64>,
-    /// Whether it may be asked for the names of its threads, beside their runs; not if left out.
+    /// True if the agent also names its threads, in requests apart from their runs; false by default.
     #[serde(default, alias = "names_threads", skip_serializing_if = "std::ops::Not::not")]
     pub names_threads: bool,
 }
 
 impl Definition {
-    /// An AG-UI endpoint.
+    /// Definition of an AG-UI endpoint at this URL.
     pub fn ag_ui(url: &str) -> Self {
         Self { url: Some(url.to_owned()), ..Self::default() }
     }
 
-    /// The agent; or what is wrong, for the person who wrote it. `environment` looks variables up.
+    /// Validates the definition. An error is a message for its author. `environment` looks variables up.
     pub fn into_agent(self, id: AgentId, environment: impl Fn(&str) -> Option<String>) -> Result<Agent, String> {
         let idle = self.idle_timeout_seconds.map_or(AGENT_IDLE_TIMEOUT, Duration::from_secs);
         if idle.is_zero() || idle > MAX_AGENT_IDLE_TIMEOUT {
-            return Err(format!("idleTimeoutSeconds is 1 to {}", MAX_AGENT_IDLE_TIMEOUT.as_secs()));
+            return Err(format!("idleTimeoutSeconds must be from 1 to {}", MAX_AGENT_IDLE_TIMEOUT.as_secs()));
         }
         let (on_disconnect, kind, names_threads) = (self.on_disconnect, self.kind, self.names_threads);
         let foreign = |names: &[(&str, bool)], of: &str| match names.iter().find(|(_, set)| *set) {
-            Some((name, _)) => Err(format!("{name} does not go with an agent of kind {of}")),
+            Some((name, _)) => Err(format!("{name} is not available for an agent of kind {of}")),
             None => Ok(()),
         };
         let chat = [
@@ -107,7 +107,7 @@ impl Definition {
                 check_url("baseUrl", &base_url)?;
                 let model = self.model.filter(|model| !model.is_empty()).ok_or("model is missing")?;
                 let api_key = match (self.api_key, self.api_key_env) {
-                    (Some(_), Some(_)) => return Err("give apiKey or apiKeyEnv, not both".into()),
+                    (Some(_), Some(_)) => return Err("apiKey and apiKeyEnv exclude each other".into()),
                     (Some(key), None) => Some(key),
                     (None, Some(name)) => {
                         let key = environment(&name).filter(|key| !key.is_empty());
@@ -137,18 +137,18 @@ impl Definition {
 }
 
 fn check_url(name: &str, url: &str) -> Result<(), String> {
-    let parsed = reqwest::Url::parse(url).map_err(|error| format!("{name} is not an address: {error}"))?;
+    let parsed = reqwest::Url::parse(url).map_err(|error| format!("{name} is not a valid URL: {error}"))?;
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(format!("{name} must begin with http:// or https://"));
     }
     if !parsed.username().is_empty() || parsed.password().is_some() {
-        return Err(format!("{name} must not hold a user or password; use headers"));
+        return Err(format!("{name} must not contain a user or password: use headers"));
     }
     Ok(())
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), String> {
-    // The client's own business; it would leave them out without a word.
+    // The HTTP client sets these itself, and would silently drop other values.
     const OWN: [&str; 5] = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
     if OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
         return Err(format!("{name} cannot be set"));
@@ -186,17 +186,17 @@ mod tests {
         for (text, what) in [
             ("{}", "url is missing"),
             (r#"{"url":"ftp://x"}"#, "http://"),
-            (r#"{"url":"nowhere"}"#, "not an address"),
+            (r#"{"url":"nowhere"}"#, "not a valid URL"),
             (r#"{"url":"http://u:p@x"}"#, "user or password"),
-            (r#"{"url":"http://x","model":"m"}"#, "model does not go"),
+            (r#"{"url":"http://x","model":"m"}"#, "model is not available"),
             (r#"{"url":"http://x","headers":{"a b":"c"}}"#, "header field"),
             (r#"{"url":"http://x","headers":{"a":"c\n"}}"#, "cannot be sent"),
             (r#"{"url":"http://x","headers":{"Content-Length":"7"}}"#, "cannot be set"),
             (r#"{"url":"http://x","idleTimeoutSeconds":0}"#, "idleTimeoutSeconds"),
             (r#"{"kind":"openai","baseUrl":"http://x"}"#, "model is missing"),
             (r#"{"kind":"openai","baseUrl":"http://x","model":"m","apiKeyEnv":"NONE"}"#, "no variable NONE"),
-            (r#"{"kind":"demo","url":"http://x"}"#, "url does not go"),
-            (r#"{"kind":"demo","namesThreads":true}"#, "namesThreads does not go"),
+            (r#"{"kind":"demo","url":"http://x"}"#, "url is not available"),
+            (r#"{"kind":"demo","namesThreads":true}"#, "namesThreads is not available"),
             (r#"{"url":"http://x","namesThreads":"yes"}"#, "expected a boolean"),
             (r#"{"kind":"magic"}"#, "unknown variant"),
             (r#"{"uri":"http://x"}"#, "unknown field"),

@@ -1,4 +1,5 @@
-//! Running an agent: what streams back is appended, batched by the pace of the disk, until the run has ended.
+//! Driver of an agent's run: appends the agent's events, in batches that follow the pace of the store, until the run
+//! has ended.
 
 use std::time::Duration;
 
@@ -15,26 +16,26 @@ use crate::{
         json,
         limits::{AGENT_BUFFER_BYTES, AGENT_RETRY},
     },
-    service::{DriveRight, Receipt, ServiceError},
+    service::{AppendReceipt, DriveRight, ServiceError},
     subscription::TopicRef,
 };
 
-/// How a run came to its end here.
+/// Reason why the driver stopped.
 #[derive(Debug)]
 enum End {
     /// The agent's own terminal event is in the log.
     Terminal,
-    /// A stop was asked.
+    /// A client has requested a stop.
     Stopped,
-    /// The agent failed.
+    /// Failure of the agent.
     Failed(AgentFailure),
-    /// The run has ended without us, or its thread is gone.
+    /// The run has ended without the driver, or its thread was deleted.
     Over,
-    /// Somebody else has appended to the run: what the agent says next has no place in it.
+    /// Another producer has appended to the run, so that the agent's next events do not fit.
     Displaced,
-    /// The store has taken nothing for too long.
+    /// The store has accepted no append until the timeout.
     Refused,
-    /// The node is going away.
+    /// Shutdown of the node.
     Leaving,
 }
 
@@ -44,43 +45,43 @@ pub(super) struct Drive {
     pub fence: Fence,
     /// producer_seq of the next event.
     pub next: u64,
-    /// Time between signs of life.
+    /// Interval between two heartbeats.
     pub beat: Duration,
-    /// How long events may wait for the store.
-    pub patience: Duration,
-    /// Cancelled when the node stops.
+    /// Timeout for events that wait for the store.
+    pub store_timeout: Duration,
+    /// Cancelled at the shutdown of the node.
     pub leaving: CancellationToken,
 }
 
-/// An append under way; it answers with the batch, in case it has to be sent again.
-type InFlight = BoxFuture<'static, (u64, NewEvents, Result<Receipt, ServiceError>)>;
+/// An append under way. The future returns the batch with the result, because the batch may have to be sent again.
+type InFlight = BoxFuture<'static, (u64, NewEvents, Result<AppendReceipt, ServiceError>)>;
 
 impl Drive {
-    /// Runs to the end, and sees to it that the log says how it ended.
+    /// Drives the run to its end, and records in the log how it ended.
     pub async fn run(mut self, stream: EventStream, topic: TopicRef) {
         let end = self.feed(stream, &topic).await;
         tracing::debug!(?end, "an agent's run has ended");
         match end {
             End::Terminal | End::Over => {}
-            // A run that was asked to stop is `stopped`, whoever finishes it.
+            // A run with a requested stop ends as `stopped`, no matter which node or client ends it.
             End::Stopped => self.conclude(None).await,
             End::Failed(failure) => self.conclude(Some((failure.code(), failure.to_string()))).await,
             End::Displaced => {
-                let message = "Events that are not the agent's were appended to its run.".to_owned();
+                let message = "Events of another producer were appended to the agent's run.".to_owned();
                 self.conclude(Some(("agent-displaced", message))).await;
             }
             End::Refused => {
-                let message = "The agent's events could not be stored.".to_owned();
+                let message = "The server could not store the agent's events.".to_owned();
                 self.conclude(Some(("store-unavailable", message))).await;
             }
             End::Leaving => {
-                let message = "The server that ran the agent was shut down.".to_owned();
+                let message = "The server that ran the agent shut down.".to_owned();
                 self.conclude(Some(("server-stopped", message))).await;
             }
         }
     }
 
-    /// Ends the run in the log. Should the store be away, the run's lease runs out and the reaper does it.
+    /// Ends the run in the log. If the store is unavailable, the run's lease expires and the reaper ends it.
     async fn conclude(&self, error: Option<(&str, String)>) {
         for _ in 0..10 {
             let result = match &error {
@@ -89,7 +90,7 @@ impl Drive {
             };
             match result {
                 Err(error @ ServiceError::Store(_)) => {
-                    tracing::warn!(%error, "an agent's run cannot be ended yet");
+                    tracing::warn!(%error, "cannot end an agent's run; retrying");
                     time::sleep(AGENT_RETRY).await;
                 }
                 _ => return,
@@ -101,20 +102,20 @@ impl Drive {
         let mut changes = topic.watch();
         let mut batch = BatchBuilder::default();
         let mut inflight: Option<InFlight> = None;
-        // Since when the store takes nothing.
+        // Start of the current failure of the store.
         let mut refused: Option<Instant> = None;
-        // Set once the agent has nothing more to say.
+        // Set once the agent has sent its last event.
         let mut said: Option<End> = None;
         let mut beat = time::interval_at(Instant::now() + self.beat, self.beat);
         beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
         loop {
             {
                 let state = changes.borrow_and_update();
-                if state.is_over(self.fence) {
+                if state.has_ended(self.fence) {
                     return End::Over;
                 }
-                // What is waiting is let go: whoever asked for the stop has heard enough.
-                if state.must_stop(self.fence) {
+                // Buffered events are dropped: the client that requested the stop has received enough.
+                if state.stop_requested(self.fence) {
                     return End::Stopped;
                 }
             }
@@ -129,7 +130,7 @@ impl Drive {
             {
                 return end;
             }
-            // Beyond this the agent waits: its connection is read no further.
+            // Backpressure: with a full buffer the agent's connection is not read.
             let room = said.is_none() && batch.len() < AGENT_BUFFER_BYTES;
             tokio::select! {
                 event = stream.next(), if room => match event {
@@ -152,8 +153,8 @@ impl Drive {
                         }
                         // The effect is unknown; the same numbers with the same bytes may be sent again.
                         Err(ServiceError::Store(error)) => {
-                            tracing::warn!(%error, "an agent's events wait");
-                            if refused.get_or_insert_with(Instant::now).elapsed() >= self.patience {
+                            tracing::warn!(%error, "cannot append an agent's events; retrying");
+                            if refused.get_or_insert_with(Instant::now).elapsed() >= self.store_timeout {
                                 return End::Refused;
                             }
                             time::sleep(AGENT_RETRY).await;
@@ -190,18 +191,18 @@ impl Drive {
     }
 }
 
-async fn pending(inflight: &mut Option<InFlight>) -> (u64, NewEvents, Result<Receipt, ServiceError>) {
+async fn pending(inflight: &mut Option<InFlight>) -> (u64, NewEvents, Result<AppendReceipt, ServiceError>) {
     match inflight {
         Some(append) => append.await,
         None => std::future::pending().await,
     }
 }
 
-/// Adds an event; true if it ends the run. The run has its RUN_STARTED already, with the messages that it was given,
-/// and clients refuse a second one.
+/// Adds an event to the batch; true if it ends the run. RUN_STARTED is skipped: the run already has one, with the
+/// messages that the agent received, and clients refuse a second one.
 fn take(batch: &mut BatchBuilder, event: &Bytes) -> Result<bool, AgentFailure> {
     let kind = std::str::from_utf8(event).ok().and_then(|text| json::member(text, "type"));
-    // Decoded only where the name is not written plainly.
+    // Decoded only if the name contains escapes.
     let started = kind.is_some_and(|kind| match kind.contains('\\') {
         true => json::string(kind).as_deref() == Some("RUN_STARTED"),
         false => kind == "\"RUN_STARTED\"",

@@ -1,16 +1,15 @@
-//! The AG-UI events that our own agents send. Source: <https://docs.ag-ui.com/concepts/events>, version 1.0.
+//! AG-UI events that the built-in agents send. Source: <https://docs.ag-ui.com/concepts/events>, version 1.0.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::source::RunInput;
 
-/// A fresh, time-ordered id for a message, a tool call or an interrupt (UUIDv7).
+/// Generates a time-ordered id for a message, a tool call or an interrupt (UUIDv7).
 pub(super) fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
-/// As JSON text.
 pub(super) fn to_bytes(event: &Value) -> Bytes {
     event.to_string().into()
 }
@@ -51,7 +50,7 @@ pub(super) fn text_end(id: &str) -> Value {
     json!({ "type": "TEXT_MESSAGE_END", "messageId": id })
 }
 
-/// Opens a span of reasoning and the one message in it, which share an id, as AG-UI's own producers have it.
+/// Opens a span of reasoning and the one message in it, which share an id, as in AG-UI's own producers.
 pub(super) fn reasoning_start(id: &str) -> [Value; 2] {
     [
         json!({ "type": "REASONING_START", "messageId": id }),
@@ -63,12 +62,12 @@ pub(super) fn reasoning_content(id: &str, delta: &str) -> Value {
     json!({ "type": "REASONING_MESSAGE_CONTENT", "messageId": id, "delta": delta })
 }
 
-/// Closes what [`reasoning_start`] opened.
+/// Closes the span that [`reasoning_start`] opened.
 pub(super) fn reasoning_end(id: &str) -> [Value; 2] {
     [json!({ "type": "REASONING_MESSAGE_END", "messageId": id }), json!({ "type": "REASONING_END", "messageId": id })]
 }
 
-/// `parent` is the assistant message that makes the call; clients make it if there is none of that id.
+/// Starts a tool call. `parent` is the assistant message that makes it; clients create that message if it is absent.
 pub(super) fn tool_start(id: &str, name: &str, parent: &str) -> Value {
     json!({ "type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name, "parentMessageId": parent })
 }

@@ -1,4 +1,4 @@
-//! What agents and their front ends send, for fuzzers.
+//! Fuzz targets for data from agents and their front ends.
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ fn ids() -> Option<(ThreadId, RunId)> {
     Some((ThreadId::new("t").ok()?, RunId::new("r").ok()?))
 }
 
-/// The data of the events in a body that comes in chunks of this size.
+/// Decodes the events of a body that arrives in chunks of this size.
 fn decoded(body: &[u8], chunk: usize) -> Result<Vec<Bytes>, TooLarge> {
     let (mut decoder, mut found) = (Decoder::new(), Vec::new());
     for chunk in body.chunks(chunk.max(1)) {
@@ -28,7 +28,7 @@ fn decoded(body: &[u8], chunk: usize) -> Result<Vec<Bytes>, TooLarge> {
     Ok(found)
 }
 
-/// An agent's event stream is the same however it is cut.
+/// Decoding an agent's event stream does not depend on how it is cut into chunks.
 pub(crate) fn agent_stream(data: &[u8]) {
     let Some((size, body)) = data.split_first() else { return };
     let whole = decoded(body, body.len());
@@ -38,7 +38,7 @@ pub(crate) fn agent_stream(data: &[u8]) {
     }
 }
 
-/// A model's answer, a chunk a line: all that comes of it are events that can be stored.
+/// A model's answer, one chunk per line: every event that results can be stored.
 pub(crate) fn openai_stream(data: &[u8]) {
     let Some((thread_id, run_id)) = ids() else { return };
     let input = RunInput {
@@ -61,8 +61,8 @@ pub(crate) fn openai_stream(data: &[u8]) {
     }
 }
 
-/// A conversation so far, an event a line behind the first; in the first, what a client sends for an agent. What the agent
-/// is given is JSON.
+/// A conversation, one event per line after the first line, which is a client's input for an agent. The input of the
+/// agent is valid JSON.
 pub(crate) fn agui_input(data: &[u8]) {
     let Some((thread, run)) = ids() else { return };
     let mut lines = data.split(|byte| *byte == b'\n');

@@ -1,4 +1,4 @@
-//! Calling an agent over HTTP: one request, answered by an event stream, or by JSON where that will do.
+//! HTTP client for agents: one request, answered by an event stream, or by JSON if the caller accepts it.
 
 use std::{future::ready, pin::Pin, time::Duration};
 
@@ -20,13 +20,13 @@ use crate::{
         agent::Secret,
         limits::{AGENT_REFUSAL_BYTES, AGENT_REFUSAL_TIMEOUT, MAX_EVENT_BYTES},
     },
-    egress::{Outbound, Refused},
+    egress::{EgressClient, Refused},
 };
 
-/// A request that an agent is called with.
-pub(super) fn post(outbound: &Outbound, url: &str) -> Result<RequestBuilder, AgentFailure> {
+/// Prepares a request to an agent.
+pub(super) fn post(outbound: &EgressClient, url: &str) -> Result<RequestBuilder, AgentFailure> {
     outbound.request(Method::POST, url).map_err(|refused| {
-        tracing::warn!("an agent is not called: {refused}");
+        tracing::warn!("not calling an agent: {refused}");
         failure(&refused)
     })
 }
@@ -38,28 +38,29 @@ fn failure(refused: &Refused) -> AgentFailure {
     }
 }
 
-/// A request to an agent.
+/// Request to an agent.
 pub(super) struct Call {
-    /// Where it goes and what it says, without the header fields about formats.
+    /// URL and body, without the header fields about formats.
     pub(super) request: RequestBuilder,
-    /// What must not be seen in a log, wherever it stands in an answer.
+    /// Values that must not appear in a log, even as part of an answer.
     pub(super) secrets: Vec<Secret>,
-    /// Longest time without a byte, before the answer and in it. Comments are a sign of life. Time in which the stream
-    /// is not polled does not count.
+    /// Read timeout, before the answer and within it. Comments reset it. Time in which the stream is not polled does
+    /// not count.
     pub(super) idle: Duration,
 }
 
-/// A piece of an answer.
+/// Piece of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// The data of one event of a stream.
+    /// Data of one event of a stream.
     Event(Bytes),
-    /// A body of JSON, all of it, in the place of a stream.
+    /// Complete JSON body, in place of a stream.
     Json(Bytes),
 }
 
 impl Call {
-    /// Sends it when first polled, and gives the data of the events that come back. After an error there is nothing.
+    /// Sends the request on the first poll, and returns the data of the events in the answer. The stream ends after an
+    /// error.
     pub(super) fn events(self) -> EventStream {
         let idle = self.idle;
         let body = move |(kind, response): (Kind, Response)| match kind {
@@ -69,7 +70,7 @@ impl Call {
         stream::once(self.send()).and_then(body).try_flatten().boxed()
     }
 
-    /// The same for somebody who asks for a stream and may get a body of JSON instead.
+    /// Does the same for callers that request a stream and accept a JSON body instead.
     pub(super) fn pieces(self) -> BoxStream<'static, Result<Piece, AgentFailure>> {
         let idle = self.idle;
         let body = move |(kind, response): (Kind, Response)| match kind {
@@ -82,7 +83,7 @@ impl Call {
 
     async fn send(self) -> Result<(Kind, Response), AgentFailure> {
         let Self { request, secrets, idle } = self;
-        // Set last, and instead of what may be configured.
+        // Set last, so that they replace configured values.
         let formats = [
             (CONTENT_TYPE, HeaderValue::from_static("application/json")),
             (ACCEPT, HeaderValue::from_static("text/event-stream")),
@@ -91,11 +92,11 @@ impl Call {
             Err(_) => return Err(AgentFailure::Silent(idle)),
             Ok(Err(error)) => {
                 if let Some(refused) = Refused::cause_of(&error) {
-                    tracing::warn!("an agent is not called: {refused}");
+                    tracing::warn!("not calling an agent: {refused}");
                     return Err(failure(refused));
                 }
                 let unreachable = error.is_connect() || error.is_builder();
-                tracing::warn!("no answer from an agent: {}", causes(error));
+                tracing::warn!("cannot connect to an agent: {}", causes(error));
                 return Err(if unreachable { AgentFailure::Unreachable } else { AgentFailure::Broken });
             }
             Ok(Ok(response)) => response,
@@ -103,19 +104,19 @@ impl Call {
         let status = response.status();
         if !status.is_success() {
             let body = beginning(response, idle.min(AGENT_REFUSAL_TIMEOUT)).await;
-            tracing::warn!(status = status.as_u16(), body = %redact(&body, &secrets), "an agent refused a run");
+            tracing::warn!(status = status.as_u16(), body = %redact(&body, &secrets), "an agent rejected a run");
             return Err(AgentFailure::Refused(status.as_u16()));
         }
         Ok((Kind::of(&response), response))
     }
 }
 
-/// A stream of nothing but the failure, for what cannot even be sent.
+/// Stream with only this failure, for a request that cannot be sent.
 pub(super) fn failed(failure: AgentFailure) -> EventStream {
     stream::iter([Err(failure)]).boxed()
 }
 
-/// The data of the events in a body.
+/// Decodes the events of a body.
 fn decode<S>(chunks: S, idle: Duration) -> EventStream
 where
     S: Stream<Item = Result<Bytes, AgentFailure>> + Send + 'static,
@@ -137,7 +138,7 @@ where
     stream::try_unfold(state, next).boxed()
 }
 
-/// A body as a whole, with the bounds of one event.
+/// Collects a complete body, at most as large as one event.
 async fn gather<S>(chunks: S, idle: Duration) -> Result<Bytes, AgentFailure>
 where
     S: Stream<Item = Result<Bytes, AgentFailure>> + Send + 'static,
@@ -154,12 +155,12 @@ where
 
 fn chunks(response: Response) -> impl Stream<Item = Result<Bytes, AgentFailure>> + Send + 'static {
     response.bytes_stream().map_err(|error| {
-        tracing::warn!("an agent's answer broke off: {}", causes(error));
+        tracing::warn!("lost the connection to an agent: {}", causes(error));
         AgentFailure::Broken
     })
 }
 
-/// What an answer says that it is.
+/// Format of an answer.
 #[derive(Clone, Copy)]
 enum Kind {
     Events,
@@ -171,7 +172,7 @@ impl Kind {
     fn of(response: &Response) -> Self {
         let text = |name| response.headers().get(name).map(|value| value.to_str().unwrap_or_default());
         let media_type = text(CONTENT_TYPE).and_then(|value| value.split(';').next()).unwrap_or_default().trim();
-        // No encoding was asked for, and a compressed stream would be read as garbage.
+        // No encoding was requested, and a compressed stream would be misread.
         let plain = text(CONTENT_ENCODING).is_none_or(|encoding| encoding.trim().eq_ignore_ascii_case("identity"));
         match media_type.to_ascii_lowercase().as_str() {
             "text/event-stream" if plain => Self::Events,
@@ -183,11 +184,11 @@ impl Kind {
 
 fn not_a_stream(response: &Response) -> AgentFailure {
     let kind = response.headers().get(CONTENT_TYPE);
-    tracing::warn!(status = response.status().as_u16(), content_type = ?kind, "an agent's answer is no event stream");
+    tracing::warn!(status = response.status().as_u16(), content_type = ?kind, "an agent's response is not an event stream");
     AgentFailure::NotAStream
 }
 
-/// What a refusal says, as far as it is worth logging.
+/// Reads the beginning of a refusal, as much as a log needs.
 async fn beginning(mut response: Response, time: Duration) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
@@ -199,12 +200,12 @@ async fn beginning(mut response: Response, time: Duration) -> Vec<u8> {
             }
         }
     };
-    // However far it came.
+    // The part read before the timeout is used.
     let _ = timeout(time, read).await;
     body
 }
 
-/// A foreign text for the log: on one line, and without what is secret.
+/// Prepares an untrusted text for the log: on one line, and without secrets.
 pub(super) fn redact(text: &[u8], secrets: &[Secret]) -> String {
     let mut text = String::from_utf8_lossy(text).into_owned();
     for secret in secrets.iter().map(Secret::reveal) {
@@ -217,7 +218,7 @@ pub(super) fn redact(text: &[u8], secrets: &[Secret]) -> String {
     text.escape_debug().to_string()
 }
 
-/// The innermost cause, without the address, which may hold a key.
+/// Innermost cause, without the URL, which may hold a key.
 fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut innermost: &dyn std::error::Error = &error;
@@ -235,7 +236,7 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(30);
 
-    /// Chunks, each after a pause; then nothing for ever.
+    /// Chunks, each after a pause in seconds; then an open connection without data.
     fn paced(chunks: &'static [(u64, &str)]) -> EventStream {
         let chunks = stream::iter(chunks).then(|(seconds, chunk)| async move {
             sleep(Duration::from_secs(*seconds)).await;
@@ -273,7 +274,7 @@ mod tests {
         sleep(10 * IDLE).await;
         assert_eq!(events.next().await, Some(Ok(Bytes::from("2"))));
         sleep(10 * IDLE).await;
-        // Nor is one that begins while it waits.
+        // A pause that begins after a pending poll is no silence of the agent either.
         assert!(timeout(Duration::ZERO, events.next()).await.is_err());
         send("data: 3\n\n");
         sleep(10 * IDLE).await;

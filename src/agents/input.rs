@@ -1,9 +1,9 @@
-//! From what a client sends and what the thread holds to what the agent is given.
+//! Merges a client's input with the thread into the input of the agent.
 //!
-//! A client may send the whole conversation, as AG-UI clients do, or only what is new. If it sends the first thing that
-//! was said in the thread, or one that an agent said, it has the history, and the agent is given its messages as they are. Otherwise
-//! the history is put before them; a question that is known already was asked before, by a run that failed perhaps,
-//! and stands in its place. Either way only new messages are stored, in the run's RUN_STARTED.
+//! A client may send the complete conversation, as AG-UI clients do, or only new messages. If it sends the first
+//! message of the thread, or one by an agent, it has the history, and the agent receives the client's messages
+//! unchanged. Otherwise the history precedes them; a message that the thread already has, perhaps from a failed run,
+//! keeps its place in the history. In both cases only new messages are stored, in the run's RUN_STARTED.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,22 +22,22 @@ use crate::{
     projection::conversation::Conversation,
 };
 
-/// A client's input, checked.
+/// Validated input of a client.
 #[derive(Debug)]
 pub(super) struct Prepared {
     client: ClientInput,
     trust: Trust,
-    /// The ids of the messages, and the messages as sent; with an id, where they had none.
+    /// Ids and texts of the messages; an id was generated for messages without one.
     messages: Vec<(String, String)>,
-    /// Whether the client sent what came before, and not only what is new.
+    /// True if the client sent the history, and not only new messages.
     knows_history: bool,
-    /// Whether the client's state is to be used.
+    /// True if the client's state is used.
     brings_state: bool,
-    /// The interrupts that it answers.
+    /// Interrupts that the client answers.
     pub(super) answered: Answered,
-    /// Ids that the client has given to messages which the thread does not have.
+    /// Client-chosen ids of messages that the thread does not have.
     news: Vec<String>,
-    /// What the run begins with: RUN_STARTED, and the state if the client has changed it.
+    /// First events of the run: RUN_STARTED, and the state if the client has changed it.
     pub(super) first: NewEvents,
 }
 
@@ -73,11 +73,11 @@ pub(super) fn prepare(
                     }
                     (id, text.to_owned())
                 }
-                None => return Err(invalid(format!("the id of message {index} is not a text"))),
+                None => return Err(invalid(format!("the id of message {index} is not a string"))),
             },
         };
         if !seen.insert(id.clone()) {
-            return Err(invalid(format!("message {index} has the id of an earlier one")));
+            return Err(invalid(format!("message {index} has the id of an earlier message")));
         }
         if conversation.contains(&id) {
             known.insert(id.clone());
@@ -87,7 +87,7 @@ pub(super) fn prepare(
         messages.push((id, text));
     }
     let knows_history = !known.is_empty() && {
-        // Instructions come with every request of some clients, and say nothing of what they know.
+        // Some clients send instructions with every request, which do not show that they have the history.
         let is_said = |role: &str| !matches!(role, "activity" | "system" | "developer");
         let mut before = conversation.messages().filter(|message| is_said(message.role())).enumerate();
         before.any(|(at, message)| (at == 0 || message.role() == "assistant") && known.contains(message.id()))
@@ -100,8 +100,8 @@ pub(super) fn prepare(
 }
 
 impl Prepared {
-    /// Whether a run that is there already may have been asked for with this input, going by its first event: then it is
-    /// the same run. Otherwise something would be said, or answered, that nobody hears.
+    /// True if an existing run may have been started with this input, judged by the run's first event: then both are
+    /// the same run. Otherwise the run would ignore messages or answers of this input.
     pub(super) fn is_heard_by(&self, first: Option<&str>) -> bool {
         let input = first.and_then(|event| json::member(event, "input")).unwrap_or("null");
         let stored = json::member(input, "messages").and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list).ok());
@@ -113,7 +113,7 @@ impl Prepared {
             && (self.answered.is_empty() || same(resume.as_bytes(), answered.as_bytes()))
     }
 
-    /// What the agent is given, on top of the conversation before the run.
+    /// Builds the agent's input from the conversation before the run.
     pub(super) fn complete(self, thread: &ThreadId, run: &RunId, conversation: &Conversation) -> RunInput {
         let Self { client, trust, messages, knows_history, brings_state, .. } = self;
         let mut all = String::from("[");
@@ -126,11 +126,11 @@ impl Prepared {
         if !knows_history {
             let sent: HashMap<&str, &str> = messages.iter().map(|(id, text)| (id.as_str(), text.as_str())).collect();
             let mut text = Vec::new();
-            // As AG-UI clients do: activities are what users see, not what agents read.
+            // As in AG-UI clients, activities are shown to users and not sent to agents.
             for message in conversation.messages().filter(|message| message.role() != "activity") {
                 text.clear();
                 message.write_json(&mut text);
-                // The client may have changed what it asks once more.
+                // The client may have edited the message that it sends again.
                 add(sent.get(message.id()).copied().unwrap_or(&String::from_utf8_lossy(&text)));
             }
         }
@@ -159,29 +159,29 @@ impl Prepared {
     }
 }
 
-/// Whether a message is one that AG-UI clients accept back: they refuse a whole conversation for one that is not.
-/// Members beside these are the sender's own business.
+/// Checks that AG-UI clients accept a message: one message that they refuse makes them refuse the complete
+/// conversation. Other members are not checked.
 fn check(message: &str) -> Result<(), String> {
     let member = |name| json::member(message, name).unwrap_or("null");
     let role = json::string_member(message, "role").unwrap_or_default();
     let begins = |name, with: &[char]| member(name).starts_with(with);
-    let wants = |name: &str, what: &str| Err(format!("of role {role} needs a member {name}: {what}"));
+    let wants = |name: &str, what: &str| Err(format!("has role {role:?} and must have a member {name}: {what}"));
     match role.as_str() {
-        "user" if !begins("content", &['"', '[']) => wants("content", "a text or a list of parts"),
-        "system" | "developer" | "reasoning" if !begins("content", &['"']) => wants("content", "a text"),
-        "assistant" if !begins("content", &['"', 'n']) => wants("content", "a text, or none"),
-        "assistant" if !begins("toolCalls", &['[', 'n']) => wants("toolCalls", "a list, or none"),
-        "tool" if !begins("content", &['"', '[']) => wants("content", "a text or a list of parts"),
-        "tool" if !begins("toolCallId", &['"']) => wants("toolCallId", "a text"),
+        "user" if !begins("content", &['"', '[']) => wants("content", "a string or an array of parts"),
+        "system" | "developer" | "reasoning" if !begins("content", &['"']) => wants("content", "a string"),
+        "assistant" if !begins("content", &['"', 'n']) => wants("content", "a string or null"),
+        "assistant" if !begins("toolCalls", &['[', 'n']) => wants("toolCalls", "an array or null"),
+        "tool" if !begins("content", &['"', '[']) => wants("content", "a string or an array of parts"),
+        "tool" if !begins("toolCallId", &['"']) => wants("toolCallId", "a string"),
         "activity" if !begins("content", &['{']) => wants("content", "an object"),
-        "activity" if !begins("activityType", &['"']) => wants("activityType", "a text"),
+        "activity" if !begins("activityType", &['"']) => wants("activityType", "a string"),
         "user" | "system" | "developer" | "reasoning" | "assistant" | "tool" | "activity" => Ok(()),
         "" => Err("has no role".into()),
-        _ => Err("has a role that AG-UI does not know".into()),
+        _ => Err("has a role that AG-UI does not define".into()),
     }
 }
 
-/// `{…}` becomes `{"id":"…",…}`.
+/// Inserts a new id: `{…}` becomes `{"id":"…",…}`.
 fn with_new_id(message: &str) -> (String, String) {
     let id = uuid::Uuid::now_v7().to_string();
     let rest = &message[1..];
@@ -190,7 +190,7 @@ fn with_new_id(message: &str) -> (String, String) {
     (id, text)
 }
 
-/// A state that says nothing: a client that has just been opened sends it.
+/// True for null and an empty object, which a new client sends as its state.
 fn is_empty(state: &str) -> bool {
     state == "null"
         || state.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(|s| s.trim().is_empty())
@@ -201,8 +201,8 @@ fn same(one: &[u8], other: &[u8]) -> bool {
     one == other || value(one).is_some_and(|one| Some(one) == value(other))
 }
 
-/// RUN_STARTED with the new messages, and the state if the client has another one than the thread. What the client
-/// forwards to the agent may be secret, and its tools are its own: they are not stored.
+/// Builds RUN_STARTED with the new messages, and a STATE_SNAPSHOT if the client's state differs from the thread's.
+/// Forwarded properties may be secret and tools belong to the client: neither is stored.
 fn first_events(
     thread: &ThreadId,
     run: &RunId,

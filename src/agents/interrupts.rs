@@ -1,8 +1,8 @@
-//! Interrupts that wait for an answer, and what a run must say of them.
+//! Open interrupts, and the answers to them that a run must carry.
 //!
-//! AG-UI wants the input of a run to answer every open interrupt of its thread, and an answer that comes twice to do no
-//! harm (<https://docs.ag-ui.com/concepts/interrupts>, "Contract rules"). Many agents do not look; the log knows. What an
-//! answer holds (`payload`) and when it comes (`expiresAt`) is between the client and the agent.
+//! AG-UI requires that the input of a run answers every open interrupt of its thread, and that a duplicate answer does
+//! no harm (<https://docs.ag-ui.com/concepts/interrupts>, "Contract rules"). Many agents do not check; the log has the
+//! facts. The content of an answer (`payload`) and its time (`expiresAt`) are between the client and the agent.
 
 use std::collections::HashSet;
 
@@ -12,22 +12,22 @@ use super::{
 };
 use crate::projection::conversation::Conversation;
 
-/// Ids of interrupts that a refusal names …
+/// Most interrupt ids in a refusal.
 const NAMED: usize = 16;
-/// … and so much of each.
+/// Longest part of each such id, in bytes.
 const NAMED_BYTES: usize = 256;
 
-/// Why a run cannot go on from where its thread is.
+/// Reason why a run cannot start in the current state of its thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Breach {
-    /// These wait for an answer that the input does not have.
+pub enum InterruptError {
+    /// Open interrupts that the input does not answer.
     Open(Vec<String>),
-    /// The input answers these, which do not wait any more.
+    /// Interrupts that the input answers and that are no longer open.
     Settled(Vec<String>),
 }
 
-impl Breach {
-    /// Code of the RUN_ERROR that ends a run which should not have begun.
+impl InterruptError {
+    /// Code of the RUN_ERROR that ends a run which should not have started.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Open(_) => "interrupts-open",
@@ -35,24 +35,24 @@ impl Breach {
         }
     }
 
-    /// The interrupts in question; of very many, the first, and of very long ones the beginning.
+    /// Ids of the interrupts concerned: at most `NAMED` of them, each cut to `NAMED_BYTES` bytes.
     pub fn interrupts(&self) -> Vec<&str> {
         let (Self::Open(ids) | Self::Settled(ids)) = self;
         ids.iter().take(NAMED).map(|id| &id[..id.floor_char_boundary(NAMED_BYTES)]).collect()
     }
 }
 
-impl std::fmt::Display for Breach {
+impl std::fmt::Display for InterruptError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ids = self.interrupts().join(", ");
         match self {
-            Self::Open(_) => write!(out, "the thread waits for an answer to every open interrupt, also to {ids}"),
-            Self::Settled(_) => write!(out, "`resume` answers what is not open any more: {ids}"),
+            Self::Open(_) => write!(out, "`resume` has no entry for these open interrupts: {ids}"),
+            Self::Settled(_) => write!(out, "`resume` answers interrupts that are no longer open: {ids}"),
         }
     }
 }
 
-/// The interrupts that a client answers: the member `resume` of its input, checked.
+/// Interrupts that a client answers: the member `resume` of its input, validated.
 #[derive(Debug, Default)]
 pub(super) struct Answered(HashSet<String>);
 
@@ -67,31 +67,31 @@ impl Answered {
                 return Err(invalid(index, "has no interruptId"));
             };
             if !matches!(entry.text("status").as_deref(), Some("resolved" | "cancelled")) {
-                return Err(invalid(index, "needs a status: resolved or cancelled"));
+                return Err(invalid(index, "must have the status resolved or cancelled"));
             }
             if !answered.insert(id) {
-                return Err(invalid(index, "answers what an earlier one answers"));
+                return Err(invalid(index, "answers the same interrupt as an earlier entry"));
             }
         }
         Ok(Self(answered))
     }
 
-    /// Whether nothing is answered.
+    /// True if no interrupt is answered.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Checks the answers against what waits for them. An interrupt that the log has never had is the agent's to judge:
-    /// it may come from before.
-    pub(super) fn check(&self, conversation: &Conversation) -> Result<(), Breach> {
+    /// Checks the answers against the open interrupts. An interrupt that the log never had is left to the agent,
+    /// because it may come from before the log.
+    pub(super) fn check(&self, conversation: &Conversation) -> Result<(), InterruptError> {
         let is_missing = |id: &&str| !self.0.contains(*id);
         let open: Vec<_> = conversation.open_interrupts().filter(is_missing).map(str::to_owned).collect();
         if !open.is_empty() {
-            return Err(Breach::Open(open));
+            return Err(InterruptError::Open(open));
         }
         let is_answered = |id: &&str| self.0.contains(*id);
         let settled: Vec<_> = conversation.settled_interrupts().filter(is_answered).map(str::to_owned).collect();
-        if settled.is_empty() { Ok(()) } else { Err(Breach::Settled(settled)) }
+        if settled.is_empty() { Ok(()) } else { Err(InterruptError::Settled(settled)) }
     }
 }
 
@@ -127,19 +127,19 @@ mod tests {
         conversation.observe(&finished(&["a", "b"]));
         assert_eq!(
             Answered::read(None).expect("none").check(&conversation),
-            Err(Breach::Open(vec!["a".into(), "b".into()]))
+            Err(InterruptError::Open(vec!["a".into(), "b".into()]))
         );
-        assert_eq!(check(json!([yes("a")]), &conversation), Err(Breach::Open(vec!["b".into()])));
+        assert_eq!(check(json!([yes("a")]), &conversation), Err(InterruptError::Open(vec!["b".into()])));
         assert_eq!(check(json!([no("b"), yes("a"), yes("c")]), &conversation), Ok(()));
         conversation.observe(&answers(&["a", "b"]));
         conversation.observe(&finished(&["c"]));
         assert_eq!(
             check(json!([yes("c"), yes("b"), yes("a")]), &conversation),
-            Err(Breach::Settled(vec!["a".into(), "b".into()]))
+            Err(InterruptError::Settled(vec!["a".into(), "b".into()]))
         );
         assert_eq!(check(json!([yes("c")]), &conversation), Ok(()));
         conversation.observe(&answers(&["c"]));
-        // Halves of characters are the same question mark wherever they come from.
+        // Lone surrogates become the same replacement character, whatever their origin.
         conversation
             .observe(br#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"id":"\ud800"}]}}"#);
         let half = Answered::read(Some(r#"[{"interruptId":"\ud800","status":"cancelled"}]"#)).expect("entries");
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn a_refusal_names_a_few_of_many() {
-        let many = Breach::Open((0..1_000).map(|at| at.to_string()).collect());
+        let many = InterruptError::Open((0..1_000).map(|at| at.to_string()).collect());
         assert_eq!(many.interrupts().len(), NAMED);
-        let long = Breach::Settled(vec!["é".repeat(NAMED_BYTES)]);
+        let long = InterruptError::Settled(vec!["é".repeat(NAMED_BYTES)]);
         assert_eq!(long.interrupts(), ["é".repeat(NAMED_BYTES / 2)]);
         assert!(many.to_string().ends_with("0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"), "{many}");
     }

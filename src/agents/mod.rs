@@ -1,4 +1,4 @@
-//! Running agents: each kind is a source of AG-UI events, and one driver appends what they say.
+//! Running agents: each kind is a source of AG-UI events, and one driver appends them.
 
 pub mod agui;
 pub mod client_input;
@@ -36,60 +36,61 @@ use crate::{
         AgentId, EventError, EventErrorKind, Principal, RunId, ThreadId,
         agent::{Agent, AgentKind},
         limits::{
-            AGENT_PATIENCE, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
+            AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
         },
     },
-    egress::{Outbound, Reach, Refused},
+    egress::{EgressClient, EgressPolicy, Refused},
     projection::conversation::Conversation,
     service::{NewRun, Projected, Service, ServiceError, StartedRun},
 };
-use interrupts::Breach;
+use interrupts::InterruptError;
 use source::{EventStream, Trust};
 use work::Work;
 
-/// The built-in agent, which is always there.
+/// Name of the built-in agent, which is always available.
 pub const DEMO: &str = "demo";
-/// What [`AgentError::Busy`] is counted as.
+/// Name of the limit behind [`AgentError::Busy`] in the metrics.
 const RUN_LIMIT: &str = "agentRuns";
-/// Time between two words of the demo: slow enough to be seen.
+/// Pause between two words of the demo: slow enough to be visible.
 const DEMO_PACE: Duration = Duration::from_millis(25);
 
-/// Everything that can be answered instead of a run or an agent.
+/// Reason why a request about a run or an agent fails.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AgentError {
-    /// There is no agent of this name.
-    #[error("there is no agent {0}")]
+    /// No agent has this name.
+    #[error("no agent has the ID {:?}", .0.as_str())]
     NotFound(AgentId),
-    /// What the client sent for the agent makes no sense.
-    #[error("the input: {0}")]
+    /// The client's input for the agent is invalid.
+    #[error("invalid input: {0}")]
     InvalidInput(String),
-    /// What the client sent for the agent does not fit into an event.
-    #[error("the new messages and the state have at most {MAX_EVENT_BYTES} bytes each")]
+    /// The client's input for the agent does not fit into an event.
+    #[error("the new messages and the state must not exceed {MAX_EVENT_BYTES} bytes each")]
     TooLarge,
     /// The `context` of an untrusted client exceeds the limit for OpenAI-compatible agents.
     #[error(
         "`context` has {0} bytes; without an API key, an OpenAI-compatible agent accepts at most {MAX_CLIENT_CONTEXT_BYTES}"
     )]
     ContextTooLarge(usize),
-    /// The thread waits for answers, or does not wait for those that it was given.
+    /// The thread has open interrupts that the input does not answer, or the input answers interrupts that are not
+    /// open.
     #[error("{0}")]
-    Interrupts(Breach),
-    /// The thread has a run of this id that is another agent's.
-    #[error("the run {0} is not of this agent")]
+    Interrupts(InterruptError),
+    /// The thread has a run of this id that belongs to another agent.
+    #[error("run {:?} belongs to another agent", .0.as_str())]
     RunTaken(RunId),
-    /// The thread has a run of this id that was asked for with other messages or answers.
-    #[error("the run {0} is there already, and was asked for with other messages or answers")]
+    /// The thread has a run of this id that was started with other messages or answers.
+    #[error("run {:?} exists and was requested with other messages or answers", .0.as_str())]
     RunUsed(RunId),
-    /// What was written down is no agent.
-    #[error("the agent: {0}")]
+    /// The definition of the agent is invalid.
+    #[error("invalid definition: {0}")]
     InvalidAgent(String),
-    /// The agent is built in or stands in the configuration, and cannot be changed over the API.
-    #[error("the agent {0} is part of the server's configuration")]
+    /// The agent is built in or part of the configuration, and cannot be changed over the API.
+    #[error("agent {:?} is defined by the server's configuration", .0.as_str())]
     Configured(AgentId),
-    /// Too many runs at once.
-    #[error("this server has as many runs of agents under way as it takes")]
+    /// The node has reached its limit of concurrent runs.
+    #[error("the maximum number of agent runs is active on this server")]
     Busy,
-    /// The use case behind it failed.
+    /// Failure of the underlying use case.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
@@ -103,102 +104,102 @@ impl From<EventError> for AgentError {
     }
 }
 
-/// Where an agent was written down.
+/// Place where an agent is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// It is part of the program.
+    /// Part of the program.
     BuiltIn,
-    /// The configuration.
+    /// Configuration of the server.
     Configuration,
-    /// The API.
+    /// API, by a client of the project.
     Api,
 }
 
-/// A run that an agent is to do.
+/// Request for a run of an agent.
 #[derive(Debug, Default)]
 pub struct AgentRun {
-    /// The run's id; made up if absent.
+    /// Id of the run; generated if absent.
     pub id: Option<RunId>,
-    /// How long the run may be silent.
+    /// Lease of the run, after which it ends without an event.
     pub lease: Option<Duration>,
-    /// What the client sent.
+    /// Input that the client sent.
     pub input: ClientInput,
-    /// Whether a thread is made if there is none: for doors whose clients choose ids and never create.
+    /// True if a missing thread is created: for APIs whose clients choose ids and never create threads.
     pub makes_thread: bool,
 }
 
-/// The use cases of agents, over one service. Cheap to clone.
+/// Use cases of agents, over one service. Cheap to clone.
 #[derive(Clone)]
 pub struct Agents {
     shared: Arc<Shared>,
-    /// Calls the agents that were made over the API.
-    guarded: Outbound,
+    /// HTTP client for agents that were made over the API.
+    guarded: EgressClient,
     places: Arc<Semaphore>,
-    /// How long an agent's events may wait for the store.
-    patience: Duration,
+    /// Timeout for an agent's events that wait for the store.
+    store_timeout: Duration,
 }
 
 struct Shared {
     service: Service,
     configured: BTreeMap<AgentId, Agent>,
-    /// Calls the agents of the configuration.
-    open: Outbound,
+    /// HTTP client for agents of the configuration.
+    open: EgressClient,
     tasks: TaskTracker,
     leaving: CancellationToken,
 }
 
 impl Agents {
-    /// With the agents of the configuration, which every project has. Those made over the API are called on the public
-    /// internet only. An error if the machine's TLS cannot be used.
+    /// Starts with the agents of the configuration, which every project has. Agents made over the API are called only
+    /// on the public internet. Fails if the machine's TLS is not available.
     pub fn new(service: Service, configured: Vec<Agent>) -> Result<Self, reqwest::Error> {
         service.metrics().know_limits([RUN_LIMIT]);
         let configured = configured.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
-        let open = Outbound::new(Reach::Anywhere);
-        // Better now than with the first run.
+        let open = EgressClient::new(EgressPolicy::Anywhere);
+        // A failure must appear at the start, not with the first run.
         open.prepare()?;
         let shared = Shared { service, configured, open, tasks: TaskTracker::new(), leaving: CancellationToken::new() };
-        let guarded = Outbound::new(Reach::Public(Vec::new()));
+        let guarded = EgressClient::new(EgressPolicy::Public(Vec::new()));
         let places = Arc::new(Semaphore::new(MAX_AGENT_RUNS));
-        Ok(Self { shared: Arc::new(shared), guarded, places, patience: AGENT_PATIENCE })
+        Ok(Self { shared: Arc::new(shared), guarded, places, store_timeout: AGENT_STORE_TIMEOUT })
     }
 
-    /// Other places where agents that were made over the API may be.
-    pub fn with_outbound(self, guarded: Outbound) -> Self {
+    /// Replaces the HTTP client for agents that were made over the API, and with it their allowed networks.
+    pub fn with_outbound(self, guarded: EgressClient) -> Self {
         Self { guarded, ..self }
     }
 
-    /// Another number than [`MAX_AGENT_RUNS`] of runs at once.
+    /// Replaces [`MAX_AGENT_RUNS`], the limit of concurrent runs.
     pub fn with_places(self, places: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(places)), ..self }
     }
 
-    /// Another time than [`AGENT_PATIENCE`] that an agent's events may wait for the store.
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    /// Replaces [`AGENT_STORE_TIMEOUT`], the timeout for an agent's events that wait for the store.
+    pub fn with_store_timeout(self, store_timeout: Duration) -> Self {
+        Self { store_timeout, ..self }
     }
 
-    /// All agents that this principal can use, by name.
+    /// Lists all agents that this principal can use, by name.
     pub async fn list(&self, principal: &Principal) -> Result<Vec<(Agent, Origin)>, AgentError> {
         let mut all = BTreeMap::new();
         for (id, definition) in self.shared.service.agents.list(principal).await? {
             match read(&id, &definition) {
                 Ok(agent) => drop(all.insert(id, (agent, Origin::Api))),
                 Err(error) => {
-                    tracing::warn!(%error, agent = %id, project = %principal.project, "a stored agent cannot be read")
+                    tracing::warn!(%error, agent = %id, project = %principal.project, "cannot read a stored agent")
                 }
             }
         }
         if let Some(demo) = demo() {
             all.insert(demo.id.clone(), (demo, Origin::BuiltIn));
         }
-        // The configuration is the operator's word, and stands above the others.
+        // Agents of the configuration take precedence over agents of the same name.
         for agent in self.shared.configured.values() {
             all.insert(agent.id.clone(), (agent.clone(), Origin::Configuration));
         }
         Ok(all.into_values().collect())
     }
 
-    /// The agent of this name.
+    /// Looks up an agent by its name.
     pub async fn get(&self, principal: &Principal, id: &AgentId) -> Result<(Agent, Origin), AgentError> {
         if let Some(agent) = self.shared.configured.get(id) {
             return Ok((agent.clone(), Origin::Configuration));
@@ -210,7 +211,7 @@ impl Agents {
         found.ok_or_else(|| AgentError::NotFound(id.clone()))
     }
 
-    /// Makes an agent, or replaces it.
+    /// Creates an agent or replaces its definition.
     pub async fn put(
         &self,
         principal: &Principal,
@@ -219,23 +220,26 @@ impl Agents {
     ) -> Result<(Agent, Origin), AgentError> {
         self.refuse_fixed(id)?;
         if definition.api_key_env.is_some() {
-            return Err(AgentError::InvalidAgent("apiKeyEnv is for the configuration file; send apiKey".into()));
+            return Err(AgentError::InvalidAgent(
+                "apiKeyEnv is available in the configuration file only: send apiKey".into(),
+            ));
         }
         let text = serde_json::to_string(&definition).map_err(|error| AgentError::InvalidAgent(error.to_string()))?;
         if text.len() > MAX_AGENT_BYTES {
-            return Err(AgentError::InvalidAgent(format!("its definition has at most {MAX_AGENT_BYTES} bytes")));
+            return Err(AgentError::InvalidAgent(format!("the definition exceeds {MAX_AGENT_BYTES} bytes")));
         }
         let agent = definition.into_agent(id.clone(), |_| None).map_err(AgentError::InvalidAgent)?;
         self.check_address(&agent)?;
         let others = self.shared.service.agents.list(principal).await?;
         if others.len() >= MAX_AGENTS && others.iter().all(|(other, _)| other != id) {
-            return Err(AgentError::InvalidAgent(format!("a project has at most {MAX_AGENTS} agents")));
+            return Err(AgentError::InvalidAgent(format!("the project has {MAX_AGENTS} agents, which is the maximum")));
         }
         self.shared.service.agents.put(principal, id, &text).await?;
         Ok((agent, Origin::Api))
     }
 
-    /// Forgets an agent, if there is one: a lost answer may be asked for again. Its runs under way go on.
+    /// Deletes an agent, if it exists, so that a client may repeat a request whose answer was lost. Active runs
+    /// continue.
     pub async fn delete(&self, principal: &Principal, id: &AgentId) -> Result<(), AgentError> {
         self.refuse_fixed(id)?;
         self.shared.service.agents.delete(principal, id).await?;
@@ -261,8 +265,8 @@ impl Agents {
         if fixed { Err(AgentError::Configured(id.clone())) } else { Ok(()) }
     }
 
-    /// Starts a run and has the agent do it: whoever asked may go away. Answered once the run and the new messages are
-    /// durable. The same run id again is the same run, which is not done twice.
+    /// Starts a run and drives it on the server, independent of the client's connection. Returns once the run and the
+    /// new messages are durable. Idempotent by run id: a repeated request returns the existing run.
     pub async fn run(
         &self,
         principal: &Principal,
@@ -282,20 +286,20 @@ impl Agents {
         check_context(agent, trust, &request.input)?;
         let prepared = input::prepare(thread, &id, request.input, trust, conversation)?;
         if let Err(breach) = prepared.answered.check(conversation) {
-            // Asked again, it is the same run: what waits now may be what it came to.
+            // A repeated request concerns the same run, which itself may have opened the interrupts.
             if service.runs.get(principal, thread, &id).await.is_err() {
                 return Err(AgentError::Interrupts(breach));
             }
         }
         let place = self.places.clone().try_acquire_owned().ok();
-        // What is there already needs no place.
+        // An existing run needs no permit.
         if place.is_none() && service.runs.get(principal, thread, &id).await.is_err() {
             service.metrics().limited(RUN_LIMIT);
             return Err(AgentError::Busy);
         }
         let before = match before {
             Some(before) => before,
-            // Only now, so that what is refused leaves no thread behind.
+            // The thread is created after all checks, so that a refused request leaves no thread behind.
             None => {
                 service.runs.check_room(principal).await?;
                 let epoch = service.threads.ensure(principal, thread, Some(&agent.id)).await?.epoch;
@@ -329,7 +333,7 @@ impl Agents {
         Ok(started)
     }
 
-    /// Has the agent answer outside of any thread: nothing of it is kept.
+    /// Sends a request to an agent outside of any thread; nothing is stored.
     pub fn ask(&self, principal: &Principal, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
         let trust = Trust::of(principal);
         check_context(agent, trust, &client)?;
@@ -346,20 +350,21 @@ impl Agents {
         Ok(Asked { events, thread, run, _place: place })
     }
 
-    /// Has an agent answer the server itself: nothing of it is kept, it is no run, and takes no place of one. `origin` is where
-    /// the agent was written down: the operator's own may be anywhere. Dropping the answer ends the request.
+    /// Sends a request to an agent on behalf of the server itself: nothing is stored, and it takes no permit of a run.
+    /// `origin` is the place where the agent is defined: agents of the configuration may have any address. Dropping the
+    /// stream ends the request.
     pub fn consult(&self, agent: &Agent, origin: Origin, client: ClientInput) -> Result<EventStream, AgentError> {
         let input = outside(&ThreadId::generate(), &RunId::generate(), client, Trust::Key)?;
         let outbound = if origin == Origin::Configuration { &self.shared.open } else { &self.guarded };
         Ok(source_over(outbound, agent, &input))
     }
 
-    /// Begins to end what is under way: runs of agents cannot be handed to another node.
+    /// Starts the shutdown of active runs: an agent's run cannot move to another node.
     pub fn leave(&self) {
         self.shared.leaving.cancel();
     }
 
-    /// Ends what is under way.
+    /// Ends all active runs, and waits for them.
     pub async fn stop(&self) {
         self.leave();
         self.shared.tasks.close();
@@ -367,26 +372,26 @@ impl Agents {
     }
 
     fn source(&self, agent: &Agent, input: &source::RunInput) -> EventStream {
-        // The operator's own agents may be anywhere.
+        // Agents of the configuration may have any address.
         let configured = self.shared.configured.get(&agent.id).is_some_and(|configured| configured == agent);
         source_over(if configured { &self.shared.open } else { &self.guarded }, agent, input)
     }
 }
 
-/// What an agent is given where there is no thread, and so nothing that was said before.
+/// Input of an agent outside of any thread, with an empty history.
 fn outside(thread: &ThreadId, run: &RunId, client: ClientInput, trust: Trust) -> Result<source::RunInput, AgentError> {
     let nothing = Conversation::default();
     Ok(input::prepare(thread, run, client, trust, &nothing)?.complete(thread, run, &nothing))
 }
 
-/// Refuses a page's context that is too large to stand before a user's words, where it would stand there.
+/// Refuses a context that is too large, if it comes from a page and the agent puts it before the user's message.
 fn check_context(agent: &Agent, trust: Trust, client: &ClientInput) -> Result<(), AgentError> {
     let bytes = client.context.as_ref().map_or(0, |context| context.get().len());
     let stands_there = trust == Trust::Client && matches!(agent.kind, AgentKind::OpenAi { .. });
     if stands_there && bytes > MAX_CLIENT_CONTEXT_BYTES { Err(AgentError::ContextTooLarge(bytes)) } else { Ok(()) }
 }
 
-fn source_over(outbound: &Outbound, agent: &Agent, input: &source::RunInput) -> EventStream {
+fn source_over(outbound: &EgressClient, agent: &Agent, input: &source::RunInput) -> EventStream {
     let idle = agent.idle_timeout;
     match &agent.kind {
         AgentKind::AgUi { url, headers } => agui::run(outbound, url, headers, input, idle),
@@ -407,13 +412,13 @@ fn demo() -> Option<Agent> {
     definition.into_agent(AgentId::new(DEMO).ok()?, |_| None).ok()
 }
 
-/// An agent's answer outside of any thread. Dropping it ends the request.
+/// Answer of an agent outside of any thread. Dropping it ends the request.
 pub struct Asked {
-    /// The id that the agent was given for the thread.
+    /// Thread id that the agent received.
     pub thread: ThreadId,
-    /// The id that it was given for the run.
+    /// Run id that the agent received.
     pub run: RunId,
-    /// What it says.
+    /// Events of the answer.
     pub events: EventStream,
     _place: OwnedSemaphorePermit,
 }

@@ -1,4 +1,4 @@
-//! Reading the JSON that an agent is given, which was checked for syntax and no further.
+//! Reads the JSON of an agent's input, of which only the syntax was checked.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::domain::json;
 
-/// The text with U+FFFD in place of each lone surrogate escape (`\ud800`). AG-UI clients are written in JavaScript,
-/// whose strings may hold halves of characters; neither a Rust text nor a model's endpoint can take them.
+/// Replaces each lone surrogate escape (`\ud800`) with U+FFFD. AG-UI clients are written in JavaScript, whose strings
+/// may hold lone surrogates; neither a Rust string nor a model's endpoint accepts them.
 pub(super) fn whole(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let unit = |at: usize| {
@@ -18,7 +18,7 @@ pub(super) fn whole(text: &str) -> Cow<'_, str> {
     let (mut out, mut copied, mut next) = (String::new(), 0, 0);
     for at in memchr_iter(b'\\', bytes) {
         if at < next {
-            // The second half of an escape.
+            // The second character of an escape.
             continue;
         }
         next = at + 2;
@@ -40,29 +40,29 @@ pub(super) fn whole(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The items of an array; none for anything else.
+/// Items of an array; empty for any other value.
 pub(super) fn items(text: &str) -> Vec<Object<'_>> {
     let items: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
     items.into_iter().map(|item| Object(item.get())).collect()
 }
 
-/// A JSON value, looked into as an object; one of another kind has no members. Of members that occur twice the last
-/// one counts, as `JSON.parse` has it, and what nobody asks for is not parsed.
+/// A JSON value, read as an object; a value of another kind has no members. Of members that occur twice the last one
+/// counts, as in `JSON.parse`. Members are parsed only on request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Object<'a>(pub(super) &'a str);
 
 impl<'a> Object<'a> {
-    /// A member as it stands; `null` is none.
+    /// Raw text of a member; `null` counts as absent.
     pub(super) fn raw(self, name: &str) -> Option<&'a str> {
         json::member(self.0, name).filter(|value| *value != "null")
     }
 
-    /// A member that is a text.
+    /// Value of a member that is a string.
     pub(super) fn text(self, name: &str) -> Option<String> {
         self.raw(name).and_then(json::string)
     }
 
-    /// The items of a member that is an array.
+    /// Items of a member that is an array.
     pub(super) fn items(self, name: &str) -> Vec<Object<'a>> {
         self.raw(name).map(items).unwrap_or_default()
     }
@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(json::string(&whole(text)).as_deref(), Some(expected), "{text}");
         }
         for text in ["", "\\", "\\u", "\\ud8", "\\ud800", "\\ud83d\\u", "\\uéé"] {
-            // Not JSON; only that nothing breaks.
+            // Invalid JSON must not cause a panic.
             whole(text);
         }
     }

@@ -1,4 +1,4 @@
-//! What an agent is given and what comes back, whatever kind of agent it is.
+//! Input and events of an agent, independent of its kind.
 
 use std::time::Duration;
 
@@ -8,55 +8,54 @@ use futures_util::stream::BoxStream;
 use super::client_input::Unknown;
 use crate::domain::{Principal, RunId, ThreadId, json::quoted};
 
-/// The events of one run of an agent, each one JSON text (not checked yet), in order. Dropping it ends the request.
+/// Events of one run of an agent, in order, each a JSON text that is not yet validated. Dropping the stream ends the
+/// request.
 pub type EventStream = BoxStream<'static, Result<Bytes, AgentFailure>>;
 
-/// AG-UI's RunAgentInput. What is JSON is kept as text, checked at the edge, so that a long history is not parsed to be
-/// written again. Source: <https://docs.ag-ui.com/sdk/js/core/types#runagentinput>.
+/// AG-UI's RunAgentInput. JSON members are kept as text, validated when received, so that a long history is not parsed
+/// and serialized again. Source: <https://docs.ag-ui.com/sdk/js/core/types#runagentinput>.
 #[derive(Debug, Clone)]
 pub struct RunInput {
-    /// The thread.
     pub thread_id: ThreadId,
-    /// The run.
     pub run_id: RunId,
-    /// The run that this one goes on from.
+    /// Id of the run that this one continues.
     pub parent_run_id: Option<String>,
-    /// The conversation, a JSON array of messages.
+    /// Conversation, as a JSON array of messages.
     pub messages: String,
-    /// The state, any JSON value.
+    /// State, as any JSON value.
     pub state: String,
-    /// A JSON array of tools that the frontend has.
+    /// Tools of the frontend, as a JSON array.
     pub tools: String,
-    /// A JSON array of context entries.
+    /// Context entries, as a JSON array.
     pub context: String,
-    /// Whose word the context is.
+    /// Trust in the author of the context.
     pub trust: Trust,
-    /// Any JSON value.
+    /// Forwarded properties, as any JSON value.
     pub forwarded_props: String,
-    /// A JSON array of answers to interrupts.
+    /// Answers to interrupts, as a JSON array.
     pub resume: Option<String>,
-    /// Members that AG-UI does not name (yet).
+    /// Members unknown to AG-UI's current schema.
     pub rest: Unknown,
 }
 
-/// How far an agent may take what a client says of itself for the application's word.
+/// Trust of an agent in the client: decides whether the client's context counts as the application's own statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// It has shown a key: it is the application.
+    /// The client has a key: it is the application.
     Key,
-    /// It is a user's page, or may be one.
+    /// The client may be a user's page.
     Client,
 }
 
 impl Trust {
-    /// Of this principal.
+    /// Trust in this principal.
     pub fn of(principal: &Principal) -> Self {
         if principal.has_key() { Self::Key } else { Self::Client }
     }
 }
 
 impl RunInput {
-    /// As JSON text.
+    /// Serializes the input to JSON.
     pub fn to_json(&self) -> String {
         let mut json =
             format!("{{\"threadId\":{},\"runId\":{}", quoted(self.thread_id.as_str()), quoted(self.run_id.as_str()));
@@ -85,41 +84,41 @@ impl RunInput {
     }
 }
 
-/// Why an agent's run cannot go on. The run ends in RUN_ERROR with [`AgentFailure::code`] and this message, which
-/// users see: it holds nothing of the agent's address, headers or answer.
+/// Reason why an agent's run fails. The run ends in RUN_ERROR with [`AgentFailure::code`] and this message, which users
+/// see: it must hold nothing of the agent's address, headers or answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentFailure {
-    /// No connection could be made.
-    #[error("the agent could not be reached")]
+    /// No connection to the agent was possible.
+    #[error("cannot connect to the agent")]
     Unreachable,
-    /// It was made over the API, and its address leads into a network that such agents are not called in.
+    /// The agent was made over the API, and its address leads into a network that is not allowed for such agents.
     #[error(
         "the agent's address is not on the public internet: the server's operator can allow its network with \
          --allow-agent-networks"
     )]
     Forbidden,
-    /// It answered with another status than 2xx.
-    #[error("the agent refused the run with HTTP status {0}")]
+    /// The agent answered with a status other than 2xx.
+    #[error("the agent rejected the run with HTTP status {0}")]
     Refused(u16),
-    /// It answered with something that is no event stream.
-    #[error("the agent answered with something that is no AG-UI event stream")]
+    /// The agent's answer is not an event stream.
+    #[error("the agent's response is not an event stream: expected content type text/event-stream")]
     NotAStream,
-    /// It said nothing for too long.
-    #[error("the agent was silent for {} s", .0.as_secs())]
+    /// The agent sent no byte until its read timeout.
+    #[error("the agent sent nothing for {} s", .0.as_secs())]
     Silent(Duration),
-    /// Its stream broke off.
-    #[error("the connection to the agent broke before the run had ended")]
+    /// The agent's stream ended with a connection error.
+    #[error("the connection to the agent was lost before the run ended")]
     Broken,
-    /// It sent what cannot be stored.
-    #[error("the agent sent an event that cannot be stored: {0}")]
+    /// The agent sent an event that cannot be stored.
+    #[error("the agent sent an invalid event: {0}")]
     InvalidEvent(String),
-    /// Its stream ended without RUN_FINISHED or RUN_ERROR.
+    /// The agent's stream ended without RUN_FINISHED or RUN_ERROR.
     #[error("the agent's stream ended without RUN_FINISHED or RUN_ERROR")]
     Incomplete,
 }
 
 impl AgentFailure {
-    /// The stable code for programs.
+    /// Stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreachable => "agent-unreachable",

@@ -1,4 +1,4 @@
-//! Where a line of the log about an agent belongs: which agent and address, which thread and run, and whose.
+//! Context of log lines about an agent: agent and address, thread and run, and project.
 
 use reqwest::Url;
 use tracing::{Span, error_span};
@@ -9,14 +9,13 @@ use crate::domain::{
     agent::{Agent, AgentKind},
 };
 
-/// The span of a call of an agent. Of the level of errors, so that it is there for whatever is logged in it.
+/// Span around a call of an agent, at level error, so that every line logged within it has it.
 pub fn agent_span(agent: &Agent, project: &ProjectId, thread: &ThreadId, run: &RunId) -> Span {
     let (agent_id, url) = (&agent.id, address(agent));
     error_span!("agent_run", agent = %agent_id, url, %thread, %run, %project)
 }
 
-/// Where the agent is called, without user, password, query and fragment, which may hold a key; `None` of one that is
-/// built in.
+/// URL of the agent, without user, password, query and fragment, which may hold a key; `None` for the built-in agent.
 fn address(agent: &Agent) -> Option<String> {
     let url = match &agent.kind {
         AgentKind::AgUi { url, .. } => Url::parse(url).ok(),
@@ -24,7 +23,7 @@ fn address(agent: &Agent) -> Option<String> {
         AgentKind::Demo => return None,
     };
     let Some(mut url) = url else { return Some("(not an address)".to_owned()) };
-    // What cannot have a user has none.
+    // A URL that cannot have a user has none to remove.
     let _ = (url.set_username(""), url.set_password(None));
     url.set_query(None);
     url.set_fragment(None);

@@ -1,11 +1,11 @@
-//! Reading an event stream: bytes in, the data of each event out.
+//! Decoder of event streams: takes bytes, and yields the data of each event.
 //!
-//! Source: <https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>. Only `data` means
-//! anything here; `event`, `id`, `retry`, comments and unknown fields are passed over without being kept. Bytes are not
-//! decoded: what is no UTF-8 is refused where events are checked, instead of being changed on the way.
+//! Source: <https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>. Only `data` is
+//! used; `event`, `id`, `retry`, comments and unknown fields are skipped without being buffered. Bytes are not decoded:
+//! invalid UTF-8 is refused by the validation of events, instead of being replaced here.
 //!
-//! A decoder of our own, because `eventsource-stream` 0.2.3 gathers a line of any length, looks through all that it has
-//! gathered again with every chunk, and panics at a byte order mark.
+//! The decoder is Threadline's own, because `eventsource-stream` 0.2.3 buffers a line of any length, scans its complete
+//! buffer again with every chunk, and panics at a byte order mark.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr2;
@@ -15,52 +15,52 @@ use crate::domain::limits::MAX_EVENT_BYTES;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 const FIELD: &[u8] = b"data";
 
-/// An event's data is longer than [`MAX_EVENT_BYTES`].
+/// Error: an event's data is longer than [`MAX_EVENT_BYTES`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
-/// Where in the stream the next byte stands.
+/// Position of the next byte in the stream.
 #[derive(Debug, Clone, Copy)]
 enum At {
-    /// At its start, behind this many bytes of a byte order mark.
+    /// Start of the stream, after this many bytes of a byte order mark.
     Start(usize),
-    /// In a line that is so far these many bytes of `data`.
+    /// Field name: the line so far is this many bytes of `data`.
     Field(usize),
-    /// Behind `data:`, where one space means nothing.
+    /// After `data:`; one space here is skipped.
     Space,
-    /// In the value of `data`.
+    /// Value of a `data` line.
     Value,
-    /// In a line that means nothing.
+    /// Line that is ignored.
     Skip,
 }
 
-/// The decoder: give it a chunk, take out events until there is none, give it the next chunk. It looks at each byte
-/// once, however the chunks are cut, and keeps no more than one event's data and the chunk.
+/// Decoder: feed it a chunk, take out events until none is left, feed it the next chunk. Each byte is read once,
+/// however the chunks are cut, and memory holds no more than one event's data and the chunk.
 #[derive(Debug)]
 pub(super) struct Decoder {
     chunk: Bytes,
     at: At,
-    /// The last line ended in CR: an LF that follows belongs to it.
+    /// True if the last line ended in CR: a following LF belongs to that line end.
     after_cr: bool,
     data: BytesMut,
-    /// The event has a `data` line, perhaps an empty one.
+    /// True if the event has a `data` line, perhaps an empty one.
     any: bool,
 }
 
 impl Decoder {
-    /// At the start of a stream.
+    /// Starts at the beginning of a stream.
     pub(super) fn new() -> Self {
         Self { chunk: Bytes::new(), at: At::Start(0), after_cr: false, data: BytesMut::new(), any: false }
     }
 
-    /// Takes in the next bytes; the ones before must have been used up by [`Decoder::next`].
+    /// Adds a chunk; the previous one must have been consumed by [`Decoder::next`].
     pub(super) fn feed(&mut self, chunk: Bytes) {
         debug_assert!(self.chunk.is_empty(), "events are taken out before bytes are put in");
         self.chunk = chunk;
     }
 
-    /// The data of the next event that is complete; its lines are joined by LF. An event that the stream leaves
-    /// unfinished is none. Nothing more can be read after an error.
+    /// Takes the data of the next complete event; its lines are joined by LF. An event that the stream leaves
+    /// incomplete is dropped. The decoder must not be used after an error.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
         while let Some(&byte) = self.chunk.first() {
             if self.after_cr {
@@ -118,8 +118,8 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Steps over the CR or LF that comes next. The LF of a CRLF is looked for with the next byte, because an event
-    /// is complete before it arrives.
+    /// Consumes the CR or LF at the front. The LF of a CRLF is consumed with the next byte, because an event is
+    /// complete before it arrives.
     fn end_line(&mut self) {
         self.after_cr = self.chunk.first() == Some(&b'\r');
         self.chunk.advance(1);
@@ -161,7 +161,8 @@ mod tests {
         Ok(events)
     }
 
-    /// Whole, cut in two at every byte, byte by byte, and with empty chunks in between: always the same.
+    /// Decodes the stream whole, cut in two at every byte, byte by byte, and with empty chunks in between: the result
+    /// must always be the same.
     fn check(stream: &str, expected: &[&str]) {
         let bytes = stream.as_bytes();
         assert_eq!(decode([bytes]).expect("small"), expected, "{stream:?}");
@@ -178,7 +179,7 @@ mod tests {
             &["first event", "second event", " third event"],
         );
         check("data: YHOO\ndata: +2\ndata: 10\n\n", &["YHOO\n+2\n10"]);
-        // An empty `data` is an event too; the last one is never finished.
+        // An empty `data` is an event too; the last event is never completed.
         check("data\n\ndata\ndata\n\ndata:", &["", "\n"]);
         check("data:test\n\ndata: test\n\n", &["test", "test"]);
     }
@@ -191,7 +192,7 @@ mod tests {
             check(&lines.join(end), &["{\"a\":\n\"é😀\"}", "b"]);
         }
         check("data: a\r\ndata: b\n\r\ndata: c\r\r\n\n", &["a\nb", "c"]);
-        // CR, then CRLF, are two ends of lines.
+        // CR, then CRLF, are two line ends.
         check("data: a\r\r\ndata: b\n\n", &["a", "b"]);
     }
 
@@ -199,7 +200,7 @@ mod tests {
     fn a_byte_order_mark_counts_only_once_and_only_at_the_start() {
         check("\u{feff}\u{feff}data: a\n\ndata: b\n\n", &["b"]);
         check("data: a\n\n\u{feff}data: b\n\n", &["a"]);
-        // The start of one is part of a name that means nothing.
+        // A partial byte order mark is part of an unknown field name.
         assert_eq!(decode([&b"\xef\xbbdata: a\n\ndata: b\n\n"[..]]).expect("small"), ["b"]);
     }
 

@@ -1,4 +1,4 @@
-//! An endpoint for tests: real sockets, one request, and then whatever the test says.
+//! Endpoint for tests: real sockets, one request, and then the answer that the test gives.
 
 use futures_util::StreamExt;
 use tokio::{
@@ -10,31 +10,30 @@ use tokio::{
 use super::source::{AgentFailure, EventStream, RunInput, Trust};
 use crate::{
     domain::{RunId, ThreadId},
-    egress::{Outbound, Reach},
+    egress::{EgressClient, EgressPolicy},
 };
 
-/// A client that may go to this machine.
-pub(super) fn outbound() -> Outbound {
-    Outbound::new(Reach::Anywhere)
+/// HTTP client that may connect to this machine.
+pub(super) fn outbound() -> EgressClient {
+    EgressClient::new(EgressPolicy::Anywhere)
 }
 
-/// What the endpoint does when it has read a request.
+/// Answer of the endpoint after it has read a request.
 pub(super) enum Then {
     /// Sends these bytes and closes the connection.
     Send(Vec<u8>),
-    /// Sends them and waits until the other side goes away.
+    /// Sends these bytes and waits until the peer closes the connection.
     Hold(Vec<u8>),
 }
 
-/// A running endpoint.
 pub(super) struct Endpoint {
-    /// `http://127.0.0.1:<port>`.
+    /// Base URL of the endpoint, `http://127.0.0.1:<port>`.
     pub(super) url: String,
     served: JoinHandle<(String, String)>,
 }
 
 impl Endpoint {
-    /// Serves one request.
+    /// Starts an endpoint that serves one request.
     pub(super) async fn start(then: Then) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -42,7 +41,7 @@ impl Endpoint {
             let (mut socket, _) = listener.accept().await.expect("a connection");
             let request = read_request(&mut socket).await;
             let (Then::Send(bytes) | Then::Hold(bytes)) = &then;
-            // Whoever has read enough may be gone.
+            // A client that has read enough may have disconnected.
             let _ = socket.write_all(bytes).await;
             if matches!(then, Then::Hold(_)) {
                 let _ = socket.read(&mut [0]).await;
@@ -52,7 +51,7 @@ impl Endpoint {
         Self { url, served }
     }
 
-    /// Head and body of the request, when it has been served.
+    /// Waits until the request has been served. Returns its head and its body.
     pub(super) async fn request(self) -> (String, String) {
         self.served.await.expect("served")
     }
@@ -72,18 +71,18 @@ async fn read_request(socket: &mut TcpStream) -> (String, String) {
     }
 }
 
-/// An event stream that ends with the connection.
+/// Event stream that ends with the connection.
 pub(super) fn answer(body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{body}").into_bytes()
 }
 
-/// An event stream that is not complete: its last chunk never comes.
+/// Event stream that is incomplete: its last chunk is missing.
 pub(super) fn torn(body: &str) -> Vec<u8> {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked";
     format!("{head}\r\n\r\n{:x}\r\n{body}\r\n", body.len()).into_bytes()
 }
 
-/// An input of empty parts.
+/// Input with empty parts.
 pub(super) fn input() -> RunInput {
     RunInput {
         rest: Vec::new(),
@@ -100,7 +99,7 @@ pub(super) fn input() -> RunInput {
     }
 }
 
-/// All events, and how the stream ended.
+/// Collects all events, and the failure that ended the stream.
 pub(super) async fn collect(mut events: EventStream) -> (Vec<String>, Option<AgentFailure>) {
     let mut all = Vec::new();
     while let Some(event) = events.next().await {

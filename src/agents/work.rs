@@ -1,4 +1,4 @@
-//! Runs that were started, on their way to their agents.
+//! Tasks that drive started runs.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tracing::Instrument;
 use super::{Agents, drive::Drive, input::Prepared, span::agent_span};
 use crate::{
     domain::{Principal, agent::Agent},
-    metrics::Present,
+    metrics::GaugeGuard,
     projection::conversation::Conversation,
     service::{DriveRight, Projected, ServiceError, StartedRun},
 };
 
-/// A run that was started, on its way to its agent.
+/// A started run, before its driver.
 pub(super) struct Work {
     pub agents: Agents,
     pub principal: Principal,
@@ -21,13 +21,13 @@ pub(super) struct Work {
     pub agent: Agent,
     pub started: StartedRun,
     pub beat: Duration,
-    /// Given back with the end of the run.
+    /// Permit of the run, released at its end.
     #[allow(dead_code)]
     pub place: Option<OwnedSemaphorePermit>,
 }
 
 impl Work {
-    /// Hands it over, and drives it to its end. What is logged meanwhile says where.
+    /// Drives the run to its end. Log lines within carry the run's span.
     pub(super) async fn run(self, before: Projected, prepared: Prepared) {
         let span = agent_span(&self.agent, &self.principal.project, self.right.thread(), &self.started.run.id);
         self.drive(before, prepared).instrument(span).await;
@@ -35,11 +35,11 @@ impl Work {
 
     async fn drive(self, before: Projected, prepared: Prepared) {
         let service = &self.agents.shared.service;
-        let _present = Present::new(&service.metrics().agent_runs);
+        let _present = GaugeGuard::new(&service.metrics().agent_runs);
         let (thread, run) = (self.right.thread(), &self.started.run);
         let result = async {
             let conversation = self.conversation(before).await?;
-            // Another run may have come in between: two clients that answer the same interrupt.
+            // A concurrent run may have started in between: two clients that answer the same interrupt.
             if let Err(breach) = prepared.answered.check(&conversation) {
                 return Ok(Err(breach));
             }
@@ -47,7 +47,7 @@ impl Work {
             let (topic, fence) = service.events.watch_run(&self.principal, thread, &run.id).await?;
             Ok::<_, ServiceError>(Ok((input, topic, fence)))
         };
-        // Should this fail as well, the run's lease runs out.
+        // If this fails as well, the run's lease expires.
         let fail = async |code: &str, message: String| {
             let _ = self.right.fail(code.to_owned(), message).await;
         };
@@ -60,20 +60,20 @@ impl Work {
                     fence,
                     next: run.producer_seq + 1,
                     beat: self.beat,
-                    patience: self.agents.patience,
+                    store_timeout: self.agents.store_timeout,
                     leaving: self.agents.shared.leaving.clone(),
                 };
                 drive.run(stream, topic).await;
             }
             Ok(Err(breach)) => fail(breach.code(), breach.to_string()).await,
             Err(error) => {
-                tracing::warn!(%error, "a run could not be handed to its agent");
-                fail("agent-not-started", "The conversation could not be read.".to_owned()).await;
+                tracing::warn!(%error, "cannot start a run of an agent");
+                fail("agent-not-started", "The server could not read the conversation.".to_owned()).await;
             }
         }
     }
 
-    /// The conversation before the run: what was read before the start, unless something came in between.
+    /// Conversation before the run: the one read before the start, unless other events were appended in between.
     async fn conversation(&self, before: Projected) -> Result<Conversation, ServiceError> {
         let StartedRun { cursor, epoch, .. } = &self.started;
         if before.epoch == *epoch && before.seq == *cursor {

@@ -1,8 +1,8 @@
-//! The AG-UI door: `POST /agui/{agentId}` with a RunAgentInput, answered by the run's events as AG-UI has them.
+//! The AG-UI API: `POST /agui/{agentId}` with a RunAgentInput; the response is the run's events as AG-UI defines them.
 //!
-//! Any AG-UI client gets threads that last by changing a URL. The events come from the log, like everywhere: a client
-//! that lost its connection sends the same request (the same `runId`) again, with `Last-Event-ID` if it wants only what
-//! it has not seen. Protocol: <https://docs.ag-ui.com/sdk/js/client/http-agent>.
+//! An AG-UI client gets durable threads by changing a URL. The events come from the log, as in every API: a client that
+//! lost its connection sends the same request (the same `runId`) again, with `Last-Event-ID` to receive only events
+//! that it has not seen. Protocol: <https://docs.ag-ui.com/sdk/js/client/http-agent>.
 
 use std::time::Duration;
 
@@ -34,45 +34,45 @@ use crate::{
     },
     service::{Service, ServiceError, StartedRun},
     store::StoreError,
-    subscription::{Delivery, EndReason, Subscription, Via},
+    subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
 
-/// The thread of the run, which the server may have made up.
+/// Header with the thread of the run, whose id the server may have generated.
 pub const THREAD_HEADER: &str = "threadline-thread-id";
-/// The run, which the server may have made up.
+/// Header with the run, whose id the server may have generated.
 pub const RUN_HEADER: &str = crate::agents::agui::RUN_HEADER;
 
-/// A stop on behalf of a client that has left is tried this often.
+/// Number of attempts to stop a run on behalf of a client that has disconnected.
 const STOP_TRIES: usize = 20;
 
-/// Adds the routes of this door.
+/// Adds the routes of this API.
 pub fn register(doors: Doors) -> Doors {
     doors.route(Access::WRITE, routes!(run))
 }
 
-/// Has an agent do a run and follows it: AG-UI's RunAgentInput in, AG-UI's events out.
+/// Runs an agent and follows the run: AG-UI's RunAgentInput in, AG-UI's events out.
 ///
-/// The thread is made if there is none. New messages are stored; a client that sends only what is new gets the history
-/// put before it. Each event has its epoch and seq as SSE `id`. The run goes on if the client leaves (unless
-/// the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from `Last-Event-ID` on. A request with
-/// `Last-Event-ID` makes no thread, and is refused if the thread has another log by now. While
-/// interrupts are open, `resume` must answer all of them.
+/// The thread is created if it does not exist. New messages are stored; if the client sends only new messages, the
+/// stored history precedes them. Each event has its epoch and seq as SSE `id`. The run continues if the client
+/// disconnects (unless the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from
+/// `Last-Event-ID` on. A request with `Last-Event-ID` creates no thread, and is rejected if the log of the thread was
+/// replaced. While interrupts are open, `resume` must answer all of them.
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
     params(("agentId" = String, Path),
         ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`")),
     request_body(content((serde_json::Value = "application/json"))), responses(
-    (status = 200, description = "The run's events, until it has ended", content((String = "text/event-stream"))),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such agent; or, with Last-Event-ID, no such thread", body = ProblemDocument),
-    (status = 409, description = "Another run is active in the thread, its id is taken, or interrupts wait for an answer",
+    (status = 200, description = "The events of the run until it ends", content((String = "text/event-stream"))),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Agent not found; with Last-Event-ID, thread not found", body = ProblemDocument),
+    (status = 409, description = "Active run conflict, run ID already in use, or unanswered interrupt",
         body = ProblemDocument),
-    (status = 410, description = "Last-Event-ID belongs to another log", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 415, description = "No such content type", body = ProblemDocument),
-    (status = 416, description = "Last-Event-ID is beyond the end", body = ProblemDocument),
-    (status = 422, description = "The messages or the state cannot be stored, or the conversation is too large", body = ProblemDocument),
-    (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
+    (status = 410, description = "Last-Event-ID belongs to a log that was replaced", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 416, description = "Last-Event-ID is beyond the end of the log", body = ProblemDocument),
+    (status = 422, description = "Invalid messages or state, or conversation too large", body = ProblemDocument),
+    (status = 429, description = "Too many active runs", body = ProblemDocument)))]
 pub async fn run(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -92,7 +92,7 @@ pub async fn run(
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
     if let Some(seen) = seen {
-        // The run of a log that was replaced is not to be done once more.
+        // A run of a log that was replaced must not be repeated.
         let known = state.service.threads.get(&principal, &thread).await?;
         if known.epoch != seen.epoch {
             return Err(ServiceError::LogReplaced { epoch: known.epoch, tail: known.tail }.into());
@@ -101,13 +101,13 @@ pub async fn run(
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: seen.is_none() };
     let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
     if from_an_agent && !started.created {
-        return Err(Problem::invalid("this run is what asks: its agent's address leads back to the run itself"));
+        return Err(Problem::invalid("the agent's URL leads back to the run that sent this request"));
     }
-    // Nothing of a run that has just begun was seen before.
+    // A run that has just started has no events that were seen before.
     let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.seq.max(started.cursor));
     let epoch = seen.map_or(started.epoch, |seen| seen.epoch);
     let events = &state.service.events;
-    let subscription = events.subscribe(&principal, &thread, after, Some(epoch), Some(&id), Via::AgUi).await;
+    let subscription = events.subscribe(&principal, &thread, after, Some(epoch), Some(&id), FollowMethod::AgUi).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
     let followed = Run { subscription, counted: observe::Followed::new(&state), requester };
     let mut response = sse::response(followed, None, place, &state, &principal);
@@ -124,8 +124,9 @@ pub async fn run(
     Ok(response)
 }
 
-/// Has an agent do a run. If whoever asked for it `waits` for its events, they have come with the answer; a client that
-/// leaves before leaves neither half a start behind nor a run that was to be stopped.
+/// Has an agent produce a run. With `waits` the caller streams the run's events, and the run may stop when the client
+/// disconnects. A client that disconnects during the start leaves neither a half-finished start nor a run that should
+/// have been stopped.
 pub async fn hand_over(
     state: &ApiState,
     principal: &Principal,
@@ -133,39 +134,40 @@ pub async fn hand_over(
     agent: Agent,
     run: AgentRun,
     waits: bool,
-) -> Result<(StartedRun, Requester), Problem> {
+) -> Result<(StartedRun, AguiClient), Problem> {
     let (agents, service) = (state.agents.clone(), state.service.clone());
     let (principal, thread) = (principal.clone(), thread.clone());
     let work = async move {
         let started = agents.run(&principal, &thread, &agent, run).await?;
         let stops = waits && started.created && agent.on_disconnect == OnDisconnect::Stop;
         let stop = stops.then(|| (service, principal, thread, started.run.id.clone()));
-        Ok::<_, AgentError>((started, Requester { stop }))
+        Ok::<_, AgentError>((started, AguiClient { stop }))
     };
-    // What nobody takes any more is dropped, the requester with it.
+    // A result that no caller receives is dropped, and the requester with it.
     Ok(super::detached(work).await??)
 }
 
-/// Whoever asked for a run and waits for its events. Dropped before the end, it has left: that may stop the run.
-pub struct Requester {
+/// Client that requested a run and receives its events. A drop before the end means that the client has disconnected,
+/// which may stop the run.
+pub struct AguiClient {
     stop: Option<(Service, Principal, ThreadId, RunId)>,
 }
 
-impl Requester {
-    /// The answer has come to its end, or it is the server that goes.
+impl AguiClient {
+    /// The response has ended, or the server ends it: the drop does not stop the run.
     pub fn done(&mut self) {
         self.stop = None;
     }
 }
 
-impl Drop for Requester {
+impl Drop for AguiClient {
     fn drop(&mut self) {
         let Some((service, principal, thread, run)) = self.stop.take() else { return };
         tokio::spawn(async move {
-            // Nobody is left to ask again, so a store that is away is waited for.
+            // No client is left to retry, so the task waits for a store that is unavailable.
             for _ in 0..STOP_TRIES {
                 let Err(error) = service.runs.stop(&principal, &thread, &run).await else { return };
-                tracing::warn!(%error, %thread, %run, project = %principal.project, "a run whose requester left could not be stopped");
+                tracing::warn!(%error, %thread, %run, project = %principal.project, "cannot stop a run whose requester disconnected");
                 if !matches!(error, ServiceError::Store(_)) {
                     return;
                 }
@@ -175,18 +177,18 @@ impl Drop for Requester {
     }
 }
 
-/// The end of a run whose log is gone, its end with it. Not from the log: it has no seq.
+/// Event that ends the stream of a run whose log was deleted. The event is not from the log, so it has no seq.
 fn deleted() -> Bytes {
     let event = json!({ "type": "RUN_ERROR", "message": "The thread was deleted.", "code": "thread-deleted" });
     format!("data: {event}\n\n").into()
 }
 
-/// The events of one run, and nothing else: AG-UI clients take every `data:` for an event, and a stream that ends
-/// cleanly for a run that succeeded. So a run that has not ended is cut off.
+/// Events of one run, and nothing else: AG-UI clients take every `data:` as an event, and a clean end of the stream as
+/// a run that succeeded. So the stream of a run that has not ended is cut off.
 struct Run {
     subscription: Subscription,
     counted: observe::Followed,
-    requester: Requester,
+    requester: AguiClient,
 }
 
 impl Followed for Run {
@@ -229,7 +231,7 @@ impl Followed for Run {
         None
     }
 
-    /// The server ends the runs of its agents when it shuts down, and clients are to be told how theirs ended.
+    /// The server ends the runs of its agents when it shuts down, and clients must receive how their runs ended.
     fn grace(&self) -> Duration {
         RUN_END_TIMEOUT
     }

@@ -1,4 +1,4 @@
-//! Large answers: the memory that all of them together hold is bounded, until their clients have read them.
+//! Large responses: the memory that all of them hold together is bounded, until the clients have read them.
 
 use std::ops::ControlFlow;
 
@@ -15,31 +15,31 @@ use crate::{
         Limit, Principal,
         limits::{ANSWER_FREE_BYTES, ANSWER_MEMORY_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
     },
-    quota::{Held, Quota, Room, Taker},
+    quota::{BudgetOwner, BudgetPermit, MemoryBudget, Quota},
 };
 
-/// Gives answers of a node their room.
+/// Memory budget for the responses of a node.
 #[derive(Debug, Clone)]
 pub struct Answers {
-    /// How long an answer waits for room.
-    pub patience: Duration,
+    /// Timeout of a response that waits for memory.
+    pub memory_timeout: Duration,
     quota: Quota,
-    room: Room,
+    room: MemoryBudget,
 }
 
-/// An answer that is to come.
+/// Response that is not complete, with its share of the memory budget.
 #[derive(Debug)]
 pub struct Answer<'a> {
     answers: &'a Answers,
-    held: Held,
-    /// Since it was made for the first time: what came before is another wait.
+    held: BudgetPermit,
+    /// Deadline of the wait for memory, set when the response is made for the first time. Earlier waits do not count.
     until: Option<Instant>,
 }
 
-/// The bytes of an answer, with their room: both go when the connection has let go of them.
+/// Bytes of a response, with their memory permit. Both are released once the connection has dropped them.
 struct Owned {
     bytes: Vec<u8>,
-    _held: Held,
+    _held: BudgetPermit,
 }
 
 impl AsRef<[u8]> for Owned {
@@ -49,21 +49,21 @@ impl AsRef<[u8]> for Owned {
 }
 
 impl Answers {
-    /// With all the room that there is.
+    /// Budget of `ANSWER_MEMORY_BYTES`, all of it free.
     pub fn new(quota: Quota) -> Self {
-        Self { patience: BODY_ROOM_WAIT, quota, room: Room::new(ANSWER_MEMORY_BYTES, 0) }
+        Self { memory_timeout: BODY_ROOM_WAIT, quota, room: MemoryBudget::new(ANSWER_MEMORY_BYTES, 0) }
     }
 
-    /// An answer to this principal.
+    /// Response to this principal, charged to the principal's share of the budget.
     pub fn to(&self, principal: &Principal) -> Answer<'_> {
-        let held = self.room.place(&Taker::of(principal));
+        let held = self.room.place(&BudgetOwner::of(principal));
         Answer { answers: self, held, until: None }
     }
 }
 
 impl Answer<'_> {
-    /// Answers with this document if there is room for it. If not, it is dropped, so that who waits holds nothing; once
-    /// there is room it is to be made again.
+    /// Responds with this document if memory is available. Otherwise the document is dropped, so that a waiting request
+    /// holds no memory. Once memory is available, the document must be made again.
     pub async fn json(self, bytes: Vec<u8>) -> Result<ControlFlow<Response, Self>, Problem> {
         Ok(match self.bytes(bytes).await? {
             ControlFlow::Break(bytes) => {
@@ -73,17 +73,17 @@ impl Answer<'_> {
         })
     }
 
-    /// The same for a part of an answer.
+    /// Like `json`, for a part of a response.
     pub async fn bytes(mut self, bytes: Vec<u8>) -> Result<ControlFlow<Bytes, Self>, Problem> {
-        // One that is larger than all of the room takes all of it.
+        // A response larger than its owner's share takes the complete share.
         let size = if bytes.len() < ANSWER_FREE_BYTES { 0 } else { bytes.len().min(self.held.most()) };
         let wanted = size.saturating_sub(self.held.bytes());
-        // Without waiting.
+        // First attempt, without a wait.
         if wanted == 0 || self.held.take(wanted, Instant::now()).await.is_ok() {
             return Ok(ControlFlow::Break(Bytes::from_owner(Owned { bytes, _held: self.held })));
         }
         drop(bytes);
-        let until = *self.until.get_or_insert_with(|| Instant::now() + self.answers.patience);
+        let until = *self.until.get_or_insert_with(|| Instant::now() + self.answers.memory_timeout);
         let taken = self.held.take(wanted, until).await;
         taken.map_err(|full| self.answers.quota.refuse(Limit::AnswerMemory, full.0 as u64, QUOTA_RETRY))?;
         Ok(ControlFlow::Continue(self))
@@ -100,7 +100,7 @@ mod tests {
         domain::{Credential, Limits, ProjectId, Timestamp, UserId},
     };
 
-    const PART: usize = ANSWER_MEMORY_BYTES / crate::domain::limits::STRANGERS_PART;
+    const PART: usize = ANSWER_MEMORY_BYTES / crate::domain::limits::UNTRUSTED_SHARE;
 
     fn stranger(name: &str) -> Principal {
         let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(name).expect("an id"));
@@ -122,7 +122,7 @@ mod tests {
     async fn answers_that_nobody_reads_are_in_the_way_of_their_reader_alone() {
         let answers = Answers::new(Quota::new(Limits::default()));
         let (ann, bob) = (stranger("ann"), stranger("bob"));
-        // More than its part is let through alone.
+        // A response larger than its owner's share is accepted if it is the owner's only one.
         let (stuck, _) = answer(&answers, &ann, PART + 1).await.expect("room");
         assert_eq!(answers.room.free(), ANSWER_MEMORY_BYTES - PART);
         let begun = Instant::now();
@@ -131,13 +131,13 @@ mod tests {
         for (who, size) in [(&ann, ANSWER_FREE_BYTES - 1), (&bob, ANSWER_FREE_BYTES)] {
             assert!(answer(&answers, who, size).await.is_ok());
         }
-        // Who waits is answered once there is room.
+        // A waiting request is answered once memory is available.
         let waiting = tokio::spawn({
             let (answers, ann) = (answers.clone(), ann.clone());
             async move { answer(&answers, &ann, ANSWER_FREE_BYTES).await.map(|(_, made)| made) }
         });
         tokio::time::sleep(Duration::from_secs(5)).await;
-        // The room goes back with the bytes, not with the response.
+        // The memory is released with the bytes, not with the response.
         let bytes = stuck.into_body().collect().await.expect("a body").to_bytes();
         assert_eq!(bytes.len(), PART + 1);
         assert!(!waiting.is_finished());

@@ -17,33 +17,34 @@ use crate::{
         Limit, Limits, Principal,
         limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, MAX_BATCH_BYTES, QUOTA_RETRY},
     },
-    quota::{Full, Held, Quota, Room},
+    quota::{BudgetExceeded, BudgetPermit, MemoryBudget, Quota},
 };
 
-/// A body may be read to its end for this long after its request was answered, so that a client that writes
-/// everything before it reads still finds the answer.
+/// Time for which the rest of a body is read after its request was answered, so that a client that writes everything
+/// before it reads still receives the response.
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 /// Reads bodies for a node.
 #[derive(Debug, Clone)]
 pub struct Bodies {
-    /// Longest silence inside a body.
-    pub silence: Duration,
-    /// How long a body waits for room.
-    pub patience: Duration,
+    /// Read timeout: the longest time without data inside a body.
+    pub read_timeout: Duration,
+    /// Timeout of a body that waits for memory.
+    pub memory_timeout: Duration,
     limits: Limits,
     quota: Quota,
-    room: Room,
+    room: MemoryBudget,
 }
 
-/// A whole body, with its share of the room that all bodies have: hold it until the request is answered.
+/// A complete body, with its share of the memory budget of all bodies. The handler must hold it until the request is
+/// answered.
 #[derive(Debug)]
 pub struct Whole {
     bytes: Bytes,
-    _held: Held,
+    _held: BudgetPermit,
 }
 
-/// No more comes.
+/// The rest of a body cannot be read, or was refused.
 #[derive(Debug)]
 pub struct BrokenOff;
 
@@ -55,34 +56,34 @@ impl Deref for Whole {
 }
 
 impl Bodies {
-    /// Within the limits of this node.
+    /// Reads within the limits of this node.
     pub fn new(quota: Quota) -> Self {
         let limits = *quota.limits();
-        let room = Room::new(limits.body_memory, MAX_BATCH_BYTES);
-        Self { silence: limits.body_idle, patience: BODY_ROOM_WAIT, limits, quota, room }
+        let room = MemoryBudget::new(limits.body_memory, MAX_BATCH_BYTES);
+        Self { read_timeout: limits.body_idle, memory_timeout: BODY_ROOM_WAIT, limits, quota, room }
     }
 
-    /// A place for the body of this request, in the part of whoever makes it.
-    pub fn place(&self, request: &Request) -> Held {
-        // Put there by the extractor that looked who it is.
+    /// Memory permit for the body of this request, charged to the request's budget owner.
+    pub fn place(&self, request: &Request) -> BudgetPermit {
+        // Inserted by the extractor that authenticates the request.
         self.room.place(&request.extensions().get().cloned().unwrap_or_default())
     }
 
-    /// The whole body, of at most `limit` bytes. A long silence inside it ends the request, and so does a body that
-    /// trickles for too long. While there is no room for more of it, it is read no further.
+    /// Reads the complete body, of at most `limit` bytes. Both the read timeout and the timeout of the complete body
+    /// end the request. While no memory is available, the body is read no further.
     pub async fn read(&self, request: Request, limit: usize) -> Result<Whole, Problem> {
-        let too_large = || Problem::new(ProblemType::TooLarge, format!("the body has at most {limit} bytes"));
+        let too_large = || Problem::new(ProblemType::TooLarge, format!("the body exceeds the limit of {limit} bytes"));
         let mut whole = BytesMut::new();
         let mut held = self.place(&request);
         let mut body = request.into_body();
         let deadline = Instant::now() + self.limits.body;
         loop {
-            let patience = deadline.min(Instant::now() + self.silence);
-            let frame = time::timeout_at(patience, body.frame())
-                .await
-                .map_err(|_| Problem::new(ProblemType::BodyTimeout, "no more of the body came for too long"))?;
+            let memory_timeout = deadline.min(Instant::now() + self.read_timeout);
+            let frame = time::timeout_at(memory_timeout, body.frame()).await.map_err(|_| {
+                Problem::new(ProblemType::BodyTimeout, "the rest of the body did not arrive before the timeout")
+            })?;
             let Some(frame) = frame else { return Ok(Whole { bytes: whole.freeze(), _held: held }) };
-            let frame = frame.map_err(|error| Problem::invalid(format!("the body broke off: {error}")))?;
+            let frame = frame.map_err(|error| Problem::invalid(format!("the body was cut off: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
             let size = whole.len() + data.len();
             if size > limit {
@@ -101,18 +102,18 @@ impl Bodies {
         }
     }
 
-    /// A body of events, or of messages for an agent: what it holds counts as appended by this principal.
+    /// Reads a body of events, or of messages for an agent; its bytes count as appended by this principal.
     pub async fn read_appended(&self, request: Request, principal: &Principal) -> Result<Whole, Problem> {
         let whole = self.read(request, MAX_BATCH_BYTES).await?;
         self.quota.append(principal, whole.len())?;
         Ok(whole)
     }
 
-    /// The chunks of a body that is dealt with line by line: of such a one only the line that is not complete is held. If
-    /// there is no room for it the chunks break off, and `refused` says why.
+    /// Chunks of a body that is processed line by line. Memory is held only for the incomplete line. If no memory is
+    /// available, the chunks end with an error, and `refused` holds the reason.
     pub fn lines<'b>(
         &'b self,
-        place: &'b mut Held,
+        place: &'b mut BudgetPermit,
         data: &'b mut BodyDataStream,
         refused: &'b OnceLock<Problem>,
     ) -> impl Stream<Item = Result<Bytes, BrokenOff>> + 'b {
@@ -120,12 +121,12 @@ impl Bodies {
             let Ok(chunk) = data.next().await? else { return Some((Err(BrokenOff), (data, place, held))) };
             held += chunk.len();
             if let Some(end) = memchr::memrchr(b'\n', &chunk) {
-                place.give_back();
+                place.release();
                 held = chunk.len() - end - 1;
             }
-            let made = self.make_room(place, held, Instant::now() + self.patience).await;
+            let made = self.make_room(place, held, Instant::now() + self.memory_timeout).await;
             let chunk = made.map(|()| chunk).map_err(|problem| {
-                // Nobody else sets it.
+                // No other code sets it.
                 let _ = refused.set(problem);
                 BrokenOff
             });
@@ -133,22 +134,22 @@ impl Bodies {
         })
     }
 
-    /// Takes room for a body that has come to this size.
-    async fn make_room(&self, held: &mut Held, size: usize, deadline: Instant) -> Result<(), Problem> {
+    /// Takes memory for a body that has reached this size, in bytes.
+    async fn make_room(&self, held: &mut BudgetPermit, size: usize, deadline: Instant) -> Result<(), Problem> {
         let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(held.bytes());
         if wanted == 0 {
             return Ok(());
         }
-        let taken = held.take(wanted, deadline.min(Instant::now() + self.patience)).await;
-        Ok(taken.map_err(|Full(most)| self.quota.refuse(Limit::BodyMemory, most as u64, QUOTA_RETRY))?)
+        let taken = held.take(wanted, deadline.min(Instant::now() + self.memory_timeout)).await;
+        Ok(taken.map_err(|BudgetExceeded(most)| self.quota.refuse(Limit::BodyMemory, most as u64, QUOTA_RETRY))?)
     }
 }
 
-/// Reads on without keeping anything, for a moment, beside the answer.
+/// Reads the rest of a body without storing it, for a short time, while the response is sent.
 pub fn discard(mut body: BodyDataStream) {
     tokio::spawn(async move {
         let rest = async { while let Some(Ok(_)) = body.next().await {} };
-        // Out of time: the connection closes on the client, which is all that is left to do.
+        // On timeout the connection closes while the client still writes; no other step is left.
         let _ = time::timeout(DISCARD_TIME, rest).await;
     });
 }
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::{Credential, ProjectId, Timestamp, UserId},
-        quota::Taker,
+        quota::BudgetOwner,
     };
 
     const KIB: usize = 1_024;
@@ -177,7 +178,7 @@ mod tests {
         Bodies::new(Quota::new(Limits { body_memory: room, ..Limits::default() }))
     }
 
-    /// A body of pieces of 8 KiB which then goes silent, or ends; and how much of it was read.
+    /// A body of 8 KiB pieces that then stalls, or ends; and the number of bytes read from it.
     fn pieces(count: usize, ends: bool) -> (Request, Arc<AtomicUsize>) {
         let read = Arc::new(AtomicUsize::new(0));
         let counted = read.clone();
@@ -202,10 +203,10 @@ mod tests {
         }
         time::sleep(Duration::from_secs(1)).await;
         let held: usize = reads.iter().map(|read| read.load(SeqCst)).sum();
-        // Beside the room, each holds what is free, and one piece that waits for room.
+        // Besides the budget, each body holds its free bytes, and one piece that waits for memory.
         let most = 1_024 * KIB + 60 * (BODY_FREE_BYTES + 8 * KIB);
         assert!(held <= most && held > 1_024 * KIB, "{held} of {most}");
-        // A small one passes all the same.
+        // A small body passes all the same.
         let (small, _) = pieces(2, true);
         assert_eq!(bodies.read(small, 64 * KIB).await.map(|whole| whole.len()).ok(), Some(16 * KIB));
         let mut ends = Vec::new();
@@ -224,7 +225,7 @@ mod tests {
             let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(user).expect("an id"));
             let token =
                 Principal { credential: Credential::Token { expires_at: Timestamp(i64::MAX), signer: None }, ..user };
-            request.extensions_mut().insert(Taker::of(&token));
+            request.extensions_mut().insert(BudgetOwner::of(&token));
             let bodies = bodies.clone();
             async move { bodies.read(request, MAX_BATCH_BYTES).await.map(|_| ()).map_err(|problem| problem.kind) }
         };
@@ -249,13 +250,13 @@ mod tests {
         let pieces = [piece(""), piece(""), piece("\n"), piece(""), piece(""), piece("")];
         let mut data = Body::from_stream(stream::iter(pieces.map(Ok::<_, io::Error>))).into_data_stream();
         let refused = OnceLock::new();
-        let mut place = bodies.room.place(&Taker::default());
+        let mut place = bodies.room.place(&BudgetOwner::default());
         let mut lines = std::pin::pin!(bodies.lines(&mut place, &mut data, &refused));
         let mut left = Vec::new();
         while let Some(Ok(_)) = lines.next().await {
             left.push(free(&bodies));
         }
-        // 32, then 64 of which 16 are free; the line ends; again, and the third piece finds no room.
+        // 32, then 64 of which 16 are free; the line ends; again, and the third piece finds no memory.
         assert_eq!(left, [48, 16, 64, 48, 16]);
         assert_eq!(refused.get().map(|problem| problem.kind), Some(ProblemType::Busy));
     }

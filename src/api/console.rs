@@ -1,5 +1,6 @@
-//! The console: a page and what it needs, embedded in the program. The source is in `console/`; what is here is built from it and
-//! committed, and `make lint` compares. It asks for nothing that the other doors do not give to everybody.
+//! The console: a page and its files, embedded in the program. The source is in `console/`; the files here are built
+//! from it and committed, and `make lint` compares them. The console requests nothing that the other APIs do not offer
+//! to every client.
 
 use std::{io::Write, sync::LazyLock};
 
@@ -14,12 +15,12 @@ use sha2::{Digest, Sha256};
 
 use super::doors::Doors;
 
-/// What a page of ours may do: load its own script, style and pictures, and talk to its own server. A message of a model that
-/// got into it as HTML could still not run or send anything.
+/// Permissions of a console page: it may load its own script, style and pictures, and connect to its own server. A
+/// message of a model that entered the page as HTML could still not run or send anything.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// How much smaller is worth the work of unpacking.
+/// Compression level of the files that are sent with zstd.
 const ZSTD_LEVEL: i32 = 19;
 
 struct File {
@@ -29,10 +30,10 @@ struct File {
     packed: LazyLock<Packed>,
 }
 
-/// What is worked out once, with the first request.
+/// Values that are computed once, with the first request.
 struct Packed {
     tag: HeaderValue,
-    /// By name of the encoding, the smallest first.
+    /// Encoded content by the name of its encoding, the smallest first.
     smaller: Vec<(&'static str, Bytes)>,
 }
 
@@ -71,7 +72,7 @@ impl File {
     fn answer(&'static self, asked: &HeaderMap) -> Response {
         let packed = &*self.packed;
         let headers = [
-            // Asked for each time, and not sent again if it is the same: a server that was updated shows its own console.
+            // Revalidated with every request, and not sent again if unchanged: an updated server shows its own console.
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
             (header::ETAG, packed.tag.clone()),
             (header::VARY, HeaderValue::from_static("Accept-Encoding")),
@@ -98,20 +99,20 @@ impl File {
     }
 }
 
-/// Whether an item of `Accept-Encoding` allows this encoding (RFC 9110, section 12.5.3).
+/// True if an item of `Accept-Encoding` allows this encoding (RFC 9110, section 12.5.3).
 fn accepts(item: &str, encoding: &str) -> bool {
     let (name, weight) = item.split_once(';').unwrap_or((item, "q=1"));
     let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok());
     name.trim().eq_ignore_ascii_case(encoding) && weight.is_some_and(|weight| weight > 0.0)
 }
 
-/// Whether one of the items of a header field is meant.
+/// True if an item of a header field satisfies `meant`.
 fn lists(headers: &HeaderMap, name: HeaderName, meant: impl Fn(&str) -> bool) -> bool {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|each| meant(each.trim()))
 }
 
-/// Adds the pages of this door.
+/// Adds the pages of the console.
 pub fn register(doors: Doors) -> Doors {
     FILES.iter().fold(doors, |doors, file| {
         doors.page(file.path, get(move |asked: HeaderMap| async move { file.answer(&asked) }))

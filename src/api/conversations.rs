@@ -1,4 +1,4 @@
-//! The door of conversations as documents: the whole list of messages under a name.
+//! API of conversations as documents: the complete list of messages under a name.
 
 use std::{io::Write, ops::ControlFlow};
 
@@ -21,36 +21,36 @@ use super::{
 };
 use crate::{
     domain::{
-        AgentId, Epoch, Seq, ThreadId,
+        AgentId, Epoch, Seq, ThreadId, Version,
         json::quoted,
         limits::{MAX_CONDITION_TAGS, MAX_DOCUMENT_BYTES},
     },
     projection::conversation::Draft,
-    service::{Condition, Outcome, Save, Saved, ServiceError, Version},
+    service::{Condition, Outcome, Save, Saved, ServiceError},
 };
 
-/// Adds the routes of this door.
+/// Adds the routes of this API.
 pub fn register(doors: Doors) -> Doors {
     doors.route(Access::READ, routes!(read)).route(Access::WRITE, routes!(save, delete))
 }
 
-/// A version as an entity tag, quotes and all.
+/// A version as an entity tag, with its quotes.
 pub fn etag(version: Version) -> String {
     format!("\"{}-{}\"", version.epoch, version.seq)
 }
 
-/// The version that a strong entity tag names; one that we have never given out names no version that there is.
+/// The version that a strong entity tag names. A tag that Threadline never issued names a version that does not exist.
 fn version(tag: &str) -> Version {
     let named = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).and_then(|tag| tag.rsplit_once('-'));
     let named = named.and_then(|(epoch, seq)| {
         let version = Version { epoch: Epoch::named(epoch), seq: seq.parse().ok()? };
-        // One version has one tag: no other way to write its number is it.
+        // One version has one tag: another spelling of its number is not its tag.
         (etag(version) == tag).then_some(version)
     });
     named.unwrap_or(Version { epoch: Epoch::named(""), seq: 0 })
 }
 
-/// What a condition's header names: all of its lines together.
+/// Entity tags of a condition's header, from all of its lines.
 #[derive(Debug, PartialEq, Eq)]
 enum Tags {
     Any,
@@ -60,7 +60,7 @@ enum Tags {
 fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, Problem> {
     let mut tags = Vec::new();
     for line in headers.get_all(name) {
-        let line = line.to_str().map_err(|_| Problem::invalid(format!("{name} is no list of entity tags")))?;
+        let line = line.to_str().map_err(|_| Problem::invalid(format!("{name} is not a list of entity tags")))?;
         tags.extend(line.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned));
     }
     let is_tag = |tag: &String| {
@@ -72,10 +72,10 @@ fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, Problem>
         [] => Ok(None),
         [any] if any == "*" => Ok(Some(Tags::Any)),
         some if some.len() > MAX_CONDITION_TAGS => {
-            Err(Problem::invalid(format!("{name} names at most {MAX_CONDITION_TAGS} entity tags")))
+            Err(Problem::invalid(format!("{name} has more than {MAX_CONDITION_TAGS} entity tags")))
         }
         some if some.iter().all(is_tag) => Ok(Some(Tags::These(tags))),
-        _ => Err(Problem::invalid(format!("{name} is a list of entity tags, each in quotes, or *"))),
+        _ => Err(Problem::invalid(format!("{name} must be *, or a list of entity tags, each in quotes"))),
     }
 }
 
@@ -85,17 +85,17 @@ fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
         (Some(Tags::Any), None) => Ok(Condition::Exists),
         (Some(Tags::These(tags)), None) => Ok(Condition::Version(tags.iter().map(|tag| version(tag)).collect())),
         (None, Some(Tags::Any)) => Ok(Condition::Absent),
-        (None, Some(Tags::These(_))) => Err(Problem::invalid("a save takes If-None-Match: * and no other")),
-        (Some(_), Some(_)) => Err(Problem::invalid("If-Match and If-None-Match go without each other")),
+        (None, Some(Tags::These(_))) => Err(Problem::invalid("the only If-None-Match that a save supports is *")),
+        (Some(_), Some(_)) => Err(Problem::invalid("If-Match and If-None-Match exclude each other")),
     }
 }
 
-/// Which version of a conversation.
+/// Version of a conversation that a request reads.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ConversationParams {
-    /// As it was after this event. Default: as it is now.
+    /// The state after the event with this seq. Default: the current state.
     at: Option<Seq>,
     /// The incarnation of the log that `at` belongs to.
     epoch: Option<String>,
@@ -103,22 +103,22 @@ pub struct ConversationParams {
 
 /// Reads a conversation: all of its messages, as AG-UI has them.
 ///
-/// `ETag` is its version: every event of the thread makes another one. With `If-None-Match` the answer is 304 if it is that
-/// version still.
+/// `ETag` is its version, which changes with every event of the thread. With `If-None-Match` the response is 304 if
+/// the version is the same.
 #[utoipa::path(get, path = "/v1/conversations/{name}", tag = "conversations",
     params(("name" = String, Path), ConversationParams), responses(
     (status = 200, description = "The conversation", body = serde_json::Value, example = json!({
         "name": "demo", "epoch": "0123456789abcdef", "seq": 2,
         "messages": [{ "id": "m1", "role": "user", "content": "Hello" }]
     })),
-    (status = 304, description = "It is the version that If-None-Match names"),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such conversation", body = ProblemDocument),
-    (status = 410, description = "`at` belongs to another log", body = ProblemDocument),
-    (status = 416, description = "`at` is beyond the tail", body = ProblemDocument),
-    (status = 422, description = "The conversation is too large", body = ProblemDocument),
-    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+    (status = 304, description = "Not modified: If-None-Match names the stored version"),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Conversation not found", body = ProblemDocument),
+    (status = 410, description = "`at` belongs to a log that was replaced", body = ProblemDocument),
+    (status = 416, description = "`at` is beyond the end of the log", body = ProblemDocument),
+    (status = 422, description = "Conversation too large", body = ProblemDocument),
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn read(
     State(state): State<ApiState>,
     caller: Caller,
@@ -156,22 +156,22 @@ pub async fn read(
     }
 }
 
-/// A conversation to be saved.
+/// A request to save a conversation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SaveBody {
-    /// All of its messages, as AG-UI has them. One without an `id` gets one.
+    /// All messages of the conversation, as AG-UI defines them. A message without an `id` gets one.
     #[schema(value_type = Vec<Object>, required, example = json!([{ "role": "user", "content": "Hello" }]))]
     messages: Option<Box<RawValue>>,
     /// Changes of the thread's metadata, a merge patch (RFC 7396).
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
-    /// The agent that a new thread, and what is appended, are of.
+    /// The agent of a new thread, and of the appended run.
     #[schema(value_type = Option<String>)]
     agent_id: Option<AgentId>,
 }
 
-/// What a save did.
+/// The result of a save.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedView {
@@ -180,10 +180,10 @@ pub struct SavedView {
     epoch: String,
     /// The version that has exactly these messages; with the epoch it is the ETag.
     seq: Seq,
-    /// `appended`; `unchanged`: it was stored like this already; `repeated`: it was saved like this before, and others have
+    /// `appended`; `unchanged`: the list was stored already; `repeated`: the list was saved before, and others have
     /// appended since; `replaced`.
     outcome: &'static str,
-    /// How many messages were put into the log.
+    /// The number of messages appended to the log.
     appended: usize,
 }
 
@@ -200,22 +200,22 @@ impl SavedView {
     }
 }
 
-/// Saves a conversation: the whole list, of which what is new is appended. Waits up to 10 s while a run is active.
+/// Saves a conversation: the complete list, whose new messages are appended. Waits up to 10 s while a run is active.
 ///
-/// A list that lacks stored messages, or has others in their place, is refused, unless `If-Match` names the version that is
-/// stored: then it takes that one's place. `If-None-Match: *` saves only what is not there yet. A list that is stored
-/// already is never refused, so a save may be sent again.
+/// A list that omits stored messages, or has others in their place, is rejected, unless `If-Match` names the stored
+/// version: then the list replaces it. `If-None-Match: *` saves only a conversation that does not exist. A list that
+/// is stored already is never rejected, so a save may be retried.
 #[utoipa::path(put, path = "/v1/conversations/{name}", tag = "conversations", params(("name" = String, Path)),
     request_body = SaveBody, responses(
-    (status = 201, description = "Saved, and its thread made", body = SavedView),
+    (status = 201, description = "Saved, and thread created", body = SavedView),
     (status = 200, description = "Saved, or stored before", body = SavedView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 409, description = "The stored conversation is another one, a run is active, or the name is taken",
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 409, description = "Conversation diverged, active run conflict, or name already in use",
         body = ProblemDocument),
-    (status = 412, description = "The conversation has another version", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 422, description = "A message cannot be stored, or the conversation is too large", body = ProblemDocument)))]
+    (status = 412, description = "Conversation version mismatch", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 422, description = "Invalid message, or conversation too large", body = ProblemDocument)))]
 pub async fn save(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -225,12 +225,13 @@ pub async fn save(
     let condition = condition(request.headers())?;
     let body = state.bodies.read(request, MAX_DOCUMENT_BYTES).await?;
     let SaveBody { messages, metadata, agent_id } = parse_json(&body)?;
-    let messages = messages.ok_or_else(|| Problem::invalid("messages is missing: all of the conversation's, or []"))?;
-    // It may be large, and its digests take their time.
+    let messages = messages
+        .ok_or_else(|| Problem::invalid("messages is missing: send all messages of the conversation, or []"))?;
+    // A large list and its digests take time, so another thread reads it.
     let drafts = tokio::task::spawn_blocking(move || Draft::list(messages.get())).await;
     let drafts = drafts.map_err(|error| {
-        tracing::error!(%error, "a conversation could not be read");
-        Problem::new(super::problem::ProblemType::Internal, "the server's log says more")
+        tracing::error!(%error, "cannot read a conversation");
+        Problem::new(super::problem::ProblemType::Internal, "see the server's log")
     })?;
     let messages = drafts.map_err(ServiceError::from)?;
     let save = Save { messages, metadata, agent: agent_id, condition };
@@ -240,12 +241,12 @@ pub async fn save(
     Ok(tagged(response, &etag(saved.version)))
 }
 
-/// Deletes a conversation, and with it its thread and all of its log, for ever. Sent again by its user: the same answer.
+/// Deletes a conversation, its thread and all of its log permanently. A retry by its user gets the same response.
 #[utoipa::path(delete, path = "/v1/conversations/{name}", tag = "conversations", params(("name" = String, Path)), responses(
     (status = 204, description = "Deleted"),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such conversation", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Conversation not found", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -253,8 +254,8 @@ pub async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     if [header::IF_MATCH, header::IF_NONE_MATCH].iter().any(|name| headers.contains_key(name)) {
-        // Better than to delete what the condition was to protect.
-        return Err(Problem::invalid("a delete takes no condition"));
+        // Refused, since a delete could remove the version that the condition was to protect.
+        return Err(Problem::invalid("a delete does not support If-Match or If-None-Match"));
     }
     state.service.threads.delete(&principal, &name).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -292,7 +293,7 @@ mod tests {
         for (tags, want) in [
             ("\"0123456789abcdef-7\"", vec![now]),
             ("\"other\", \"0123456789abcdef-7\" ", vec![none, now]),
-            // Weak ones match nothing here, nor does any other way to write it.
+            // Weak tags match nothing here, nor does any other spelling of a tag.
             ("W/\"0123456789abcdef-7\"", vec![none]),
             ("\"0123456789ABCDEF-7\",\"0123456789abcdef-07\",\"0123456789abcdef-+7\"", vec![none; 3]),
         ] {

@@ -1,4 +1,4 @@
-//! The one place where routes and frames are registered, so that a test can list them all.
+//! The only place where routes and frames are registered, so that a test can list all of them.
 
 use axum::{Extension, Router, middleware, routing::MethodRouter};
 use utoipa::openapi::{
@@ -15,30 +15,28 @@ use super::{
 };
 use crate::domain::Scope;
 
-/// What the description calls keys and tokens in `Authorization`.
+/// Name of the security scheme for keys and tokens in `Authorization`, in the API description.
 const BEARER: &str = "bearer";
 
-/// Who may pass.
+/// Permission that a route, frame or page requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Anybody who reaches the server.
+    /// Any client that reaches the server, without a credential.
     Public,
-    /// A principal with this scope: the handler takes a [`Caller`](super::extract::Caller), which looks.
+    /// A principal with this scope. The handler must take a [`Caller`](super::extract::Caller), which checks the scope.
     Needs(Scope),
-    /// The same, with the scope `read`; a socket ticket in the query will do as well.
+    /// A principal with the scope `read`; a socket ticket in the query is accepted as well.
     Ticket,
-    /// Whoever shows what was given out for this very route, in the query: the handler looks.
+    /// A client that sends, in the query, a value issued for this route. The handler checks the value.
     Given,
     /// The operator of the installation.
     Operator,
 }
 
 impl Access {
-    /// Who may read.
     pub const READ: Self = Self::Needs(Scope::Read);
-    /// Who may write.
     pub const WRITE: Self = Self::Needs(Scope::Write);
-    /// Who may see to a project's own affairs.
+    /// Administration of a project.
     pub const ADMIN: Self = Self::Needs(Scope::Admin);
 }
 
@@ -51,11 +49,10 @@ pub struct Entry {
     pub path: String,
     /// The name of a frame.
     pub frame: Option<&'static str>,
-    /// Who may pass.
     pub access: Access,
 }
 
-/// Doors under construction.
+/// Builder of the router, of the API description and of the list of entries.
 pub struct Doors {
     router: OpenApiRouter<ApiState>,
     entries: Vec<Entry>,
@@ -77,7 +74,7 @@ impl Doors {
                 name_refusals(operation);
             });
         }
-        // What the handler's `Caller` goes by: without it nobody is let in.
+        // `Caller` reads the access from this extension. Without the extension only the operator is accepted.
         let known = Known::of(paths.paths.values().flat_map(described));
         let methods = methods
             .route_layer(Extension(access))
@@ -91,7 +88,7 @@ impl Doors {
         self
     }
 
-    /// Registers a page for people: it is open to everybody and no part of the description, which is for programs.
+    /// Registers a page for people. The page is public, and not part of the description, which is for programs.
     pub fn page(mut self, path: &str, methods: MethodRouter<ApiState>) -> Self {
         let entry = Entry { method: None, path: path.to_owned(), frame: None, access: Access::Public };
         self.entries.push(entry);
@@ -127,7 +124,7 @@ impl Doors {
     }
 }
 
-/// The operations that a path has, by method.
+/// Operations of a path, by method.
 fn described(item: &PathItem) -> impl Iterator<Item = (&'static str, &Operation)> {
     let all = [
         ("GET", &item.get),
@@ -143,22 +140,19 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete].into_iter().flatten()
 }
 
-/// What every route may answer that asks who is there, and where a body is read.
+/// Describes the refusals of every route that requires a credential, and those of reading a body.
 fn name_refusals(operation: &mut Operation) {
-    let mut possible = vec![
-        ("401", "Not let in"),
-        ("403", "Let in, but not for this"),
-        ("429", "A limit of the user or the project is reached"),
-    ];
+    let mut possible =
+        vec![("401", "Authentication required"), ("403", "Insufficient permission"), ("429", "Rate limit exceeded")];
     if operation.request_body.is_some() {
-        possible.extend([("408", "The body stopped coming"), ("503", "No room for the body, or no store")]);
+        possible.extend([("408", "Request body timeout"), ("503", "Server at capacity, or store unavailable")]);
     }
     for (status, description) in possible {
         refuse(operation, status, description, "application/json");
     }
 }
 
-/// Names a refusal, unless the route has said more about it.
+/// Describes a refusal, unless the route describes this status itself.
 fn refuse(operation: &mut Operation, status: &str, description: &str, media_type: &str) {
     operation.responses.responses.entry(status.to_owned()).or_insert_with(|| {
         let mut response = Response::new(description);
@@ -168,14 +162,14 @@ fn refuse(operation: &mut Operation, status: &str, description: &str, media_type
     });
 }
 
-/// What belongs to every route of a kind is said here, once.
+/// Completes each operation with the facts that are the same for every route of a kind.
 fn complete(openapi: &mut OpenApi) {
     for item in openapi.paths.paths.values_mut() {
         for operation in operations(item) {
-            // The query may have a parameter that the route has not.
-            refuse(operation, "400", "Not understood", problem::MEDIA_TYPE);
+            // Any query may have a parameter that the route does not have.
+            refuse(operation, "400", "Invalid request", problem::MEDIA_TYPE);
             for response in operation.responses.responses.values_mut() {
-                // The schema would be taken for that of one event, and an event is no text.
+                // A reader would take the schema for the schema of one event, and an event is not a string.
                 if let RefOr::T(response) = response
                     && let Some(RefOr::T(stream)) = response.content.get_mut("text/event-stream")
                 {
@@ -186,7 +180,7 @@ fn complete(openapi: &mut OpenApi) {
     }
 }
 
-/// Errors are problem documents, and have the media type of those.
+/// Gives errors the media type of problem documents.
 fn name_problems(openapi: &mut OpenApi) {
     for item in openapi.paths.paths.values_mut() {
         for operation in operations(item) {

@@ -1,4 +1,4 @@
-//! What handlers take out of a request, with errors of our own form.
+//! Extractors of handlers: parts of a request, with errors as problem documents.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -19,19 +19,19 @@ use crate::{
         AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, Scope, ThreadId, UserId, json,
         limits::{MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
     },
-    quota::Taker,
+    quota::BudgetOwner,
 };
 
 /// Names the project that the operator acts in.
 pub const PROJECT_HEADER: &str = "threadline-project";
 /// Names the user on whose behalf a request is made.
 pub const USER_HEADER: &str = "threadline-user";
-/// The key of a Phoenix client that long-polls.
+/// Header with the key of a Phoenix client that long-polls.
 const CHANNEL_AUTH_HEADER: &str = "x-phoenix-authtoken";
-/// Begins the subprotocol that holds the key of one that opens a socket.
+/// Prefix of the subprotocol that holds the key of a Phoenix client that opens a socket.
 const CHANNEL_BEARER: &str = "base64url.bearer.phx.";
 
-/// The authenticated principal.
+/// Authenticated principal, with the permission that the route requires.
 #[derive(Debug, Clone)]
 pub struct Caller(pub Principal);
 
@@ -39,7 +39,7 @@ impl FromRequestParts<ApiState> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
-        // Every registered route says who may pass. One that does not lets nobody in.
+        // Every registered route states its access. A route that does not accepts only the operator.
         let access = parts.extensions.get().copied().unwrap_or(Access::Operator);
         let ticket = (access == Access::Ticket).then(|| ticket(parts.uri.query())).flatten();
         let carried = carried(&parts.headers);
@@ -55,12 +55,12 @@ impl FromRequestParts<ApiState> for Caller {
             Access::Needs(scope) => need(&principal, scope)?,
             Access::Ticket => need(&principal, Scope::Read)?,
             Access::Operator if principal.is_operator() => {}
-            // Where something else lets in, no key does.
+            // Routes of the operator, and routes that check a value in the query, accept no other key.
             Access::Operator | Access::Given => return Err(AuthError::NotOperator.into()),
         }
         state.quota.admit(&principal)?;
-        // Whoever reads the body finds it there.
-        parts.extensions.insert(Taker::of(&principal));
+        // The reader of the body takes the budget owner from here.
+        parts.extensions.insert(BudgetOwner::of(&principal));
         Ok(Self(principal))
     }
 }
@@ -70,13 +70,13 @@ pub fn need(principal: &Principal, scope: Scope) -> Result<(), AuthError> {
     if principal.scopes.contains(scope) { Ok(()) } else { Err(AuthError::Lacks(scope)) }
 }
 
-/// Ids are UTF-8, and so are these headers, whatever else headers are.
+/// Ids are UTF-8, and so are these headers, although headers may hold other bytes.
 fn id_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, IdError> {
     let text = |value: &'h HeaderValue| std::str::from_utf8(value.as_bytes()).map_err(|_| IdError::ControlCharacter);
     headers.get(name).map(text).transpose()
 }
 
-/// The socket ticket of a query.
+/// Socket ticket in a query string.
 fn ticket(query: Option<&str>) -> Option<String> {
     let pairs = query.unwrap_or_default().split('&');
     pairs.filter_map(|pair| pair.strip_prefix("ticket=")).next().map(str::to_owned)
@@ -88,13 +88,13 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
 
-/// A key that comes as clients carry it who cannot set `Authorization`.
+/// Key of a client that cannot set `Authorization`.
 fn carried(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     socket_bearer(headers).or_else(|| headers.get(CHANNEL_AUTH_HEADER)?.to_str().ok().map(Cow::Borrowed))
 }
 
-/// Browsers cannot set headers on a socket; they can name a subprotocol `bearer.<key>`, and Phoenix's clients name one that
-/// holds the key in Base64.
+/// Browsers cannot set headers on a socket, but can name a subprotocol `bearer.<key>`. Phoenix's clients name a
+/// subprotocol that holds the key in Base64.
 fn socket_bearer(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     protocols.flat_map(|list| list.split(',')).map(str::trim).find_map(|name| match name.strip_prefix("bearer.") {
@@ -103,14 +103,14 @@ fn socket_bearer(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     })
 }
 
-/// Whatever the name says, browsers write the standard alphabet.
+/// Browsers write the standard alphabet, although the name says Base64url: both alphabets are read.
 fn in_base64(text: &str) -> Option<String> {
     let text = text.trim_end_matches('=');
     let bytes = STANDARD_NO_PAD.decode(text).or_else(|_| URL_SAFE_NO_PAD.decode(text)).ok()?;
     String::from_utf8(bytes).ok()
 }
 
-/// A JSON body of ours (not events): bounded, shallow, without unknown members.
+/// JSON body of a Threadline route (not events): bounded, shallow, without unknown members.
 #[derive(Debug)]
 pub struct Json<T>(pub T);
 
@@ -123,7 +123,7 @@ impl<T: DeserializeOwned + Default> FromRequest<ApiState> for Json<T> {
     }
 }
 
-/// Reads a JSON text; an empty one is the default.
+/// Parses a JSON text; an empty text is the default.
 pub fn parse_json<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Problem> {
     if bytes.trim_ascii().is_empty() {
         return Ok(T::default());
@@ -131,15 +131,14 @@ pub fn parse_json<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Prob
     if json::depth(bytes, MAX_JSON_DEPTH) > MAX_JSON_DEPTH {
         return Err(Problem::invalid(format!("the body is nested deeper than {MAX_JSON_DEPTH} levels")));
     }
-    // Otherwise an array would do, its items taken for the members in order.
+    // Serde would also accept an array, with its items as the members in order.
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(Problem::invalid("the body is not a JSON object"));
     }
-    serde_json::from_slice(bytes)
-        .map_err(|error| Problem::invalid(format!("the body is not what is expected: {error}")))
+    serde_json::from_slice(bytes).map_err(|error| Problem::invalid(format!("invalid body: {error}")))
 }
 
-/// The query string.
+/// Parameters of the query string.
 #[derive(Debug)]
 pub struct Params<T>(pub T);
 
@@ -151,28 +150,29 @@ impl<T: DeserializeOwned> FromRequestParts<ApiState> for Params<T> {
     }
 }
 
-/// Reads a query string.
+/// Parses a query string; invalid values are refused.
 pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     match Query::<T>::try_from_uri(uri) {
         Ok(Query(params)) => Ok(params),
-        Err(error) => Err(Problem::invalid(format!("the query string: {}", error.body_text()))),
+        Err(error) => Err(Problem::invalid(format!("invalid query string: {}", error.body_text()))),
     }
 }
 
-/// The lease that a request asks for: whole seconds, or parts of one where clients send those. `name` is what the request calls it.
+/// Lease that a request names: whole seconds, or fractions where clients send them. `name` is the request's name for
+/// the lease.
 pub fn lease(name: &str, seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
     let Some(seconds) = seconds else { return Ok(None) };
     let lease = Duration::try_from_secs_f64(seconds).ok();
     let lease = lease.filter(|lease| (MIN_LEASE..=MAX_LEASE).contains(lease)).ok_or_else(|| {
         let (least, most) = (MIN_LEASE.as_secs(), MAX_LEASE.as_secs());
-        Problem::invalid(format!("{name} is {seconds}; a lease lasts {least} to {most} seconds"))
+        Problem::invalid(format!("{name} is {seconds}, but must be from {least} to {most} seconds"))
     })?;
     Ok(Some(lease))
 }
 
-/// `leaseSeconds`.
+/// Lease that `leaseSeconds` names, in whole seconds.
 pub fn lease_seconds(seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
-    // Exact as far as leases go.
+    // Exact for every valid lease.
     lease("leaseSeconds", seconds.map(|seconds| seconds as f64))
 }
 
@@ -208,14 +208,14 @@ pub struct InProject(pub ProjectId);
 #[derive(Debug)]
 pub struct InUser(pub UserId);
 
-/// A text in the path that is no id.
+/// A path parameter that is text, not an id.
 #[derive(Debug)]
 pub struct InPath(pub String);
 
 async fn path<T: DeserializeOwned + Send>(parts: &mut Parts, state: &ApiState) -> Result<T, Problem> {
     match Path::<T>::from_request_parts(parts, state).await {
         Ok(Path(values)) => Ok(values),
-        Err(error) => Err(Problem::invalid(format!("the path: {}", error.body_text()))),
+        Err(error) => Err(Problem::invalid(format!("invalid path: {}", error.body_text()))),
     }
 }
 
@@ -262,7 +262,7 @@ mod tests {
         let protocol = |value: &str| shown("sec-websocket-protocol", value);
         assert_eq!(protocol("threadline.v1, bearer.tl_x").as_deref(), Some("tl_x"));
         assert_eq!(protocol("phoenix,base64url.bearer.phx.Y3BrX3Rlc3Rfa2V5").as_deref(), Some("cpk_test_key"));
-        // `???>` in both alphabets, and with padding that some leave on.
+        // `???>` in both alphabets, and with the padding that some clients send.
         for text in ["Pz8/Pg", "Pz8_Pg", "Pz8_Pg=="] {
             assert_eq!(protocol(&format!("base64url.bearer.phx.{text}")).as_deref(), Some("???>"), "{text}");
         }

@@ -1,4 +1,5 @@
-//! Where a request has been, as header fields of proxies tell it: `Forwarded` (RFC 7239) and the `X-Forwarded-…` before it.
+//! Machines that a request has passed, as header fields of proxies name them: `Forwarded` (RFC 7239) and the earlier
+//! `X-Forwarded-…`.
 
 use std::net::IpAddr;
 
@@ -27,8 +28,8 @@ const NAMING: [&str; 3] = ["for", "host", "by"];
 /// Longest part of a foreign value that is repeated.
 const SHOWN_CHARS: usize = 80;
 
-/// The first name of another machine in these header fields, and the field that it stands in. What cannot be read, or is
-/// hidden (`unknown`, `_proxy`), names another machine. An empty field names none.
+/// First name of another machine in these header fields, and the field that contains it. A value that cannot be read,
+/// or is hidden (`unknown`, `_proxy`), names another machine. An empty field names none.
 pub fn another_machine(headers: &HeaderMap) -> Option<(&'static str, String)> {
     let values = |name: &'static str| {
         let values = headers.get_all(name).iter();
@@ -47,7 +48,7 @@ pub fn another_machine(headers: &HeaderMap) -> Option<(&'static str, String)> {
     foreign.next().map(|(name, one)| (name, one.trim().chars().take(SHOWN_CHARS).collect()))
 }
 
-/// Whether a node name, with or without a port, is this machine.
+/// True if a node name, with or without a port, is this machine.
 fn is_this_machine(node: &str) -> bool {
     // A bare IPv6 address has colons and no brackets, and one of IPv4 may be written as one of IPv6.
     let bare = node.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(node, |(address, _)| address);

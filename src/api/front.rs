@@ -1,4 +1,4 @@
-//! All doors together: one router, one description, one list.
+//! All APIs together: one router, one description, one list.
 
 use axum::{
     Router,
@@ -28,7 +28,7 @@ fn doors() -> Doors {
     console::register(copilotkit::register(conversations::register(agui::register(native))))
 }
 
-/// The router of all doors.
+/// Router of all APIs, with all middleware.
 pub fn router(state: ApiState) -> Router {
     let (router, _, entries) = doors().finish();
     let metrics = state.service.metrics().clone();
@@ -40,27 +40,28 @@ pub fn router(state: ApiState) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), guard::origins))
         .layer(CatchPanicLayer::custom(meta::panicked));
     let router = match pages(&state) {
-        // Some pages send cookies along. There are none here, and to any page at all browsers would refuse it.
+        // Some pages send cookies with their requests. Threadline has no cookies; with any origin allowed, browsers
+        // would refuse the permission.
         Some(pages) if !state.origins.is_any() => router.layer(cors(pages).allow_credentials(true)),
         Some(pages) => router.layer(cors(pages)),
         None => router,
     };
     let router = router.layer(middleware::from_fn_with_state(state.service.leaving(), close_while_leaving));
-    // Outermost, so that whatever answers is counted.
+    // Outermost, so that every response is counted.
     router.layer(middleware::from_fn_with_state(metrics, observe::observe)).with_state(state)
 }
 
-/// A node that is leaving has its clients connect anew, so that a balancer can send them elsewhere.
+/// Closes connections of a node that is leaving, so that clients reconnect and a balancer can route them elsewhere.
 async fn close_while_leaving(State(leaving): State<CancellationToken>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    // What becomes a socket says `upgrade` there.
+    // A response that switches protocols has `upgrade` in this header.
     if leaving.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-/// The OpenAPI description of all doors.
+/// The OpenAPI description of all APIs.
 pub fn openapi() -> OpenApi {
     doors().finish().1
 }
@@ -70,13 +71,12 @@ pub fn openapi_text() -> String {
     openapi().to_pretty_json().unwrap_or_default()
 }
 
-/// Everything registered.
 pub fn entries() -> Vec<Entry> {
     doors().finish().2
 }
 
-/// The pages that may call from elsewhere: in development those of this machine, from any port; else those that the
-/// operator has named.
+/// Pages of other origins that may send requests: in development mode pages of this machine, from any port; else the
+/// pages that the operator has named.
 fn pages(state: &ApiState) -> Option<AllowOrigin> {
     let listed = |allows: fn(&AllowedOrigins, &str) -> bool| {
         let origins = state.origins.clone();
@@ -95,7 +95,7 @@ fn cors(pages: AllowOrigin) -> CorsLayer {
         .max_age(PREFLIGHT_AGE)
         .allow_origin(pages)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
-        // Applications have clients send headers of their own; what may be asked is decided by who asks.
+        // Applications send headers of their own. The credential decides what a request may do, not the headers.
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers([
             header::ETAG,

@@ -1,4 +1,4 @@
-//! What clients send, for fuzzers.
+//! Fuzz targets for the input of clients.
 
 use axum::http::{HeaderMap, HeaderValue, Uri};
 
@@ -18,13 +18,13 @@ use super::{
 };
 use crate::{agents::Definition, domain::NewEvents};
 
-/// A frame of the socket.
+/// Parses a frame of the socket.
 pub(crate) fn frames(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let _ = frame_events(text).map(NewEvents::from_raw_array);
 }
 
-/// A frame of Phoenix channels: what is answered to it is for the one who has sent it, and holds its payload as it came.
+/// A frame of Phoenix channels: its reply goes to the sender, and contains the payload unchanged.
 pub(crate) fn channels(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some(frame) = Frame::parse(text) else { return };

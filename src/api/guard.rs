@@ -1,6 +1,7 @@
-//! Which pages may ask. In development mode only those of this machine: any web page can reach localhost, so Host and
-//! Origin are checked, and so is what proxies say of where a request has been. With API keys the key is the check, and browsers
-//! keep foreign pages from reading answers; but a socket can be opened by any page, so its Origin is checked here.
+//! Pages that may send requests. In development mode only pages of this machine may: any web page can reach localhost,
+//! so Host and Origin are checked, and so are the header fields in which proxies name other machines. With API keys the
+//! key is the check, and browsers keep foreign pages from reading responses. But any page can open a socket, so the
+//! Origin of a socket is checked here.
 
 use std::{
     collections::HashMap,
@@ -27,7 +28,7 @@ use crate::domain::{
     limits::{ORIGIN_SHOWN, REFUSED_ORIGIN_QUIET, REFUSED_ORIGINS},
 };
 
-/// Refuses requests of pages that are not let in.
+/// Refuses requests of pages that are not allowed.
 pub async fn origins(State(state): State<ApiState>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let checked =
@@ -39,7 +40,7 @@ pub async fn origins(State(state): State<ApiState>, request: Request, next: Next
             if let Some(origin) = origin
                 && state.refused_origins.is_news(shown(origin))
             {
-                tracing::warn!(origin = shown(origin), path = request.uri().path(), "a page is refused: {detail}");
+                tracing::warn!(origin = shown(origin), path = request.uri().path(), "rejected a page: {detail}");
             }
             let origin = origin.map(shown);
             Problem::new(ProblemType::ForbiddenOrigin, detail).with(json!({ "origin": origin })).into_response()
@@ -47,13 +48,13 @@ pub async fn origins(State(state): State<ApiState>, request: Request, next: Next
     }
 }
 
-/// The pages that were refused a short while ago: each is named in the log once in [`REFUSED_ORIGIN_QUIET`], and of very many
+/// Pages that were refused recently: the log names each page once in [`REFUSED_ORIGIN_QUIET`], and of very many pages
 /// the first [`REFUSED_ORIGINS`].
 #[derive(Debug, Default)]
 pub struct RefusedOrigins(Mutex<HashMap<String, Instant>>);
 
 impl RefusedOrigins {
-    /// Whether the log is to name this one.
+    /// True if the log must name this origin.
     fn is_news(&self, origin: &str) -> bool {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.retain(|_, at| at.elapsed() < REFUSED_ORIGIN_QUIET);
@@ -65,12 +66,12 @@ impl RefusedOrigins {
     }
 }
 
-/// A request that is refused for where it comes from.
+/// A request that is refused because of its origin.
 #[derive(Debug, PartialEq, Eq)]
 enum Refused<'a> {
-    /// By its Host or Origin.
+    /// Refused because of its Host or Origin.
     Page { origin: Option<&'a str>, detail: String },
-    /// By what a proxy or a tunnel on this machine says of where it has been.
+    /// Refused because of the machines that a proxy or a tunnel on this machine names.
     Forwarded(String),
 }
 
@@ -84,8 +85,8 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 
 fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
     let origin = text(headers, header::ORIGIN);
-    let refuse = |what: String| Err(Refused::Page { origin, detail: format!("{what} is not this machine") });
-    // A page that has its own name resolve to 127.0.0.1 still sends that name as Host.
+    let refuse = |what: String| Err(Refused::Page { origin, detail: format!("{what} is not a loopback address") });
+    // A page whose own name resolves to 127.0.0.1 still sends that name as Host.
     if !text(headers, header::HOST).is_some_and(is_loopback_authority) {
         return refuse("the Host".to_owned());
     }
@@ -93,7 +94,9 @@ fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
         return refuse(format!("the Origin {}", shown(origin)));
     }
     match another_machine(headers) {
-        Some((name, node)) => Err(Refused::Forwarded(format!("{name} names {node:?}, which is not this machine"))),
+        Some((name, node)) => {
+            Err(Refused::Forwarded(format!("{name} names {node:?}, which is not a loopback address")))
+        }
         None => Ok(()),
     }
 }
@@ -110,11 +113,12 @@ fn check_handshake<'a>(headers: &'a HeaderMap, allowed: &AllowedOrigins) -> Resu
         return Ok(());
     }
     let named = shown(origin);
-    let detail = format!("origin {named} may not open a socket here: start the server with --allowed-origins {named}");
+    let detail =
+        format!("origin {named} is not allowed to open a socket: start the server with --allowed-origins {named}");
     Err(Refused::Page { origin: Some(origin), detail })
 }
 
-/// Whether an `Origin` is a page of this machine.
+/// True if an `Origin` is a page of this machine.
 pub fn is_loopback_origin(origin: &str) -> bool {
     origin
         .parse::<Uri>()
@@ -123,7 +127,7 @@ pub fn is_loopback_origin(origin: &str) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether a host, with or without a port, is a name or address of this machine.
+/// True if a host, with or without a port, is a name or address of this machine.
 pub fn is_loopback_authority(authority: &str) -> bool {
     let Ok(authority) = authority.parse::<axum::http::uri::Authority>() else { return false };
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');

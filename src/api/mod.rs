@@ -1,4 +1,4 @@
-//! The front doors. Each one translates between its wire and the service, and holds no truth of its own.
+//! APIs of the server. Each API translates between its wire format and the service, and is never the source of truth.
 
 pub mod agui;
 mod answers;
@@ -38,14 +38,13 @@ use answers::Answers;
 use body::Bodies;
 use problem::Problem;
 
-/// What the doors stand on.
+/// State that all handlers share.
 #[derive(Clone)]
 pub struct ApiState {
-    /// The use cases.
     pub service: Service,
-    /// The agents that runs can be handed to.
+    /// Agents that can be called to produce a run.
     pub agents: Agents,
-    /// Who is let in.
+    /// Authentication of keys, tokens and tickets.
     pub auth: Auth,
     /// Cancelled once the node is shutting down.
     pub draining: CancellationToken,
@@ -53,15 +52,14 @@ pub struct ApiState {
     pub connections: TaskTracker,
     /// Time between the heartbeats of sockets and event streams.
     pub heartbeat: Duration,
-    /// Reads request bodies.
     pub bodies: Bodies,
-    /// Gives large answers their room.
+    /// Memory budget of large responses.
     pub answers: Answers,
-    /// How much everybody may use.
+    /// Limits of users, of projects and of the node.
     pub quota: Quota,
     /// Time that a client has to answer when its socket is closed.
     pub close: Duration,
-    /// What the doors of CopilotKit's clients remember.
+    /// State that the CopilotKit API keeps on this node between requests.
     pub copilotkit: copilotkit::Node,
     /// Pages that may call from a browser.
     pub origins: Arc<AllowedOrigins>,
@@ -69,17 +67,17 @@ pub struct ApiState {
     pub refused_origins: Arc<guard::RefusedOrigins>,
 }
 
-/// Carries something through to its end even if whoever asked for it goes away in the middle.
+/// Completes a task, even if the client that requested it disconnects meanwhile.
 async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, problem::Problem> {
     tokio::spawn(work).await.map_err(|error| {
-        tracing::error!(%error, "a request failed inside");
-        problem::Problem::new(problem::ProblemType::Internal, "the server's log says more")
+        tracing::error!(%error, "internal error in a request");
+        problem::Problem::new(problem::ProblemType::Internal, "see the server's log")
     })
 }
 
 impl ApiState {
-    /// A page for a principal. One that waits is a stream that gives one answer: it takes a place, and ends when what the
-    /// principal has shown ceases to be valid.
+    /// Reads a page for a principal. A request that waits is a stream with one response: it holds a stream permit, and
+    /// fails once the principal's credential is no longer valid.
     async fn waiting<T>(
         &self,
         principal: &Principal,
@@ -97,7 +95,7 @@ impl ApiState {
         }
     }
 
-    /// Doors over this service.
+    /// State with the default heartbeat and close timeout.
     pub fn new(service: Service, agents: Agents, auth: Auth) -> Self {
         Self {
             draining: service.draining(),

@@ -1,5 +1,5 @@
-//! Every request is counted, has an id, and says in the log how it ended. What a client sends beside the id (path,
-//! query, headers) is neither logged nor counted.
+//! Every request is counted, has an id, and logs its result. Other data of a client than the id (path, query, headers)
+//! is neither logged nor counted.
 
 use std::time::Duration;
 
@@ -15,32 +15,32 @@ use tracing::{Instrument, Span, field};
 use super::ApiState;
 use crate::{
     domain::{Clock, RunId, Timestamp, limits::MAX_REQUEST_ID_BYTES},
-    metrics::{Metrics, Present},
+    metrics::{GaugeGuard, Metrics},
     subscription::Delivery,
 };
 
-/// Names a request, in the log and to whoever sent it.
+/// Header with the id of a request: in the log, and in the response.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
 
-/// The route that answers 503 for a living.
+/// Readiness route, for which 503 is a regular response.
 const READY: &str = "/readyz";
 
-/// Around everything else.
+/// Middleware around all other layers and all routes.
 pub async fn observe(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
     let http = &metrics.http;
-    let _in_flight = Present::new(&http.in_flight);
+    let _in_flight = GaugeGuard::new(&http.in_flight);
     let begun = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map(MatchedPath::as_str);
     let id = request_id(request.headers());
-    // Made only where debug is logged: on the way of an append it would cost more than all the counting.
+    // Created only where debug is logged: for an append, a span would cost more than all the counting.
     let span = tracing::debug_span!("request", id = field::Empty, method = field::Empty, route = field::Empty);
     describe(&span, &id, &method, route);
     let mut response = next.run(request).instrument(span.clone()).await;
     let (status, took) = (response.status(), begun.elapsed());
     http.answered(method.as_str(), route, status.as_u16(), took);
-    // Who asks whether it is ready asks again in a second, and hears why it is not.
+    // A probe of the readiness route repeats after a second, and its response has the reason: no fault to log.
     let ours = status.is_server_error() && route != Some(READY);
     log(span, status, took, ours, |span| describe(span, &id, &method, route));
     response.headers_mut().insert(HeaderName::from_static(REQUEST_ID_HEADER), id);
@@ -51,13 +51,13 @@ fn describe(span: &Span, id: &HeaderValue, method: &Method, route: Option<&str>)
     if !span.is_disabled() {
         // An id is ASCII.
         span.record("id", id.to_str().unwrap_or_default());
-        // What is no method that we know is a text of the client's.
+        // An unknown method is arbitrary text of the client.
         span.record("method", if method.as_str().len() <= 16 { method.as_str() } else { "other" });
         span.record("route", route.unwrap_or("none"));
     }
 }
 
-/// A fault of ours is worth a line always, everything else where debug is logged.
+/// A fault of the server is always logged, every other response only where debug is logged.
 fn log(span: Span, status: StatusCode, took: Duration, ours: bool, describe: impl FnOnce(&Span)) {
     let (status, duration_ms) = (status.as_u16(), took.as_secs_f64() * 1_000.0);
     if !ours {
@@ -73,10 +73,10 @@ fn log(span: Span, status: StatusCode, took: Duration, ours: bool, describe: imp
     span.in_scope(|| tracing::info!(status, duration_ms, "answered"));
 }
 
-/// The id that came with the request if it is one that may stand in a log, else a new one.
+/// Id that the client sent if the log may contain it, else a new id.
 fn request_id(headers: &HeaderMap) -> HeaderValue {
     let sent = headers.get(REQUEST_ID_HEADER).filter(|id| is_well_formed(id.as_bytes()));
-    // A made-up id is hexadecimal digits and dashes.
+    // A generated id consists of hexadecimal digits and dashes.
     sent.cloned().or_else(|| RunId::generate().as_str().try_into().ok()).unwrap_or(HeaderValue::from_static("none"))
 }
 
@@ -85,28 +85,29 @@ fn is_well_formed(id: &[u8]) -> bool {
     (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.iter().all(fine)
 }
 
-/// How long ago this was committed, by the store's clock; no less than nothing, where that runs ahead.
+/// Time since a commit, by the store's clock; zero if the commit is ahead of that clock.
 pub fn age(clock: &Clock, at: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(clock.now().0.saturating_sub(at.0)).unwrap_or(0))
 }
 
-/// A follower over SSE, as it is counted.
+/// Follower over SSE, as the metrics count it.
 pub struct Followed {
     metrics: Metrics,
     clock: Clock,
     live: bool,
-    _present: Present,
+    _present: GaugeGuard,
 }
 
 impl Followed {
-    /// Somebody follows a thread.
+    /// Counts a follower of a thread.
     pub fn new(state: &ApiState) -> Self {
         let metrics = state.service.metrics().clone();
-        let present = Present::new(&metrics.following.sse);
+        let present = GaugeGuard::new(&metrics.following.sse);
         Self { metrics, clock: state.service.clock().clone(), live: false, _present: present }
     }
 
-    /// This is handed to the connection now. History is as old as it is; only live events are late.
+    /// Measures a delivery that is handed to the connection now. Only live events can be late; the age of history is no
+    /// delay.
     pub fn delivers(&mut self, delivery: &Delivery) {
         match delivery {
             Delivery::CaughtUp(_) => self.live = true,

@@ -1,4 +1,4 @@
-//! Query parameters of routes: those that a route does not describe are refused by their name.
+//! Query parameters of routes: a parameter that the route does not describe is refused by its name.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -24,7 +24,7 @@ use super::problem::{Problem, ProblemType};
 pub struct Known(Arc<Vec<(&'static str, Vec<String>)>>);
 
 impl Known {
-    /// From the description of the operations.
+    /// Reads the parameters of all operations from their descriptions.
     pub fn of<'o>(operations: impl Iterator<Item = (&'static str, &'o Operation)>) -> Self {
         let named = |operation: &Operation| {
             let parameters = operation.parameters.iter().flatten();
@@ -50,21 +50,21 @@ pub async fn refuse_unknown(State(known): State<Known>, request: Request, next: 
     next.run(request).await
 }
 
-/// Refuses a query with a parameter that these do not have.
+/// Refuses a query with a parameter that this type does not have.
 pub fn check_for<T: IntoParams>(uri: &Uri) -> Result<(), Problem> {
     check(uri, &names(T::into_params(|| Some(ParameterIn::Query)).iter()))
 }
 
-/// Refuses a query with a parameter that is none of these.
+/// Refuses a query with a parameter that is not one of these.
 pub fn check(uri: &Uri, known: &[String]) -> Result<(), Problem> {
-    // What cannot be read at all is refused by whoever reads the values.
+    // A query that cannot be parsed is refused by the reader of its values.
     let Ok(Query(pairs)) = Query::<Vec<(Cow<'_, str>, Cow<'_, str>)>>::try_from_uri(uri) else { return Ok(()) };
     let Some((name, _)) = pairs.into_iter().find(|(name, _)| known.iter().all(|known| known != name)) else {
         return Ok(());
     };
     let has = match known {
-        [] => "it has none".to_owned(),
-        known => format!("it has {}", known.join(", ")),
+        [] => "it has no parameters".to_owned(),
+        known => format!("its parameters are {}", known.join(", ")),
     };
     let detail = format!("{} has no query parameter {name:?}; {has}", uri.path());
     Err(Problem::new(ProblemType::UnknownParameter, detail).with(json!({ "parameter": name })))

@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::{conversations::etag, native::view::RunView};
 use crate::{
-    agents::{AgentError, interrupts::Breach},
+    agents::{AgentError, interrupts::InterruptError},
     auth::AuthError,
     domain::{
         EventErrorKind, Limit,
-        limits::{DRAIN_RETRY_AFTER, WHOLE_RUN_WAIT},
+        limits::{COMPLETE_RUN_WAIT, DRAIN_RETRY_AFTER},
     },
-    projection::conversation::Flaw,
+    projection::conversation::MessageError,
     quota::Limited,
     service::ServiceError,
 };
@@ -24,23 +24,21 @@ use crate::{
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
 macro_rules! problem_types {
-    ($($(#[$doc:meta])* $name:ident = $slug:literal, $status:ident, $title:literal, $retry:literal, $help:literal;)*) => {
-        /// The types of problems. Their slugs are stable.
+    ($(#[doc = $when:literal] $name:ident = $slug:literal, $status:ident, $title:literal, $retry:literal, $help:literal;)*) => {
+        /// Types of problems, with stable slugs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ProblemType {
-            $($(#[$doc])* $name,)*
+            $(#[doc = $when] $name,)*
         }
 
         impl ProblemType {
-            /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The stable name.
+            /// Stable name: the last segment of `type` on the wire.
             pub fn slug(self) -> &'static str {
                 match self { $(Self::$name => $slug,)* }
             }
 
-            /// The HTTP status.
             pub fn status(self) -> StatusCode {
                 match self { $(Self::$name => StatusCode::$status,)* }
             }
@@ -50,12 +48,17 @@ macro_rules! problem_types {
                 match self { $(Self::$name => $title,)* }
             }
 
-            /// Whether the same request may succeed later.
+            /// Condition of the problem, in one sentence: the documentation of the variant.
+            pub fn when(self) -> &'static str {
+                match self { $(Self::$name => $when.trim_ascii(),)* }
+            }
+
+            /// True if the same request may succeed later.
             pub fn is_retryable(self) -> bool {
                 match self { $(Self::$name => $retry,)* }
             }
 
-            /// What to do.
+            /// Next step that the caller can take.
             pub fn help(self) -> &'static str {
                 match self { $(Self::$name => $help,)* }
             }
@@ -64,174 +67,174 @@ macro_rules! problem_types {
 }
 
 problem_types! {
-    /// Another run holds the thread.
-    RunActive = "run-active", CONFLICT, "Another run is active in this thread", true,
-        "Follow the active run from `cursor`, stop it, or wait until `run.leaseUntil` and try again.";
-    /// The run can append nothing new.
-    RunFenced = "run-fenced", CONFLICT, "The run has ended", false,
-        "The run ended or lost its lease. Start a new run; appends of this one that were stored before still get their old answer.";
-    /// The server drives the run.
+    /// Another run is active in the thread.
+    RunActive = "run-active", CONFLICT, "Active run conflict", true,
+        "Follow the active run from `cursor`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
+    /// The run has ended or lost its lease; it can append no new events.
+    RunFenced = "run-fenced", CONFLICT, "Run already ended", false,
+        "Start a new run. Appends of the ended run that were stored before still return their receipts.";
+    /// A producer writes to a run that the server drives with an agent.
     RunDriven = "run-driven", CONFLICT, "Run driven by the server", false,
-        "Follow it, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop. To write events, start a run of your own once it has ended.";
-    /// No such run.
-    RunNotFound = "run-not-found", NOT_FOUND, "There is no such run", false,
-        "Start the run first, or look at GET /v1/threads/{threadId}/runs.";
-    /// The id of the run is taken.
-    RunExists = "run-exists", CONFLICT, "The run id is taken", false,
-        "The thread has a run of this id, of another agent or asked for with other messages or answers. Choose another runId, or leave it out and get one.";
-    /// The thread waits for answers.
-    InterruptsOpen = "interrupts-open", CONFLICT, "The thread waits for an answer", false,
-        "Send `resume` with an entry for every open interrupt, answered or `cancelled`: GET /v1/threads/{threadId}/messages has them in `interrupts`.";
-    /// What is answered does not wait any more.
-    InterruptSettled = "interrupt-settled", CONFLICT, "The interrupt is answered already", false,
-        "Somebody has answered it before, perhaps this client. Load the thread anew: GET /v1/threads/{threadId}/messages has what is open in `interrupts`.";
-    /// Events are missing before these.
-    ProducerSeqGap = "producer-seq-gap", CONFLICT, "Events are missing before these", false,
+        "Follow the run, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop. To write events, start another run once it has ended.";
+    /// The thread has no run with this ID.
+    RunNotFound = "run-not-found", NOT_FOUND, "Run not found", false,
+        "Start the run first, or list the runs of the thread with GET /v1/threads/{threadId}/runs.";
+    /// The thread has a run with this ID: of another agent, or requested with other messages or answers.
+    RunExists = "run-exists", CONFLICT, "Run ID already in use", false,
+        "Choose another runId, or omit it and the server generates one.";
+    /// The thread has open interrupts that the request does not answer.
+    InterruptsOpen = "interrupts-open", CONFLICT, "Unanswered interrupt", false,
+        "Send `resume` with an entry for every open interrupt, answered or `cancelled`. GET /v1/threads/{threadId}/messages lists them in `interrupts`.";
+    /// The request answers an interrupt that is no longer open.
+    InterruptSettled = "interrupt-settled", CONFLICT, "Interrupt already answered", false,
+        "Reload the thread: GET /v1/threads/{threadId}/messages lists the open interrupts in `interrupts`. Another client, or an earlier request of this client, has answered this one.";
+    /// The events before the first event of the append are missing.
+    ProducerSeqGap = "producer-seq-gap", CONFLICT, "Gap in producerSeq", false,
         "Send the events from producerSeq `expected` on.";
-    /// Stored before with other bytes.
-    ProducerSeqConflict = "producer-seq-conflict", UNPROCESSABLE_ENTITY, "This producerSeq was stored with other bytes", false,
-        "A retry must send the same bytes. If these are new events, number them after the ones already sent.";
-    /// The id is taken.
-    ThreadExists = "thread-exists", CONFLICT, "The thread id is taken", false,
-        "Choose another threadId, or leave it out and get one.";
-    /// The messages and the state are beyond what is folded.
-    ConversationTooLarge = "conversation-too-large", UNPROCESSABLE_ENTITY, "The conversation is too large", false,
-        "Read its events instead, or its messages at an earlier seq (`at`), and go on in a new thread.";
-    /// The list lacks what is stored, or has something else in its place.
-    ConversationDiverged = "conversation-diverged", CONFLICT, "The stored conversation is another one", false,
-        "Nothing was changed. Read it (GET), put what is new behind what is there and save that; or save this list with `If-Match: <etag>`, and it takes the place of what is stored.";
-    /// The condition of a save is not met.
-    ConversationChanged = "conversation-changed", PRECONDITION_FAILED, "The conversation has another version", false,
-        "Nothing was changed. Somebody has saved it meanwhile: read it (GET) and decide again. `etag` is the version that it has; null says that there is none.";
-    /// A message cannot be stored.
-    InvalidMessage = "invalid-message", UNPROCESSABLE_ENTITY, "A message cannot be stored", false,
-        "Mend the message at `index` (from 0). Nothing of the list was stored.";
-    /// No such thread for this principal.
-    ThreadNotFound = "thread-not-found", NOT_FOUND, "There is no such thread", false,
-        "Create it with POST /v1/threads; a thread of another user looks the same as none.";
-    /// The cursor is of another log.
-    LogReplaced = "log-replaced", GONE, "The log was replaced", false,
-        "The thread was deleted and made again, or restored. Forget what you have and read from `after=0` with the `epoch` given here.";
-    /// The cursor is beyond the tail.
-    CursorAhead = "cursor-ahead", RANGE_NOT_SATISFIABLE, "The cursor is beyond the end", false,
-        "The newest position is `tail`. A cursor beyond it belongs to another log: read from `after=0`.";
-    /// An event cannot be stored.
-    InvalidEvent = "invalid-event", UNPROCESSABLE_ENTITY, "An event cannot be stored", false,
-        "Mend the event at `index` (from 0). Nothing of the batch was stored.";
-    /// The request makes no sense.
-    InvalidRequest = "invalid-request", BAD_REQUEST, "The request makes no sense", false,
-        "See `detail`, and GET /v1/openapi.json for what is understood.";
+    /// Events with these producerSeq are stored with other bytes.
+    ProducerSeqConflict = "producer-seq-conflict", UNPROCESSABLE_ENTITY, "Conflicting producerSeq", false,
+        "Send the same bytes when you retry. Number new events after the ones already sent.";
+    /// Another thread has this ID.
+    ThreadExists = "thread-exists", CONFLICT, "Thread ID already in use", false,
+        "Choose another threadId, or omit it and the server generates one.";
+    /// The messages and the state are too large to be computed from the events.
+    ConversationTooLarge = "conversation-too-large", UNPROCESSABLE_ENTITY, "Conversation too large", false,
+        "Read the events of the thread instead, or its messages at an earlier seq (`at`), and continue in a new thread.";
+    /// The saved list omits stored messages, or has others in their place.
+    ConversationDiverged = "conversation-diverged", CONFLICT, "Conversation diverged", false,
+        "Read the stored conversation (GET), append the new messages to it and save that list. To replace the stored conversation instead, save this list with `If-Match: <etag>`. Nothing was changed.";
+    /// The stored version does not match `If-Match` or `If-None-Match`.
+    ConversationChanged = "conversation-changed", PRECONDITION_FAILED, "Conversation version mismatch", false,
+        "Read the conversation again (GET), and decide whether to save. `etag` is the stored version, or null if no conversation is stored. Nothing was changed.";
+    /// A message of the list cannot be stored.
+    InvalidMessage = "invalid-message", UNPROCESSABLE_ENTITY, "Invalid message", false,
+        "Fix the message at `index` (from 0) and send the list again. Nothing of the list was stored.";
+    /// The thread does not exist, or belongs to another user.
+    ThreadNotFound = "thread-not-found", NOT_FOUND, "Thread not found", false,
+        "Create the thread with POST /v1/threads, or check its ID and its user. A thread of another user is reported as not found.";
+    /// The cursor belongs to a log that was deleted or restored since.
+    LogReplaced = "log-replaced", GONE, "Log replaced", false,
+        "Discard the events read so far, and read from `after=0` with the `epoch` of this problem. The thread was deleted and created again, or restored.";
+    /// The cursor is greater than the seq of the newest event.
+    CursorAhead = "cursor-ahead", RANGE_NOT_SATISFIABLE, "Cursor beyond end of log", false,
+        "Read from `after=0`. The newest event has the seq `tail`: a cursor beyond it belongs to another log.";
+    /// An event of the batch cannot be stored.
+    InvalidEvent = "invalid-event", UNPROCESSABLE_ENTITY, "Invalid event", false,
+        "Fix the event at `index` (from 0) and send the batch again. Nothing of the batch was stored.";
+    /// A header, a parameter or the body is malformed or out of range.
+    InvalidRequest = "invalid-request", BAD_REQUEST, "Invalid request", false,
+        "Correct what `detail` names. GET /v1/openapi.json describes every route.";
     /// The route has no query parameter of this name.
     UnknownParameter = "unknown-parameter", BAD_REQUEST, "Unknown parameter", false,
         "Remove the parameter, or correct its name: GET /v1/openapi.json lists those of each route.";
-    /// Too many bytes.
-    TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The request is too large", false,
-        "Send smaller batches; the limits are in the documentation.";
-    /// The body stopped coming.
-    BodyTimeout = "body-timeout", REQUEST_TIMEOUT, "The request body stopped coming", true,
+    /// The body, an event, a message or a list is larger than its limit.
+    TooLarge = "too-large", PAYLOAD_TOO_LARGE, "Request body too large", false,
+        "Send smaller batches. `detail` names the limit.";
+    /// The request body did not arrive before the timeout.
+    BodyTimeout = "body-timeout", REQUEST_TIMEOUT, "Request body timeout", true,
         "Send the request again.";
-    /// No or wrong key.
-    Unauthorized = "unauthorized", UNAUTHORIZED, "You are not let in", false,
-        "Send the API key as `Authorization: Bearer <key>`.";
-    /// A page of another site asks.
+    /// The request has no valid API key, token or ticket.
+    Unauthorized = "unauthorized", UNAUTHORIZED, "Authentication required", false,
+        "Send a valid API key or token as `Authorization: Bearer <key>`.";
+    /// The request comes from a web page whose origin is not allowed.
     ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "Origin not allowed", false,
         "In development mode, set THREADLINE_API_KEY: without it the server accepts requests from this machine only. Otherwise, start the server with `--allowed-origins <origin>` (in the file: `allowed_origins`).";
-    /// A request that a proxy has brought from another machine, in development mode.
+    /// A proxy forwarded a request of another machine to a server in development mode.
     DevelopmentOnly = "development-only", FORBIDDEN, "Request from another machine", false,
         "Development mode accepts requests from this machine only. To accept requests through a proxy, set THREADLINE_API_KEY to a random key of at least 22 characters (openssl rand -hex 32).";
-    /// Only for the project itself.
-    Forbidden = "forbidden", FORBIDDEN, "This is not for end users", false,
-        "Use the project's API key without the header Threadline-User.";
-    /// The token of a socket is not valid (any more).
-    ForbiddenToken = "forbidden-token", FORBIDDEN, "The token is not valid", false,
-        "Ask for another one: it may have been used before, be too old, or be for something else.";
-    /// Another user's thread, told to the holder of the project's key alone.
-    ForeignThread = "foreign-thread", FORBIDDEN, "The thread belongs to another user", false,
-        "Choose another threadId; this one is taken by another user of the project.";
-    /// No such agent.
-    AgentNotFound = "agent-not-found", NOT_FOUND, "There is no such agent", false,
-        "See GET /v1/agents; agents come from the configuration file, --agent NAME=URL, or PUT /v1/agents/{agentId}.";
-    /// What was sent is no agent.
-    InvalidAgent = "invalid-agent", UNPROCESSABLE_ENTITY, "This is no agent", false,
-        "Mend what `detail` says and send it again.";
-    /// The agent cannot be changed over the API.
-    AgentConfigured = "agent-configured", CONFLICT, "The agent is part of the server's configuration", false,
+    /// The key or token does not have the scope or the role that the route requires.
+    Forbidden = "forbidden", FORBIDDEN, "Insufficient permission", false,
+        "Use a key or token with the permission that `detail` names. Routes of the project require its API key, without the header Threadline-User.";
+    /// The token of a socket is invalid, has expired or was used before.
+    ForbiddenToken = "forbidden-token", FORBIDDEN, "Invalid token", false,
+        "Request a new token. Each one expires, may be valid only once, and is valid only for what it was issued for.";
+    /// The thread belongs to another user of the project. Only the holder of the project's API key receives this.
+    ForeignThread = "foreign-thread", FORBIDDEN, "Thread of another user", false,
+        "Choose another threadId, or name the user of the thread in `userId`.";
+    /// No agent has this ID.
+    AgentNotFound = "agent-not-found", NOT_FOUND, "Agent not found", false,
+        "List the agents with GET /v1/agents. Define one in the configuration file, with --agent NAME=URL, or with PUT /v1/agents/{agentId}.";
+    /// The definition of an agent is malformed or not permitted.
+    InvalidAgent = "invalid-agent", UNPROCESSABLE_ENTITY, "Invalid agent definition", false,
+        "Correct what `detail` names and send the definition again.";
+    /// The agent is defined by the server's configuration: the API cannot change it.
+    AgentConfigured = "agent-configured", CONFLICT, "Agent defined by server configuration", false,
         "Choose another name, or change the configuration and restart the server.";
-    /// There is no such project.
-    ProjectNotFound = "project-not-found", NOT_FOUND, "There is no such project", false,
-        "The operator makes projects: PUT /v1/projects/{projectId}.";
-    /// There is no such API key.
-    KeyNotFound = "key-not-found", NOT_FOUND, "There is no such API key", false,
-        "See GET /v1/keys.";
-    /// The id of a key is taken.
-    KeyExists = "key-exists", CONFLICT, "The id of the key is taken", false,
-        "Choose another keyId, or leave it out and get one. A key is shown once: if its answer was lost, revoke it and make another.";
-    /// The keys of a token's issuer cannot be had.
-    IssuerUnavailable = "issuer-unavailable", SERVICE_UNAVAILABLE, "The token cannot be verified at present", true,
-        "The server cannot reach the jwksUrl of the project's settings. Send the same request again in a moment.";
-    /// Too much at once.
-    RateLimited = "rate-limited", TOO_MANY_REQUESTS, "Too much at once", true,
-        "Wait as long as Retry-After says, then send the same request again.";
-    /// No more subscriptions on this socket.
-    TooManySubscriptions = "too-many-subscriptions", CONFLICT, "The socket has as many subscriptions as it may", false,
+    /// No project has this ID.
+    ProjectNotFound = "project-not-found", NOT_FOUND, "Project not found", false,
+        "Create the project with PUT /v1/projects/{projectId} and the operator's key.";
+    /// The project has no API key with this ID.
+    KeyNotFound = "key-not-found", NOT_FOUND, "API key not found", false,
+        "List the keys with GET /v1/keys.";
+    /// The project has another API key with this ID.
+    KeyExists = "key-exists", CONFLICT, "API key ID already in use", false,
+        "Choose another keyId, or omit it and the server generates one. A key is shown once: if the response was lost, revoke the key and create another.";
+    /// The server cannot fetch the public keys of the token's issuer.
+    IssuerUnavailable = "issuer-unavailable", SERVICE_UNAVAILABLE, "Token issuer unavailable", true,
+        "Send the same request again after the time in Retry-After. If the problem persists, check the jwksUrl in the settings of the project.";
+    /// A limit of the user, the project or the node is reached.
+    RateLimited = "rate-limited", TOO_MANY_REQUESTS, "Rate limit exceeded", true,
+        "Wait for the time in Retry-After, then send the same request again.";
+    /// The socket has as many subscriptions as the limit allows.
+    TooManySubscriptions = "too-many-subscriptions", CONFLICT, "Subscription limit exceeded", false,
         "Unsubscribe from a thread that is not needed, or open another socket.";
-    /// No room for a body.
-    Busy = "busy", SERVICE_UNAVAILABLE, "The server has no room for this request at the moment", true,
-        "Wait as long as Retry-After says, then send the same request again; smaller batches find room sooner.";
-    /// No such route.
-    NotFound = "not-found", NOT_FOUND, "There is nothing here", false,
+    /// The server has no memory left for request bodies or responses.
+    Busy = "busy", SERVICE_UNAVAILABLE, "Server at capacity", true,
+        "Wait for the time in Retry-After, then send the same request again. Smaller batches are accepted sooner.";
+    /// No route has this path.
+    NotFound = "not-found", NOT_FOUND, "Route not found", false,
         "See GET /v1/openapi.json for the routes.";
-    /// The route has other methods.
-    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED, "This route has other methods", false,
-        "See the header Allow.";
-    /// The body is of another type.
-    UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE, "This content type is not understood", false,
+    /// The route exists, but not with this method.
+    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED, "Method not allowed", false,
+        "Use one of the methods in the header Allow.";
+    /// The server cannot read bodies of this content type.
+    UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE, "Unsupported media type", false,
         "Send application/json, or application/x-ndjson where events are sent.";
-    /// No form that the client accepts.
-    NotAcceptable = "not-acceptable", NOT_ACCEPTABLE, "None of the accepted types can be given", false,
+    /// The route has no response of a content type in the header Accept.
+    NotAcceptable = "not-acceptable", NOT_ACCEPTABLE, "Not acceptable", false,
         "Accept application/json, application/x-ndjson or text/event-stream.";
-    /// Going away.
-    Draining = "draining", SERVICE_UNAVAILABLE, "The server is shutting down", true,
-        "Send the request again in a moment; another server, or this one restarted, answers it.";
-    /// The store failed.
-    StoreUnavailable = "store-unavailable", SERVICE_UNAVAILABLE, "The store is unavailable", true,
-        "Send the same request again: if it was carried out, it is not carried out twice.";
-    /// A bug of ours.
-    Internal = "internal", INTERNAL_SERVER_ERROR, "Something is wrong inside", false,
-        "This is a fault of the server. Its log says more.";
+    /// The server is shutting down and accepts no new requests.
+    Draining = "draining", SERVICE_UNAVAILABLE, "Server shutting down", true,
+        "Send the request again after the time in Retry-After. Another server, or this one after its restart, responds.";
+    /// The store does not respond, or accepts no writes.
+    StoreUnavailable = "store-unavailable", SERVICE_UNAVAILABLE, "Store unavailable", true,
+        "Send the same request again. If it was carried out already, it is not carried out twice.";
+    /// The server has a bug, or its store is corrupt.
+    Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error", false,
+        "Look for the cause in the server's log.";
 }
 
-/// A problem on its way out: a type, what happened this time, and the facts needed to go on.
+/// Problem before serialization: a type, the detail of this occurrence, and the facts that the caller needs to
+/// continue.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// The type.
     pub kind: ProblemType,
-    /// What happened this time.
+    /// Explanation of this occurrence, with the offending value.
     pub detail: String,
-    /// Members of its own.
+    /// Additional members of the document.
     pub facts: Map<String, Value>,
-    /// When to come again, in milliseconds.
+    /// The delay before a retry, in milliseconds.
     pub retry_after_ms: Option<u64>,
 }
 
-/// The document itself.
+/// A problem (RFC 9457). See docs/errors.md.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProblemDocument {
-    /// `/problems/<slug>`; answers on this server with an explanation.
+    /// `/problems/<slug>`: a path of this server that explains the problem type.
     #[schema(example = "/problems/run-active")]
     r#type: String,
-    /// The same for every occurrence.
+    /// The name of the problem, the same for every occurrence.
     title: &'static str,
     /// The HTTP status.
     status: u16,
-    /// What happened this time.
+    /// Explanation of this occurrence, with the offending value.
     detail: String,
-    /// Whether the same request may succeed later.
+    /// True if the same request may succeed later.
     retryable: bool,
-    /// What to do.
+    /// The next step.
     help: &'static str,
-    /// When to come again, in milliseconds.
+    /// The delay before a retry, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     /// The facts of this type of problem.
@@ -245,12 +248,12 @@ impl Problem {
         Self { kind, detail: detail.into(), facts: Map::new(), retry_after_ms: None }
     }
 
-    /// A request that makes no sense.
+    /// Invalid request: malformed or out of range.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::InvalidRequest, detail)
     }
 
-    /// With the facts needed to go on.
+    /// Sets the facts that the caller needs to continue.
     pub fn with(mut self, facts: Value) -> Self {
         if let Value::Object(facts) = facts {
             self.facts = facts;
@@ -258,13 +261,12 @@ impl Problem {
         self
     }
 
-    /// It may be tried again after this time.
+    /// Sets the delay before a retry, in milliseconds.
     pub fn retry_after(mut self, milliseconds: u64) -> Self {
         self.retry_after_ms = Some(milliseconds);
         self
     }
 
-    /// As it travels.
     pub fn document(self) -> ProblemDocument {
         ProblemDocument {
             r#type: format!("/problems/{}", self.kind.slug()),
@@ -285,7 +287,7 @@ impl From<ServiceError> for Problem {
         let detail = error.to_string();
         match error {
             ServiceError::ThreadNotFound => Self::new(Type::ThreadNotFound, detail),
-            // Bare: it must not tell whose thread it is.
+            // No facts: the owner of the thread must not be disclosed.
             ServiceError::ThreadExists => Self::new(Type::ThreadExists, detail),
             ServiceError::ConversationTooLarge => Self::new(Type::ConversationTooLarge, detail),
             ServiceError::ConversationChanged { version } => {
@@ -298,15 +300,15 @@ impl From<ServiceError> for Problem {
             ServiceError::ReplacementTooLarge => Self::new(Type::TooLarge, detail),
             ServiceError::InvalidMessage(flawed) => {
                 let kind = match flawed.flaw {
-                    Flaw::TooLarge | Flaw::TooMany => Type::TooLarge,
+                    MessageError::TooLarge | MessageError::TooMany => Type::TooLarge,
                     _ => Type::InvalidMessage,
                 };
                 Self::new(kind, detail).with(json!({ "index": flawed.index, "reason": flawed.flaw.to_string() }))
             }
             ServiceError::RunNotFound => Self::new(Type::RunNotFound, detail),
             ServiceError::RunActive(active) => {
-                let wait = u64::try_from(WHOLE_RUN_WAIT.as_millis()).unwrap_or(u64::MAX) / 10;
-                Self::new(Type::RunActive, format!("run {} is active in this thread", active.run.id))
+                let wait = u64::try_from(COMPLETE_RUN_WAIT.as_millis()).unwrap_or(u64::MAX) / 10;
+                Self::new(Type::RunActive, detail)
                     .with(json!({
                         "run": RunView::new(&active.run),
                         "epoch": active.epoch.to_string(),
@@ -356,12 +358,11 @@ impl From<ServiceError> for Problem {
             }
             ServiceError::Store(crate::store::StoreError::Unavailable(reason)) => {
                 tracing::warn!(reason, "store unavailable");
-                Self::new(Type::StoreUnavailable, "the store could not do its work; the server's log says why")
-                    .retry_after(1_000)
+                Self::new(Type::StoreUnavailable, "the store failed; see the server's log").retry_after(1_000)
             }
             ServiceError::Store(crate::store::StoreError::Corrupt(reason)) => {
-                tracing::error!(reason, "the store holds something impossible");
-                Self::new(Type::Internal, "the server's log says more")
+                tracing::error!(reason, "the store is corrupt");
+                Self::new(Type::Internal, "see the server's log")
             }
         }
     }
@@ -376,7 +377,7 @@ impl From<Limited> for Problem {
         };
         let facts = json!({ "limit": limited.limit.as_str(), "value": limited.value });
         let problem = Self::new(kind, limited.to_string()).with(facts);
-        // Rounded up: who comes again at that moment is let in.
+        // Rounded up, so that a client that retries at that moment is admitted.
         let wait = u64::try_from(limited.wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         if kind.is_retryable() { problem.retry_after(wait) } else { problem }
     }
@@ -392,8 +393,8 @@ impl From<AgentError> for Problem {
             AgentError::TooLarge | AgentError::ContextTooLarge(_) => Self::new(Type::TooLarge, detail),
             AgentError::Interrupts(breach) => {
                 let kind = match breach {
-                    Breach::Open(_) => Type::InterruptsOpen,
-                    Breach::Settled(_) => Type::InterruptSettled,
+                    InterruptError::Open(_) => Type::InterruptsOpen,
+                    InterruptError::Settled(_) => Type::InterruptSettled,
                 };
                 Self::new(kind, detail).with(json!({ "interruptIds": breach.interrupts() }))
             }
@@ -430,8 +431,8 @@ impl From<AuthError> for Problem {
             AuthError::NoIssuer => Self::new(ProblemType::IssuerUnavailable, error.to_string()).retry_after(1_000),
             AuthError::Store(error) => ServiceError::Store(error).into(),
             AuthError::Randomness(_) => {
-                tracing::error!(%error, "nothing secret can be made");
-                Self::new(ProblemType::Internal, "the server's log says more")
+                tracing::error!(%error, "cannot generate a secret");
+                Self::new(ProblemType::Internal, "see the server's log")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Server-sent events (WHATWG HTML, section 9.2): what is followed, as a response that does not end.
+//! Server-sent events (WHATWG HTML, section 9.2): a response that follows a source and does not end before it.
 
 use std::{io, time::Duration};
 
@@ -16,52 +16,52 @@ use super::{ApiState, problem::Problem};
 use crate::{
     auth::Watch,
     domain::{Principal, limits::DRAIN_RETRY_AFTER},
-    quota::Place,
+    quota::StreamPermit,
     service::ServiceError,
     store::StoreError,
 };
 
-/// Something that can be followed as SSE.
+/// Source that can be followed as SSE.
 pub trait Followed: Send + 'static {
     /// The next piece of the stream; `None` at its end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
 
-    /// What a heartbeat says: where the end is now.
+    /// Current end of the source, sent with each heartbeat.
     fn tail(&self) -> u64;
 
-    /// The last words when the store cannot be read. Readers come again from their cursor. Without last words the
-    /// connection is cut: a client that knows no others would take a clean end for the end of what it follows.
+    /// Last event when the store cannot be read. Readers reconnect from their cursor. `None` cuts the connection: a
+    /// client that knows no such event would take a clean end for the end of the source.
     fn failed(&mut self, error: StoreError) -> Option<Bytes> {
         Some(failure(error))
     }
 
-    /// How long a server that shuts down goes on with it, in case its end is near.
+    /// Time for which a server that shuts down continues the stream, in case the end of the source is near.
     fn grace(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// The last words of a server that ends it for this reason; the same without.
+    /// Last event of a server that ends the stream for this reason. `None` cuts the connection, as in `failed`.
     fn goodbye(&mut self, why: Farewell) -> Option<Bytes> {
         Some(farewell(why))
     }
 }
 
-/// What is said of a store that cannot be read.
+/// Event for a store that cannot be read.
 pub fn failure(error: StoreError) -> Bytes {
     let problem = Problem::from(ServiceError::Store(error)).document();
     named("error", &serde_json::to_value(problem).unwrap_or_default()).into()
 }
 
-/// Why a server ends what could go on.
+/// Reason for which a server ends a stream that could continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Farewell {
-    /// It shuts down.
+    /// The server is shutting down.
     Draining,
-    /// The key or token of the request is not valid any more.
+    /// The key or token of the request is no longer valid.
     CredentialOver,
 }
 
-/// What is said then, with the close codes of the socket. The field `retry` tells a browser when to come again.
+/// Event for this reason, with the close codes of the socket. The field `retry` tells a browser when to reconnect.
 pub fn farewell(why: Farewell) -> Bytes {
     match why {
         Farewell::Draining => {
@@ -77,12 +77,12 @@ pub fn named(event: &str, data: &Value) -> String {
     format!("event: {event}\ndata: {data}\n\n")
 }
 
-/// The response; `hello`, if there is one, is sent first. The stream holds its `place` to its end, and ends with what the
-/// principal has shown.
+/// Makes the response; `hello`, if present, is sent first. The stream holds its `place`, a stream permit, until its
+/// end, and ends once the principal's credential is no longer valid.
 pub fn response(
     followed: impl Followed,
     hello: Option<String>,
-    place: Place,
+    place: StreamPermit,
     api: &ApiState,
     principal: &Principal,
 ) -> Response {
@@ -91,7 +91,7 @@ pub fn response(
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Asks proxies (nginx) not to gather what should arrive at once.
+    // Tells proxies (nginx) not to buffer the response.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -104,13 +104,13 @@ struct State<F> {
     draining: CancellationToken,
     credential: Watch,
     ended: bool,
-    _place: Place,
+    _place: StreamPermit,
 }
 
 fn body<F: Followed>(
     followed: F,
     hello: Option<String>,
-    place: Place,
+    place: StreamPermit,
     api: &ApiState,
     credential: Watch,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + use<F> {

@@ -1,4 +1,4 @@
-//! Why a request is not let in.
+//! Errors that refuse authentication or authorization.
 
 use super::secret::NoRandomness;
 use crate::{
@@ -6,64 +6,64 @@ use crate::{
     store::StoreError,
 };
 
-/// Why a request is not let in.
+/// Reason why a request is not authenticated or not allowed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AuthError {
-    /// A key is needed and none was sent.
-    #[error("an API key or a user's token is needed: send it as `Authorization: Bearer <key>`")]
+    /// A key is required and the request carries none.
+    #[error("the request has no API key or token")]
     Missing,
-    /// The key is not valid (any more).
+    /// No valid key matches: the key is unknown, revoked or expired.
     #[error("the API key is not valid")]
     WrongKey,
-    /// The token is not valid.
+    /// Token that fails verification, with the reason.
     #[error("the token is not valid: {0}")]
     WrongToken(&'static str),
     /// The token's claim `scope` is empty (`None`), or holds this word, which is no scope of a user.
     #[error("the token is not valid: its scope {}, but a user's token may have only `read` and `write`; omit the claim to grant both", .0.as_ref().map_or_else(|| "is empty".to_owned(), |word| format!("names `{word}`")))]
     WrongScope(Option<String>),
-    /// The ticket is not valid (any more).
-    #[error("the ticket is not valid: it is too old, was used before, or never was one")]
+    /// Ticket that is unknown, expired or used before.
+    #[error("the ticket is not valid: it has expired, was used before, or was never issued")]
     WrongTicket,
-    /// What was valid when the request came is not any more.
-    #[error("the key or token ceased to be valid while the request was under way")]
+    /// The credential was valid at the start of the request and is no longer.
+    #[error("the key or token expired or was revoked during the request")]
     Over,
-    /// The user named is not an id.
-    #[error("the header Threadline-User is not a user id: {0}")]
+    /// The header Threadline-User does not hold a valid id.
+    #[error("the header Threadline-User is not a user ID: {0}")]
     BadUser(IdError),
-    /// The project named is not an id.
-    #[error("the header Threadline-Project is not a project id: {0}")]
+    /// The header Threadline-Project does not hold a valid id.
+    #[error("the header Threadline-Project is not a project ID: {0}")]
     BadProject(IdError),
-    /// A token is for one user.
-    #[error("the header Threadline-User names another user than the token's; leave it out")]
+    /// The header Threadline-User names another user than the token, which is for one user.
+    #[error("the header Threadline-User names another user than the token: omit it")]
     OtherUser,
-    /// A key or token is for one project.
-    #[error("the header Threadline-Project names a project that this key or token is not for; leave it out")]
+    /// The header Threadline-Project names another project than the key or token, which is for one project.
+    #[error("the header Threadline-Project names another project than the key or token: omit it")]
     OtherProject,
-    /// The id of a key is taken.
-    #[error("the project has a key of this id")]
+    /// The project already has a key with this id.
+    #[error("the project has a key with this ID")]
     KeyExists,
-    /// There is no such key.
-    #[error("the project has no key of this id")]
+    /// The project has no key with this id.
+    #[error("the project has no key with this ID")]
     NoKey,
-    /// The operator named a project that there is not.
-    #[error("there is no project of this id")]
+    /// The operator named a project that does not exist.
+    #[error("no project has this ID")]
     NoProject,
     /// The principal lacks a scope.
-    #[error("this needs the scope `{0}`, which the key or token does not have")]
+    #[error("the key or token does not have the scope `{0}`")]
     Lacks(Scope),
-    /// Only the operator may.
-    #[error("this needs the operator's key")]
+    /// Only the operator's key allows the request.
+    #[error("the operator's key is required")]
     NotOperator,
-    /// The keys of a token's issuer cannot be had.
-    #[error("the keys of the token's issuer cannot be had at present")]
+    /// The issuer's keys are not available and none are cached.
+    #[error("the server cannot fetch the public keys of the token's issuer")]
     NoIssuer,
-    /// What was asked for makes no sense.
+    /// The request is invalid, with the reason.
     #[error("{0}")]
     Invalid(String),
-    /// The store failed.
+    /// Failure of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Nothing secret can be made.
+    /// The machine gives no random numbers for a new secret.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
 }

@@ -1,4 +1,4 @@
-//! Ways into what reads credentials: see `crate::fuzzing`.
+//! Fuzz targets for the code that reads credentials: see `crate::fuzzing`.
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use serde_json::Value;
@@ -9,7 +9,8 @@ use crate::domain::{ProjectSettings, Scopes, Timestamp, limits::TOKEN_LEEWAY};
 const SECRET: &[u8] = b"known to nobody but the fuzzer";
 const NOW: Timestamp = Timestamp(1_795_255_875_120);
 
-/// Whatever is sent as a token is let in only if it was signed, is for us, and in its time; and then for no more than users may.
+/// A token is accepted only if it is signed, names Threadline's audience and has not expired; its scopes are never more
+/// than a user's.
 pub fn tokens(data: &[u8]) {
     let key = DecodingKey::from_secret(SECRET);
     let check = |token: &str| {
@@ -34,7 +35,7 @@ pub fn tokens(data: &[u8]) {
     let ends =
         claims["exp"].as_f64().is_some_and(|end| end * 1_000.0 + TOKEN_LEEWAY.as_millis() as f64 > NOW.0 as f64 - 1.0);
     assert!(verified.is_err() || (ends && claims["sub"].is_string() && claims.get("aud").is_some()), "{claims}");
-    // Settings that are read are read again as they were written.
+    // Settings survive a round trip through their JSON.
     if let Ok(settings) = serde_json::from_value::<ProjectSettings>(claims) {
         let text = serde_json::to_string(&settings).unwrap_or_default();
         assert_eq!(serde_json::from_str::<ProjectSettings>(&text).ok(), Some(settings));

@@ -1,9 +1,9 @@
-//! What lets a page join a topic without a key of its own: whoever holds the key gives it a token for one thread, or for
-//! one user's feed.
+//! Join tokens: a page without a key joins a topic with a token that the holder of a key gives it. A token is for one
+//! thread, or for one user's feed.
 //!
-//! A thread's token is good for one socket, because a client that reconnects repeats the join it began with, whatever it
-//! has seen since: a second socket is refused, and the client asks for a new token with its true cursor. A feed's token
-//! is good for any number of sockets, because its client never asks for another.
+//! A thread's token is good for one socket, because a client that reconnects repeats the join it began with, whatever
+//! it has received since: a second socket is refused, and the client requests a new token with its true cursor. A
+//! feed's token is good for any number of sockets, because its client never requests another.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -19,24 +19,23 @@ use crate::domain::{
     limits::{FEED_TOKEN_LIFETIME, JOIN_LIFETIME},
 };
 
-/// What a thread's token lets its bearer do.
+/// Rights of the bearer of a thread's token.
 #[derive(Debug, Clone)]
 pub struct ThreadPass {
-    /// Who follows the thread.
+    /// The principal that follows the thread.
     pub principal: Principal,
-    /// The thread.
     pub thread: ThreadId,
-    /// Where the socket before this one ended, if all that was sent over it has arrived.
+    /// Cursor at which the previous socket ended, if everything sent over that socket has arrived.
     pub resume: Option<(Epoch, Seq)>,
     text: String,
 }
 
-/// What a feed's token lets its bearer do.
+/// Rights of the bearer of a feed's token.
 #[derive(Debug, Clone)]
 pub struct FeedPass {
-    /// Whose feed it is.
+    /// The principal that owns the feed.
     pub principal: Principal,
-    /// Where the feed stood when the token was made.
+    /// Position of the feed at the time the token was made.
     pub after: u64,
 }
 
@@ -49,7 +48,7 @@ struct Kept {
 }
 
 impl Auth {
-    /// A token with which one socket joins a thread on behalf of this principal.
+    /// Makes a token with which one socket joins a thread on behalf of this principal.
     pub async fn thread_token(&self, principal: &Principal, thread: &ThreadId) -> Result<String, AuthError> {
         let text = generate(JOIN_PREFIX)?;
         let scopes = principal.scopes.and(Scopes::USER);
@@ -59,7 +58,7 @@ impl Auth {
         Ok(pass.text)
     }
 
-    /// Takes a thread's token: of all who try, on any node, one gets it.
+    /// Redeems a thread's token. Of all concurrent attempts, on any node, exactly one succeeds.
     pub async fn take_thread_token(&self, text: &str) -> Result<ThreadPass, AuthError> {
         if !text.starts_with(JOIN_PREFIX) {
             return Err(AuthError::WrongTicket);
@@ -72,7 +71,7 @@ impl Auth {
         Ok(ThreadPass { principal, thread, resume, text: text.to_owned() })
     }
 
-    /// Gives a thread's token back: nothing was sent with it, or everything that was has arrived.
+    /// Makes a thread's token valid again. The caller must have sent no frame with it, or all frames must have arrived.
     pub async fn return_thread_token(&self, pass: &ThreadPass) -> Result<(), AuthError> {
         self.put(pass).await
     }
@@ -84,8 +83,8 @@ impl Auth {
         Ok(self.shared.store.put_ticket(&digest(&pass.text), &kept, now.plus(JOIN_LIFETIME), now).await?)
     }
 
-    /// A token with which any number of sockets follow the user's own feed, from `after` on. It lets in no longer than what
-    /// the principal has shown, and to no more.
+    /// Makes a token with which any number of sockets follow the user's own feed, from `after` on. The token is valid
+    /// no longer than the principal's credential, and grants no more.
     pub async fn feed_token(&self, principal: &Principal, after: u64) -> Result<String, AuthError> {
         let user = principal.user.as_ref().ok_or(AuthError::Missing)?;
         let project = self.shared.projects.ensured(&principal.project).await?;
@@ -111,12 +110,13 @@ impl Auth {
         tokens::sign(secret, &new, now)
     }
 
-    /// Verifies a feed's token.
+    /// Verifies the token of a feed: its signature, its audience, and the key it was made with, which must still be
+    /// valid.
     pub async fn verify_feed_token(&self, token: &str) -> Result<FeedPass, AuthError> {
         let said = tokens::look(token)?;
         let (project, verified, signer) = self.verify_ours(token, &said, tokens::FEED_AUDIENCE).await?;
         let tokens::Verified { user, scopes, expires_at, feed, key } = verified;
-        let after = feed.ok_or(AuthError::WrongToken("it is not for a feed"))?;
+        let after = feed.ok_or(AuthError::WrongToken("it was not issued for a feed"))?;
         let credential = match key {
             Some(key) => {
                 let key = named_key(&key).ok_or(AuthError::WrongToken("it names no key"))?;
@@ -128,15 +128,15 @@ impl Auth {
         Ok(FeedPass { principal: still_good(self, principal).await?, after })
     }
 
-    /// The names that a user's feed has as a topic, the one to be given out first. They change with the project's secret,
-    /// and one that was given out before its last change is known still.
+    /// Names that a user's feed has as a topic, the current one first. A name is derived from a secret of the project:
+    /// the names change with the secret, and the name from the previous secret stays valid.
     pub async fn feed_names(&self, project: &ProjectId, user: &UserId) -> Result<Vec<String>, AuthError> {
         let project = self.shared.projects.ensured(project).await?;
         Ok(project.secrets.iter().map(|secret| feed_name(secret, user)).collect())
     }
 }
 
-/// A key as a token names it: what is kept of it, and its id.
+/// Name of a key within a token: the key's digest in hex, a colon, and its id.
 fn key_name(id: &KeyId, digest: &Digest) -> String {
     let digest: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{digest}:{id}")
@@ -151,7 +151,7 @@ fn named_key(name: &str) -> Option<(KeyId, Digest)> {
     (hex.len() == 64).then_some((KeyId::new(id).ok()?, Digest(digest)))
 }
 
-/// Cannot be guessed without the secret. It opens nothing: the token does.
+/// Name of a user's feed, which cannot be guessed without the secret. The name grants nothing; the token does.
 fn feed_name(secret: &str, user: &UserId) -> String {
     let inner = Sha256::new().chain_update(secret).chain_update([0]).chain_update(user.as_str()).finalize();
     let outer = Sha256::new().chain_update(secret).chain_update([1]).chain_update(inner).finalize();

@@ -1,4 +1,4 @@
-//! The public keys of issuers of tokens: JWK Sets (RFC 7517), fetched when needed and kept for a while.
+//! Public keys of token issuers: JWK Sets (RFC 7517), fetched when needed and cached.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::{
 use super::AuthError;
 use crate::{
     domain::limits::{JWKS_BYTES, JWKS_FRESH, JWKS_MISS_PAUSE, JWKS_TIMEOUT, MAX_ISSUERS},
-    egress::Outbound,
+    egress::EgressClient,
 };
 
 /// A key, and the one algorithm it is for.
@@ -30,24 +30,24 @@ struct IssuerKey {
 #[derive(Default)]
 struct Known {
     keys: Vec<IssuerKey>,
-    /// When they were fetched, or last tried to be.
+    /// Time of the last fetch, or of the last attempt.
     tried: Option<Instant>,
 }
 
 /// The keys of all issuers. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Issuers {
-    outbound: Outbound,
+    outbound: EgressClient,
     sets: Cache<String, Arc<Mutex<Known>>>,
 }
 
 impl Issuers {
-    /// Nothing known yet. `outbound` decides what addresses may be asked.
-    pub(super) fn new(outbound: Outbound) -> Self {
+    /// Starts with an empty cache. `outbound` decides which addresses may be requested.
+    pub(super) fn new(outbound: EgressClient) -> Self {
         Self { outbound, sets: Cache::new(MAX_ISSUERS) }
     }
 
-    /// The key with which an issuer has signed: of this id, or, where a token names none, its only one of this algorithm.
+    /// Looks up an issuer's key: the one with this id or, if the token names none, the only one for this algorithm.
     pub(super) async fn key(
         &self,
         url: &str,
@@ -55,25 +55,25 @@ impl Issuers {
         algorithm: Algorithm,
     ) -> Result<DecodingKey, AuthError> {
         let set = self.sets.get_with_by_ref(url, Arc::default);
-        // One request at a time for each issuer; the others wait for its answer.
+        // One request at a time for each issuer; concurrent callers wait for its answer.
         let mut known = set.lock().await;
         let age = known.tried.map_or(Duration::MAX, |tried| tried.elapsed());
         let mut found = pick(&known.keys, id, algorithm);
-        // A key that is not there may be new, but strangers must not make us ask for each of theirs.
+        // A missing key may be new, but an untrusted client must not cause one request per token it invents.
         if age > JWKS_FRESH || (found.is_none() && age > JWKS_MISS_PAUSE) {
             known.tried = Some(Instant::now());
             match time::timeout(JWKS_TIMEOUT, self.fetch(url)).await {
                 Ok(Ok(keys)) => known.keys = keys,
-                // What was known goes on being so: an issuer that is away must not lock everybody out.
-                Ok(Err(reason)) => tracing::warn!(url, reason, "the keys of an issuer cannot be fetched"),
-                Err(_) => tracing::warn!(url, "the keys of an issuer did not come in time"),
+                // The cached keys stay in use: an issuer that is unavailable must not lock out its users.
+                Ok(Err(reason)) => tracing::warn!(url, reason, "cannot fetch the keys of an issuer"),
+                Err(_) => tracing::warn!(url, "timeout while fetching the keys of an issuer"),
             }
             found = pick(&known.keys, id, algorithm);
         }
         if known.keys.is_empty() {
             return Err(AuthError::NoIssuer);
         }
-        found.ok_or(AuthError::WrongToken("its issuer has no such key"))
+        found.ok_or(AuthError::WrongToken("its issuer has no key with its kid"))
     }
 
     async fn fetch(&self, url: &str) -> Result<Vec<IssuerKey>, String> {
@@ -83,7 +83,7 @@ impl Issuers {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(text)? {
             if body.len() + chunk.len() > JWKS_BYTES {
-                return Err(format!("they have more than {JWKS_BYTES} bytes"));
+                return Err(format!("the response exceeds {JWKS_BYTES} bytes"));
             }
             body.extend_from_slice(&chunk);
         }
@@ -100,9 +100,10 @@ fn pick(keys: &[IssuerKey], id: Option<&str>, algorithm: Algorithm) -> Option<De
     .map(|key| key.key.clone())
 }
 
-/// The keys that can be used, of a JWK Set. The others are left out, as RFC 7517 asks (section 5).
+/// Parses a JWK Set. Keys that cannot be used are skipped, as RFC 7517 requires (section 5).
 fn read(body: &[u8]) -> Result<Vec<IssuerKey>, String> {
-    let set: JwkSet = serde_json::from_slice(body).map_err(|error| format!("they are not a JWK Set: {error}"))?;
+    let set: JwkSet =
+        serde_json::from_slice(body).map_err(|error| format!("the response is not a JWK Set: {error}"))?;
     let usable = set.keys.into_iter().filter_map(|jwk| {
         let common = &jwk.common;
         if common.public_key_use.as_ref().is_some_and(|used| *used != PublicKeyUse::Signature) {

@@ -1,4 +1,4 @@
-//! A project's own affairs: its keys, its settings, its audit.
+//! Administration of a project: its keys, its settings, its audit.
 
 use std::time::Duration;
 
@@ -13,42 +13,47 @@ use crate::domain::{
     limits::{MAX_KEY_LIFETIME, MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, TOKEN_LIFETIME},
 };
 
-/// What is wanted of a new key.
+/// Parameters of a new key.
 #[derive(Debug, Default)]
 pub struct NewKey {
-    /// By which it is to be spoken of; made up if absent.
+    /// Name of the key in its project; generated if absent.
     pub id: Option<KeyId>,
-    /// What it may do; [`Scopes::BACKEND`] if absent.
+    /// Scopes of the key; [`Scopes::BACKEND`] if absent.
     pub scopes: Option<Scopes>,
-    /// How long it is valid; for ever if absent.
+    /// Validity of the key; unlimited if absent.
     pub lifetime: Option<Duration>,
 }
 
 /// A token that was made for a user.
 #[derive(Debug)]
 pub struct NewToken {
-    /// The token.
     pub text: String,
-    /// Until when it is valid.
+    /// End of its validity.
     pub expires_at: crate::domain::Timestamp,
 }
 
 impl Auth {
-    /// Makes a key of the principal's project. Its text is given here and never again. Nobody can give what they have not.
+    /// Makes a key of the principal's project. The text of the key is returned here and never again. A principal cannot
+    /// grant scopes that it does not have.
     pub async fn create_key(&self, principal: &Principal, new: NewKey) -> Result<(ApiKey, String), AuthError> {
         let scopes = new.scopes.unwrap_or(Scopes::BACKEND.and(principal.scopes));
         within(scopes, principal.scopes)?;
         if scopes == Scopes::default() {
-            let reason = format!("a key without scopes may do nothing: name some of {}", principal.scopes);
+            let reason = format!("scopes must not be empty: the available scopes are {}", principal.scopes);
             return Err(AuthError::Invalid(reason));
         }
         if new.lifetime.is_some_and(|lifetime| lifetime.is_zero() || lifetime > MAX_KEY_LIFETIME) {
-            return Err(AuthError::Invalid(format!("expiresInSeconds is 1 to {}", MAX_KEY_LIFETIME.as_secs())));
+            return Err(AuthError::Invalid(format!(
+                "expiresInSeconds must be from 1 to {}",
+                MAX_KEY_LIFETIME.as_secs()
+            )));
         }
         if self.shared.store.keys(&principal.project).await?.len() >= MAX_KEYS {
-            return Err(AuthError::Invalid(format!("a project has at most {MAX_KEYS} keys, revoked ones included")));
+            return Err(AuthError::Invalid(format!(
+                "the project has {MAX_KEYS} keys, revoked ones included, which is the maximum"
+            )));
         }
-        // So that the operator of the project can find it, and its users' tokens have a secret.
+        // The project must exist, so that its operator can find it and its users' tokens have a secret.
         self.shared.projects.ensured(&principal.project).await?;
         let text = generate(KEY_PREFIX)?;
         let now = self.shared.clock.now();
@@ -57,7 +62,7 @@ impl Auth {
             project: principal.project.clone(),
             scopes,
             created_at: now,
-            // What is made with a key does not outlive it.
+            // A key that was made with another key must not outlive it.
             expires_at: new.lifetime.map(|lifetime| now.plus(lifetime)).into_iter().chain(principal.expires_at()).min(),
             revoked_at: None,
         };
@@ -69,13 +74,13 @@ impl Auth {
         Ok((key, text))
     }
 
-    /// All keys of the principal's project, without their texts.
+    /// Lists all keys of the principal's project, without their texts.
     pub async fn keys(&self, principal: &Principal) -> Result<Vec<ApiKey>, AuthError> {
         Ok(self.shared.store.keys(&principal.project).await?)
     }
 
-    /// Revokes a key: at once here, within [`KEY_MEMORY`](crate::domain::limits::KEY_MEMORY) on other nodes. Once more
-    /// is the same.
+    /// Revokes a key: at once on this node, within [`KEY_MEMORY`](crate::domain::limits::KEY_MEMORY) on others.
+    /// Idempotent.
     pub async fn revoke_key(&self, principal: &Principal, id: &KeyId) -> Result<ApiKey, AuthError> {
         let before = self.shared.store.keys(&principal.project).await?;
         let first = before.iter().any(|key| key.id == *id && key.revoked_at.is_none());
@@ -88,7 +93,7 @@ impl Auth {
         Ok(key)
     }
 
-    /// A token for a user of the principal's project.
+    /// Makes a token for a user of the principal's project.
     pub async fn create_token(
         &self,
         principal: &Principal,
@@ -98,14 +103,17 @@ impl Auth {
     ) -> Result<NewToken, AuthError> {
         let scopes = scopes.unwrap_or(Scopes::USER.and(principal.scopes));
         within(scopes, Scopes::USER.and(principal.scopes))?;
-        // A token without a scope is one that names none, and such a one has all that users have.
+        // A token without scopes would name none, and a token that names none has every scope of a user.
         if scopes == Scopes::default() {
-            let reason = "a token has `read` or `write`, and what asks for it has neither to give";
+            let reason = "a token needs the scope `read` or `write`, and the credential of the request has neither";
             return Err(AuthError::Invalid(reason.into()));
         }
         let lifetime = lifetime.unwrap_or(TOKEN_LIFETIME);
         if lifetime.is_zero() || lifetime > MAX_TOKEN_LIFETIME {
-            return Err(AuthError::Invalid(format!("expiresInSeconds is 1 to {}", MAX_TOKEN_LIFETIME.as_secs())));
+            return Err(AuthError::Invalid(format!(
+                "expiresInSeconds must be from 1 to {}",
+                MAX_TOKEN_LIFETIME.as_secs()
+            )));
         }
         let expires_at = self.shared.clock.now().plus(lifetime);
         let expires_at = principal.expires_at().map_or(expires_at, |ends| ends.min(expires_at));
@@ -113,7 +121,7 @@ impl Auth {
         Ok(NewToken { text, expires_at })
     }
 
-    /// Makes a project, or replaces its settings; whether it was made.
+    /// Creates a project or replaces its settings. Returns whether the project was created.
     pub async fn put_project(
         &self,
         principal: &Principal,
@@ -135,7 +143,7 @@ impl Auth {
         Ok((project, made))
     }
 
-    /// A project that the principal may see to: its own, or for the operator any.
+    /// Looks up a project that the principal may administer: its own, or any project for the operator.
     pub async fn project(&self, principal: &Principal, id: &ProjectId) -> Result<Project, AuthError> {
         if !principal.is_operator() && principal.project != *id {
             return Err(AuthError::NoProject);
@@ -146,10 +154,10 @@ impl Auth {
         self.shared.projects.get(id).await?.ok_or(AuthError::NoProject)
     }
 
-    /// Gives a project a new secret for its users' tokens, and answers it, never again. Tokens signed with the one before
-    /// stay valid until the next time.
+    /// Replaces the secret for a project's user tokens, and returns the new one; it is not shown again. Tokens signed
+    /// with the previous secret stay valid until the next renewal.
     pub async fn renew_secret(&self, principal: &Principal, id: &ProjectId) -> Result<String, AuthError> {
-        // Whoever has the secret is any user of the project.
+        // The secret can act as any user of the project.
         within(Scopes::of(&[Scope::Read, Scope::Write, Scope::Tokens]), principal.scopes)?;
         let project = self.project(principal, id).await?;
         let secret = self.shared.projects.renew_secret(&project.id).await?;
@@ -157,7 +165,7 @@ impl Auth {
         Ok(secret)
     }
 
-    /// A page of the audit of the principal's project, newest first.
+    /// Reads a page of the audit of the principal's project, newest first.
     pub async fn audit(
         &self,
         principal: &Principal,
@@ -179,7 +187,7 @@ impl Auth {
     }
 }
 
-/// Refuses scopes of which one is not there.
+/// Refuses scopes that exceed those available, and names the first that does.
 fn within(asked: Scopes, there: Scopes) -> Result<(), AuthError> {
     asked.iter().find(|scope| !there.contains(*scope)).map_or(Ok(()), |scope| Err(AuthError::Lacks(scope)))
 }
@@ -188,16 +196,16 @@ fn check(settings: &ProjectSettings) -> Result<(), AuthError> {
     let Retention { archive_after_days, delete_after_days } = settings.retention;
     for days in [archive_after_days, delete_after_days].into_iter().flatten() {
         if days == 0 || days > MAX_RETENTION_DAYS {
-            return Err(AuthError::Invalid(format!("the days of retention are 1 to {MAX_RETENTION_DAYS}")));
+            return Err(AuthError::Invalid(format!("the days of retention must be from 1 to {MAX_RETENTION_DAYS}")));
         }
     }
     if let Some(issuer) = &settings.issuer {
         if issuer.issuer.is_empty() || issuer.audience.is_empty() {
-            return Err(AuthError::Invalid("issuer and audience of the issuer must not be empty".into()));
+            return Err(AuthError::Invalid("issuer.issuer and issuer.audience must not be empty".into()));
         }
         let url = reqwest::Url::parse(&issuer.jwks_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         if url.is_none() {
-            return Err(AuthError::Invalid("jwksUrl must be an address that begins with https:// or http://".into()));
+            return Err(AuthError::Invalid("jwksUrl must be a URL that begins with https:// or http://".into()));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Who is asking: an API key, an end user's token, a socket ticket; or nobody in particular on a developer's machine.
+//! Authentication: an API key, an end user's token, or a socket ticket; in development mode, no credential at all.
 
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -30,42 +30,42 @@ use crate::{
         ApiKey, Clock, Credential, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
         limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED},
     },
-    egress::Outbound,
+    egress::EgressClient,
     store::DynStore,
 };
 use jwks::Issuers;
 use secret::{KEY_PREFIX, digest};
 use tokens::ScopeWords;
 
-/// The project that exists without any set-up.
+/// Project that exists without any set-up.
 pub const DEFAULT_PROJECT: &str = "default";
-/// The user in development mode when the request names none.
+/// User in development mode if the request names none.
 pub const DEVELOPMENT_USER: &str = "dev";
 
-/// What a request shows of itself.
+/// Credentials and names that a request carries.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shown<'a> {
-    /// An API key, or a token.
+    /// API key or token.
     pub secret: Option<&'a str>,
-    /// A socket ticket.
     pub ticket: Option<&'a str>,
-    /// The user named.
+    /// User id from the header Threadline-User.
     pub user: Option<&'a str>,
-    /// The project named.
+    /// Project id from the header Threadline-Project.
     pub project: Option<&'a str>,
 }
 
-/// How requests are told apart. Cheap to clone.
+/// Authenticates requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Auth {
     shared: Arc<Shared>,
     issuers: Issuers,
-    /// How often it is looked whether a credential holds.
+    /// Interval between two checks of whether a credential is still valid.
     check: Duration,
 }
 
 struct Shared {
-    /// Of the operator's key; without one, everybody who reaches this server (on loopback only) is let in.
+    /// Digest of the operator's key; without one, every client that reaches this server (on loopback only) is
+    /// authenticated.
     operator: Option<Digest>,
     store: DynStore,
     clock: Clock,
@@ -74,9 +74,9 @@ struct Shared {
 }
 
 impl Auth {
-    /// With the operator's key, if there is one. `outbound` fetches the keys of issuers, and decides where
-    /// they may be.
-    pub fn new(operator_key: Option<&str>, store: DynStore, clock: Clock, outbound: Outbound) -> Self {
+    /// Starts with the operator's key, if there is one. `outbound` fetches the keys of issuers, and decides at which
+    /// addresses they may be.
+    pub fn new(operator_key: Option<&str>, store: DynStore, clock: Clock, outbound: EgressClient) -> Self {
         let shared = Shared {
             operator: operator_key.map(digest),
             projects: Projects::new(store.clone()),
@@ -87,25 +87,24 @@ impl Auth {
         Self { shared: Arc::new(shared), issuers: Issuers::new(outbound), check: CREDENTIAL_CHECK }
     }
 
-    /// Another time than [`CREDENTIAL_CHECK`] between two looks at what sockets and streams were opened with.
+    /// Replaces [`CREDENTIAL_CHECK`], the interval between two checks of the credentials of sockets and streams.
     pub fn with_check(self, check: Duration) -> Self {
         Self { check, ..self }
     }
 
-    /// Whether everybody is let in.
+    /// True if requests without a credential are authenticated.
     pub fn is_development(&self) -> bool {
         self.shared.operator.is_none()
     }
 
-    /// The projects.
     pub fn projects(&self) -> &Projects {
         &self.shared.projects
     }
 
-    /// The principal of a request.
+    /// Authenticates a request by its credential.
     pub async fn authenticate(&self, shown: Shown<'_>) -> Result<Principal, AuthError> {
         let principal = self.identify(shown).await?;
-        // So that the limits of its project are known. With a store that is away, those known before will do.
+        // The limits of the project must be known. If the store is unavailable, the last known limits apply.
         self.shared.projects.look().await;
         Ok(principal)
     }
@@ -120,7 +119,7 @@ impl Auth {
             Some(secret) if self.is_operator(secret) => self.as_operator(Credential::Operator, project, user).await,
             Some(secret) if secret.starts_with(KEY_PREFIX) => self.by_key(secret, project, user).await,
             Some(token) if tokens::is_token(token) => self.by_token(token, project, user).await,
-            // Clients are often written with some key in it; on a developer's machine any will do.
+            // Clients are often written with some key in them; in development mode any key is accepted.
             _ if self.is_development() => {
                 let user = user.map_or_else(|| UserId::new(DEVELOPMENT_USER), Ok).map_err(AuthError::BadUser)?;
                 self.as_operator(Credential::Development, project, Some(user)).await
@@ -165,7 +164,7 @@ impl Auth {
         Ok(Principal { project: key.project, user, scopes: key.scopes, credential })
     }
 
-    /// The key of this digest, if it is valid now; what other nodes have done to it is seen [`KEY_MEMORY`] later.
+    /// Looks up the key of this digest, if it is valid now. Changes made on other nodes appear after [`KEY_MEMORY`].
     async fn valid_key(&self, digest: &Digest) -> Result<Option<ApiKey>, AuthError> {
         let found = match self.shared.keys.get(digest) {
             Some(found) => found,
@@ -196,7 +195,7 @@ impl Auth {
         Ok(Principal { project: owner, user: Some(verified.user), scopes: verified.scopes, credential })
     }
 
-    /// Whose it is, what it says, and which of the project's secrets has signed it.
+    /// Verifies a token. Returns its project, its content, and which of the project's secrets has signed it.
     async fn verify(&self, token: &str) -> Result<(ProjectId, tokens::Verified, Option<Digest>), AuthError> {
         let said = tokens::look(token)?;
         let now = self.shared.clock.now();
@@ -215,28 +214,28 @@ impl Auth {
         self.verify_ours(token, &said, tokens::AUDIENCE).await
     }
 
-    /// The same for one that a project's own secret is to have signed.
+    /// Does the same for a token that a project's own secret must have signed.
     async fn verify_ours(
         &self,
         token: &str,
         said: &tokens::Unverified,
         audience: &str,
     ) -> Result<(ProjectId, tokens::Verified, Option<Digest>), AuthError> {
-        let foreign = AuthError::WrongToken("its issuer and audience belong to no project");
+        let foreign = AuthError::WrongToken("no project has its issuer and audience");
         let project = ProjectId::new(said.iss.as_deref().unwrap_or(DEFAULT_PROJECT)).map_err(|_| foreign.clone())?;
         let Some(project) = self.shared.projects.get(&project).await? else { return Err(foreign) };
         if said.algorithm != Algorithm::HS256 {
             return Err(AuthError::WrongToken("its algorithm is not HS256"));
         }
         let now = self.shared.clock.now();
-        // The newest secret first; the one before it is good until the next change.
+        // The newest secret is tried first; the previous one stays valid until the next renewal.
         let mut refused = AuthError::WrongToken("the project has no secret");
         for secret in &project.secrets {
             let key = DecodingKey::from_secret(secret.as_bytes());
             match tokens::verify(token, &key, Algorithm::HS256, audience, ScopeWords::Ours, now) {
                 Ok(verified) => return Ok((project.id, verified, Some(digest(secret)))),
                 Err(error @ AuthError::WrongToken(tokens::NOT_SIGNED)) => refused = error,
-                // It is signed with this one: what is wrong with it stays wrong with the others.
+                // The token is signed with this secret, so another secret cannot change the refusal.
                 Err(error) => return Err(error),
             }
         }
@@ -257,19 +256,19 @@ impl Auth {
         tokens::sign(secret, &new, self.shared.clock.now())
     }
 
-    /// A ticket with which the principal, until a moment from now, opens one socket.
+    /// Makes a ticket with which the principal opens one socket; it expires after a short time.
     pub async fn ticket(&self, principal: &Principal) -> Result<Ticket, AuthError> {
         tickets::issue(self, principal).await
     }
 
-    /// Whether what the principal has shown is valid still.
+    /// True if the principal's credential is still valid.
     pub async fn holds(&self, principal: &Principal) -> Result<bool, AuthError> {
         let fresh = principal.expires_at().is_none_or(|until| self.shared.clock.now() < until);
         match &principal.credential {
             Credential::Key { digest, .. } | Credential::Lent { key: Some((_, digest)), .. } if fresh => {
                 Ok(self.valid_key(digest).await?.is_some())
             }
-            // With the secret that signed it goes the token.
+            // A token ceases to be valid with the secret that signed it.
             Credential::Token { signer: Some(signer), .. } if fresh => {
                 let project = self.shared.projects.get(&principal.project).await?;
                 Ok(project.is_some_and(|project| project.secrets.iter().any(|secret| digest(secret) == *signer)))
@@ -278,7 +277,7 @@ impl Auth {
         }
     }
 
-    /// Tells when what the principal has shown ceases to be valid.
+    /// Watches the principal's credential until it ceases to be valid.
     pub fn watch(&self, principal: &Principal) -> Watch {
         Watch::new(self.clone(), principal.clone())
     }

@@ -1,4 +1,4 @@
-//! The projects, as the store has them: looked at often, changed rarely.
+//! Projects, as the store has them: read often, changed rarely.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,17 +17,15 @@ use crate::{
     store::{DynStore, StoreError, StoredProject},
 };
 
-/// A change may be overtaken by another this often before it is given up.
+/// Attempts at a change that other changes overtake, before the change fails.
 const TRIES: usize = 16;
 
-/// A project.
+/// A project and its secrets, as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Project {
-    /// Its id.
     pub id: ProjectId,
-    /// Its settings.
     pub settings: ProjectSettings,
-    /// The secrets that its tokens are signed with, the newest first.
+    /// Secrets that sign its tokens, the newest first.
     pub secrets: Vec<String>,
     version: i64,
 }
@@ -54,13 +52,13 @@ impl Project {
     }
 }
 
-/// All projects, as they were at a moment.
+/// All projects, as of one moment.
 #[derive(Default)]
 struct Known {
     all: BTreeMap<ProjectId, Project>,
-    /// Those whose settings cannot be read.
+    /// Projects whose settings cannot be read.
     unreadable: BTreeSet<ProjectId>,
-    /// When they were looked at, or were to be.
+    /// Time of the last read, or of the last attempt.
     at: Option<Instant>,
 }
 
@@ -70,12 +68,12 @@ impl Known {
     }
 }
 
-/// The projects. Cheap to clone. What other nodes have changed is seen [`KEY_MEMORY`] later.
+/// Cache of the projects. Cheap to clone. Changes made on other nodes appear after [`KEY_MEMORY`].
 #[derive(Clone)]
 pub struct Projects {
     store: DynStore,
     known: Arc<RwLock<Arc<Known>>>,
-    /// One look at a time.
+    /// Lock that admits one read of the store at a time.
     looking: Arc<Mutex<()>>,
 }
 
@@ -100,9 +98,9 @@ impl Projects {
             let id = stored.id.clone();
             match Project::read(stored) {
                 Ok(project) => drop(all.insert(id, project)),
-                // Written by a newer release, perhaps: the other projects are not to suffer.
+                // A newer release may have written these settings; the other projects must stay available.
                 Err(error) => {
-                    tracing::error!(project = %id, %error, "a project cannot be read: its tokens are not let in, and it has no limits or retention of its own");
+                    tracing::error!(project = %id, %error, "cannot read a project: its tokens are rejected, and it has no limits or retention of its own");
                     unreadable.insert(id);
                 }
             }
@@ -110,8 +108,8 @@ impl Projects {
         Ok(self.remember(all, unreadable))
     }
 
-    /// The projects as they were not longer ago than this; or, while somebody is looking or the store is away, as they
-    /// were seen last.
+    /// Returns the projects, read no longer ago than `age`; or, while another reader is running or the store is
+    /// unavailable, as last read.
     async fn fresh(&self, age: Duration) -> Result<Arc<Known>, AuthError> {
         let known = self.known();
         if !known.is_older_than(age) {
@@ -127,49 +125,49 @@ impl Projects {
             return Ok(known);
         }
         match self.load().await {
-            // Not asked again by each who comes: a store that hangs would hold them all up.
+            // The failed attempt counts as a read: a store that hangs would otherwise delay every caller.
             Err(error) if known.at.is_some() => {
-                tracing::warn!(%error, "the projects cannot be looked at; going by what is known");
+                tracing::warn!(%error, "cannot read the projects; using the cached ones");
                 Ok(self.remember(known.all.clone(), known.unreadable.clone()))
             }
             looked => looked,
         }
     }
 
-    /// Looks at them if that was long ago, so that their limits are known. A failure is no matter.
+    /// Reads the projects if they are older than [`KEY_MEMORY`], so that their limits are known. Failures are ignored.
     pub(super) async fn look(&self) {
         if let Err(error) = self.fresh(KEY_MEMORY).await {
-            tracing::debug!(%error, "the projects cannot be looked at");
+            tracing::debug!(%error, "cannot read the projects");
         }
     }
 
-    /// The limits that a project has of its own, as last seen.
+    /// Own limits of a project, as last read.
     pub fn limits(&self, id: &ProjectId) -> Option<ProjectLimits> {
         self.known().all.get(id).map(|project| project.settings.limits)
     }
 
-    /// Whether the threads of a project are to be named. Not, if its settings cannot be read: they may say so.
+    /// True if the threads of a project are named; false if its settings cannot be read, since they may forbid it.
     pub async fn generates_names(&self, id: &ProjectId) -> bool {
         let Ok(known) = self.fresh(KEY_MEMORY).await else { return false };
         let wanted = known.all.get(id).and_then(|project| project.settings.generate_thread_names);
         wanted.unwrap_or(!known.unreadable.contains(id))
     }
 
-    /// All of them, by id.
+    /// Reads all projects from the store, ordered by id.
     pub async fn all(&self) -> Result<Vec<Project>, AuthError> {
         Ok(self.load().await?.all.values().cloned().collect())
     }
 
-    /// The project of this id.
+    /// Looks up a project by its id.
     pub(super) async fn get(&self, id: &ProjectId) -> Result<Option<Project>, AuthError> {
         if let Some(found) = self.fresh(KEY_MEMORY).await?.all.get(id) {
             return Ok(Some(found.clone()));
         }
-        // It may be new. Another look is taken, but not for each stranger who asks.
+        // The project may be new. The store is read again, but not for every request of an untrusted client.
         Ok(self.fresh(PROJECT_MISS_PAUSE).await?.all.get(id).cloned())
     }
 
-    /// The project that names this issuer, with one of these audiences.
+    /// Looks up the project that names this issuer with one of these audiences.
     pub(super) async fn of_issuer(
         &self,
         issuer: &str,
@@ -182,7 +180,7 @@ impl Projects {
         Ok(found.map(|(project, settings)| (project.id.clone(), settings.clone())))
     }
 
-    /// The project of this id, made if there is none.
+    /// Looks up the project of this id; creates it if absent.
     pub(super) async fn ensured(&self, id: &ProjectId) -> Result<Project, AuthError> {
         if let Some(found) = self.get(id).await? {
             return Ok(found);
@@ -190,8 +188,8 @@ impl Projects {
         self.change(id, true, |_| Ok(())).await.map(|(project, _)| project)
     }
 
-    /// Changes a project, however many others do so at once; with `make`, it is made if there is none. Answers the
-    /// project, and whether it was made.
+    /// Changes a project, and retries if concurrent changes overtake it; with `make`, creates the project if absent.
+    /// Returns the project, and whether it was created.
     pub(super) async fn change(
         &self,
         id: &ProjectId,
@@ -215,7 +213,7 @@ impl Projects {
             change(&mut project)?;
             let taken = |other: &&Project| other.id != *id && shares_issuer(&project, other);
             if known.all.values().any(|other| taken(&other)) {
-                let reason = "another project has this issuer with this audience; choose another audience";
+                let reason = "another project has this issuer and audience: choose another audience";
                 return Err(AuthError::Invalid(reason.into()));
             }
             let stored = project.stored()?;
@@ -225,10 +223,11 @@ impl Projects {
                 return Ok((project, made));
             }
         }
-        Err(StoreError::Unavailable("the project is changing too fast; try again".into()).into())
+        Err(StoreError::Unavailable("too many concurrent changes of the project: try again".into()).into())
     }
 
-    /// Gives a project a new secret, and answers it. The one before it is good until the next time.
+    /// Replaces the secret of a project, and returns the new one. The previous secret stays valid until the next
+    /// renewal.
     pub(super) async fn renew_secret(&self, id: &ProjectId) -> Result<String, AuthError> {
         let fresh = secret::generate("")?;
         self.change(id, false, |project| {

@@ -1,31 +1,31 @@
-//! Secrets that Threadline makes: long, random, recognisable, and kept as their SHA-256 only.
+//! Secrets that Threadline makes: 256 random bits, recognisable by their prefix, and stored only as SHA-256.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::Digest;
 
-/// Begins an API key.
+/// Prefix of an API key.
 pub const KEY_PREFIX: &str = "tl_";
-/// Begins a socket ticket.
+/// Prefix of a socket ticket.
 pub const TICKET_PREFIX: &str = "tlt_";
 
-/// Begins a token that lets a socket join a thread.
+/// Prefix of a token with which a socket joins a thread.
 pub const JOIN_PREFIX: &str = "tlj_";
 
-/// The machine gives no randomness; nothing can be made secret then.
+/// The machine gives no random numbers, so that no secret can be made.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("the machine gives no random numbers")]
+#[error("the operating system provides no random numbers")]
 pub struct NoRandomness;
 
-/// 256 random bits as text, behind a prefix by which people and scanners know what it is.
+/// Makes 256 random bits as text, behind a prefix by which people and scanners recognise the kind.
 pub fn generate(prefix: &str) -> Result<String, NoRandomness> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| NoRandomness)?;
     Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// What is kept of a secret.
+/// SHA-256 of a secret, the only form in which it is stored.
 pub fn digest(secret: &str) -> Digest {
     Digest(Sha256::digest(secret.as_bytes()).into())
 }

@@ -1,4 +1,4 @@
-//! Socket tickets: good for one socket and a minute, so that nothing that lasts stands in a URL.
+//! Socket tickets: good for one socket and one minute, so that no long-lived secret stands in a URL.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,16 +10,16 @@ use crate::domain::{
     Credential, Digest, KeyId, Principal, ProjectId, Scopes, Timestamp, UserId, limits::TICKET_LIFETIME,
 };
 
-/// A ticket for whom it was made.
+/// A ticket with its expiry.
 #[derive(Debug)]
 pub struct Ticket {
-    /// Its text, which is not kept.
+    /// The ticket itself; only its digest is stored.
     pub text: String,
-    /// Until when it can be used.
+    /// End of its validity.
     pub expires_at: Timestamp,
 }
 
-/// A principal as it waits with its ticket.
+/// A principal as stored with its ticket.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Bearer {
     project: String,
@@ -110,9 +110,9 @@ pub(super) async fn redeem(auth: &Auth, ticket: &str) -> Result<Principal, AuthE
     still_good(auth, principal.ok_or(AuthError::WrongTicket)?).await
 }
 
-/// A principal that waited with its ticket, if what it had shown holds still.
+/// Returns the stored principal of a ticket if its credential is still valid.
 pub(super) async fn still_good(auth: &Auth, principal: Principal) -> Result<Principal, AuthError> {
-    // A node in development may have issued it, and this one be none.
+    // A node in development mode may have issued the ticket, and this node may not be in development mode.
     let kind = principal.credential != Credential::Development || auth.is_development();
     if kind && auth.holds(&principal).await? { Ok(principal) } else { Err(AuthError::WrongTicket) }
 }

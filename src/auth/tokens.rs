@@ -1,8 +1,8 @@
-//! Tokens of end users: JSON Web Tokens (RFC 7519, and RFC 8725 for how not to be fooled by them).
+//! Tokens of end users: JSON Web Tokens (RFC 7519), verified by the best practices of RFC 8725.
 //!
 //! A token is signed either with its project's own secret (HS256), `iss` being the project, or by an issuer that the
-//! project names in its settings (RS256, ES256). Which of the two is looked up by `iss` and `aud` before anything is
-//! verified, and decides the algorithm: what the token says of it must agree.
+//! project names in its settings (RS256, ES256). The lookup by `iss` and `aud`, before any verification, selects one of
+//! the two and with it the algorithm: the algorithm in the token must agree.
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
@@ -20,10 +20,10 @@ pub const AUDIENCE: &str = "threadline";
 /// Bytes of an unknown scope that its refusal repeats, at most.
 const SCOPE_WORD_BYTES: usize = 64;
 
-/// `aud` of those that let their bearer follow a user's feed, and nothing else.
+/// `aud` of tokens that allow their bearer to follow a user's feed, and nothing else.
 pub(super) const FEED_AUDIENCE: &str = "threadline-feed";
 
-/// What a token is to say.
+/// Content of a token to be signed.
 pub(super) struct NewToken<'a> {
     pub(super) audience: &'a str,
     pub(super) project: &'a ProjectId,
@@ -34,7 +34,7 @@ pub(super) struct NewToken<'a> {
     pub(super) key: Option<&'a str>,
 }
 
-/// What a token says. Its signature has not been looked at.
+/// Content of a token whose signature has not been verified.
 #[derive(Debug, Deserialize)]
 pub(super) struct Unverified {
     #[serde(skip)]
@@ -46,7 +46,7 @@ pub(super) struct Unverified {
     pub(super) aud: Audiences,
 }
 
-/// `aud`: one or several.
+/// Claim `aud`: one audience or several.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "OneOrMany")]
 pub(super) struct Audiences(pub(super) Vec<String>);
@@ -93,33 +93,33 @@ struct NewClaims<'a> {
     key: Option<&'a str>,
 }
 
-/// What a verified token gives.
+/// Content of a verified token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verified {
     pub(super) user: UserId,
     pub(super) scopes: Scopes,
     pub(super) expires_at: Timestamp,
-    /// Of a token for a feed: from where on.
+    /// Position from which the feed is followed; only in a feed's token.
     pub(super) feed: Option<u64>,
-    /// Of a token for a feed: the key that got it.
+    /// Key that requested the token; only in a feed's token.
     pub(super) key: Option<String>,
 }
 
-/// Whether a secret has the form of a token.
+/// True if a secret has the form of a token.
 pub(super) fn is_token(text: &str) -> bool {
     text.bytes().filter(|byte| *byte == b'.').count() == 2
 }
 
-/// What is needed to find out how it is to be verified.
+/// Decodes the parts of a token that decide how it is verified.
 pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
     let not_one = AuthError::WrongToken("it is not a JSON Web Token");
     if token.len() > MAX_TOKEN_BYTES {
         return Err(AuthError::WrongToken("it is too long"));
     }
     let Ok(header) = jsonwebtoken::decode_header(token) else { return Err(not_one) };
-    // Extensions that must be understood (RFC 7515, section 4.1.11) are not.
+    // Extensions that a reader must understand (RFC 7515, section 4.1.11) are not supported.
     if header.crit.as_ref().is_some_and(|crit| !crit.is_empty()) {
-        return Err(AuthError::WrongToken("it asks for extensions that are not known here"));
+        return Err(AuthError::WrongToken("it requires unsupported extensions (crit)"));
     }
     let Ok(mut found) = jsonwebtoken::dangerous::insecure_decode_claims::<Unverified>(token) else {
         return Err(not_one);
@@ -128,17 +128,17 @@ pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
     Ok(found)
 }
 
-/// Another secret may have signed it.
-pub(super) const NOT_SIGNED: &str = "its signature, algorithm or audience is wrong";
+/// Refusal after which another secret of the project may still verify the token.
+pub(super) const NOT_SIGNED: &str = "its signature, algorithm or audience is invalid";
 const SCOPE_NOT_TEXT: &str = "its `scope` is not a string: name the scopes in one string, separated by spaces";
 const SCOPES_ELSEWHERE: &str = "it has a claim `scopes` or `scp`: name the scopes in `scope`, separated by spaces";
 
-/// Whose words the claim `scope` holds.
+/// Origin of the words in the claim `scope`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScopeWords {
     /// Threadline's: the project's secret signed them, so each must be a scope that a user can have.
     Ours,
-    /// An outside issuer's, which has scopes of its own (`openid profile`): those that are not Threadline's say nothing.
+    /// An external issuer's, with scopes such as `openid profile`: scopes unknown to Threadline are ignored.
     Foreign,
 }
 
@@ -152,7 +152,7 @@ pub(super) fn verify(
     now: Timestamp,
 ) -> Result<Verified, AuthError> {
     let mut rules = Validation::new(algorithm);
-    // The times are judged below, by the clock of the service.
+    // Times are compared below, with the clock of the service.
     (rules.validate_exp, rules.validate_nbf) = (false, false);
     rules.set_required_spec_claims(&["aud"]);
     rules.set_audience(&[audience]);
@@ -160,7 +160,7 @@ pub(super) fn verify(
         jsonwebtoken::decode::<Claims>(token, key, &rules).map_err(|_| AuthError::WrongToken(NOT_SIGNED))?.claims;
     let leeway = TOKEN_LEEWAY.as_millis() as i64;
     let moment = |seconds: f64| Timestamp((seconds * 1_000.0) as i64);
-    let expires_at = moment(claims.exp.ok_or(AuthError::WrongToken("it has no exp"))?);
+    let expires_at = moment(claims.exp.ok_or(AuthError::WrongToken("it has no exp claim"))?);
     let expires_at = Timestamp(expires_at.0.saturating_add(leeway));
     if now >= expires_at {
         return Err(AuthError::WrongToken("it has expired"));
@@ -169,8 +169,8 @@ pub(super) fn verify(
         return Err(AuthError::WrongToken("it is not valid yet"));
     }
     let user = claims.sub.and_then(|sub| UserId::new(sub).ok());
-    let user = user.ok_or(AuthError::WrongToken("its sub is no user id"))?;
-    // Claims by which somebody meant to narrow the token must not be passed over.
+    let user = user.ok_or(AuthError::WrongToken("its sub is not a user ID"))?;
+    // Claims that were meant to narrow the token must not be ignored.
     if matches!(words, ScopeWords::Ours) && (claims.scopes.is_some() || claims.scp.is_some()) {
         return Err(AuthError::WrongToken(SCOPES_ELSEWHERE));
     }
@@ -180,7 +180,7 @@ pub(super) fn verify(
         (Some(_), ScopeWords::Ours) => return Err(AuthError::WrongToken(SCOPE_NOT_TEXT)),
         (Some(named), ScopeWords::Foreign) => match Scopes::known(&scope_words(named)) {
             none if none == Scopes::default() => Scopes::USER,
-            // They can only take away.
+            // Scopes of an external issuer can only narrow the token.
             known => known.and(Scopes::USER),
         },
     };
@@ -196,7 +196,7 @@ fn scope_words(claim: Value) -> String {
     }
 }
 
-/// The scopes of these names. A misspelt name, or none at all, is refused: it must not give everything.
+/// Parses scope names. A misspelt name, or none at all, is refused: it must not grant every scope.
 fn user_scopes(names: &str) -> Result<Scopes, AuthError> {
     let beginning = |word: &str| word[..word.floor_char_boundary(SCOPE_WORD_BYTES)].to_owned();
     let scopes = Scopes::parse(names).map_err(|word| AuthError::WrongScope(Some(beginning(word))))?;
@@ -206,7 +206,7 @@ fn user_scopes(names: &str) -> Result<Scopes, AuthError> {
     if scopes == Scopes::default() { Err(AuthError::WrongScope(None)) } else { Ok(scopes) }
 }
 
-/// A token, signed with the project's secret.
+/// Signs a token with the project's secret.
 pub(super) fn sign(secret: &str, new: &NewToken<'_>, now: Timestamp) -> Result<String, AuthError> {
     let scope = new.scopes.to_string();
     let claims = NewClaims {
@@ -221,5 +221,5 @@ pub(super) fn sign(secret: &str, new: &NewToken<'_>, now: Timestamp) -> Result<S
     };
     let key = EncodingKey::from_secret(secret.as_bytes());
     jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)
-        .map_err(|error| AuthError::Invalid(format!("the token cannot be made: {error}")))
+        .map_err(|error| AuthError::Invalid(format!("cannot create the token: {error}")))
 }

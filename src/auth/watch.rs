@@ -1,4 +1,4 @@
-//! What was opened with a key or token does not outlive it.
+//! Watch over a credential: sockets and streams must not outlive the key or token they were opened with.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tokio::time;
 use super::Auth;
 use crate::domain::{Credential, Principal};
 
-/// Completes, once, when a credential ceases to be valid: a token or key at its time, a revoked key within
-/// [`CREDENTIAL_CHECK`](crate::domain::limits::CREDENTIAL_CHECK) and what a node remembers of keys.
+/// Completes, once, when a credential ceases to be valid: a token or key at its expiry, a revoked key within
+/// [`CREDENTIAL_CHECK`](crate::domain::limits::CREDENTIAL_CHECK) plus the time for which a node caches keys.
 pub struct Watch(Option<BoxFuture<'static, ()>>);
 
 impl Watch {
     pub(super) fn new(auth: Auth, principal: Principal) -> Self {
         match principal.credential {
-            // These are what they are as long as the server runs.
+            // Both stay valid as long as the server runs.
             Credential::Development | Credential::Operator => Self(None),
             Credential::Key { .. } | Credential::Lent { .. } | Credential::Token { .. } => {
                 Self(Some(Box::pin(until_over(auth, principal))))
@@ -23,7 +23,7 @@ impl Watch {
         }
     }
 
-    /// Completes when the credential is not valid any more. May be dropped and called again.
+    /// Completes when the credential is no longer valid. May be dropped and called again.
     pub async fn over(&mut self) {
         match &mut self.0 {
             Some(over) => over.as_mut().await,
@@ -40,7 +40,7 @@ async fn until_over(auth: Auth, principal: Principal) {
         match auth.holds(&principal).await {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => tracing::warn!(%error, "a key cannot be looked at; trying again"),
+            Err(error) => tracing::warn!(%error, "cannot check a key; retrying"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `threadline backup`: a copy of a data directory, while a server is at work there.
+//! `threadline backup`: a copy of a data directory, while a server is running on it.
 
 use std::{
     io::{self, Write},
@@ -10,26 +10,26 @@ use clap::Args;
 use super::CliError;
 use crate::app;
 
-/// What to copy, and where to.
+/// Source and destination of a backup.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-The copy is as of one moment, and a data directory of its own. The server goes on meanwhile; its write-ahead log grows until
-the copy is there. Keys and header values of agents are in it: it is for its owner alone (0700, files 0600).
-A Postgres database is backed up by its own tools: OPERATIONS.md says how, and how a backup is put back.
+The backup is a consistent data directory. The server continues meanwhile; its write-ahead log grows until the backup is
+complete. The backup contains keys and header values of agents: only its owner can read it (0700, files 0600).
+Back up a Postgres database with its own tools: see OPERATIONS.md, also for restoring a backup.
 
 Examples:
   threadline backup backups/2026-11-21
   threadline backup --data /var/lib/threadline /mnt/backups/2026-11-21")]
 pub struct BackupArgs {
-    /// The new directory for the copy
+    /// The new directory of the backup
     #[arg(value_name = "DIR")]
     pub to: PathBuf,
-    /// The data directory to copy
+    /// The data directory to back up
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
 }
 
-/// Copies it.
+/// Copies the data directory, and prints the size of the copy.
 pub async fn run(args: &BackupArgs) -> Result<(), CliError> {
     let bytes = app::backup(&args.data, &args.to).await.map_err(|error| CliError::Moving(error.to_string()))?;
     writeln!(io::stdout(), "backed up {} to {}: {bytes} bytes", args.data.display(), args.to.display())?;

@@ -7,10 +7,10 @@ use clap::{ArgMatches, Args};
 use super::CliError;
 use crate::config::{self, ServeArgs};
 
-/// What to show.
+/// Form of the output, and the settings.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Takes the flags of `threadline serve`, and prints what the server would run with: TOML, each value with where it comes from.
+Accepts the flags of `threadline serve`, and prints the effective configuration: TOML, each value with its source.
 Keys and passwords are hidden.
 
 Examples:
@@ -19,24 +19,24 @@ Examples:
   threadline config --check --config threadline.toml
   threadline config --reference > docs/configuration.md")]
 pub struct ConfigArgs {
-    /// Only check it: exit code 2 and the reason if it is wrong
+    /// Only check the configuration: exit code 2 and the reason if it is invalid
     #[arg(long)]
     pub check: bool,
     /// Print the reference of all settings, as Markdown
     #[arg(long, conflicts_with = "check")]
     pub reference: bool,
-    /// The settings.
+    /// Settings, as `threadline serve` takes them.
     #[command(flatten)]
     pub serve: ServeArgs,
 }
 
-/// Carries it out; `matches` are those of the command.
+/// Runs the command; `matches` must be those of the subcommand.
 pub fn run(args: &ConfigArgs, matches: &ArgMatches) -> Result<(), CliError> {
     let text = if args.reference {
         config::reference()
     } else {
         let configuration = config::load(matches)?;
-        if args.check { "The configuration is good.\n".to_owned() } else { configuration.to_toml() }
+        if args.check { "The configuration is valid.\n".to_owned() } else { configuration.to_toml() }
     };
     Ok(io::stdout().write_all(text.as_bytes())?)
 }

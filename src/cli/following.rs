@@ -1,4 +1,4 @@
-//! What commands that follow a thread share: the next item, with everything shown before it is waited for.
+//! Loop shared by the commands that follow a thread: the next item, with all output flushed before the wait.
 
 use std::{
     future::Future,
@@ -10,31 +10,31 @@ use futures_util::{FutureExt, StreamExt};
 
 use crate::client::{ClientError, Tail, TailItem};
 
-/// What comes next.
+/// Outcome of one wait.
 pub(super) enum Next {
-    /// An item, or why there are no more.
+    /// An item, or the error that ends the stream.
     Item(Result<TailItem, ClientError>),
-    /// Nothing more.
+    /// End of the stream.
     End,
-    /// The person wants no more.
+    /// Interruption by the user, with Ctrl-C.
     Interrupted,
 }
 
-/// Completes on Ctrl-C.
+/// Completes when the user presses Ctrl-C.
 pub(super) async fn ctrl_c() {
     if tokio::signal::ctrl_c().await.is_err() {
-        // No signal can be caught here; the default, which ends the process, stays in force.
+        // Without a handler the default of the signal stays in force, which ends the process.
         std::future::pending::<()>().await;
     }
 }
 
-/// Waits for what comes next.
+/// Waits for the next item, or for the interruption.
 pub(super) async fn next(
     tail: &mut Tail,
     out: &mut impl Write,
     mut interrupted: Pin<&mut impl Future<Output = ()>>,
 ) -> io::Result<Next> {
-    // While events are at hand they are gathered; before waiting, all that was written is shown.
+    // Available events are collected without a flush; before a wait, all output is flushed.
     let item = match tail.next().now_or_never() {
         Some(item) => item,
         None => {
@@ -45,7 +45,7 @@ pub(super) async fn next(
             }
         }
     };
-    // Also while events keep coming and nothing ever waits.
+    // An interruption must also end a stream that never waits.
     if interrupted.now_or_never().is_some() {
         return Ok(Next::Interrupted);
     }

@@ -1,4 +1,4 @@
-//! `threadline health`: whether the server takes requests. For containers and scripts that have no HTTP client.
+//! `threadline health`: the readiness of a server, for containers and scripts that have no HTTP client.
 
 use std::{io::Write, time::Duration};
 
@@ -8,21 +8,21 @@ use tokio::time::{Instant, sleep};
 use super::{CliError, ConnectArgs, output::shown};
 use crate::client::{Client, Readiness};
 
-/// What is to be asked.
+/// Kind of the check, and its timeout.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Exit code 0: the server takes requests; what it stands on is shown. A Redis that is away makes it `degraded`, which is well
-enough: the store decides alone. Exit code 1: it cannot be reached, is shutting down, or its store does not answer.
+Exit code 0: the server is ready; its dependencies are shown. Without Redis it is `degraded`, and still accepts requests.
+Exit code 1: the server is unreachable or shutting down, or its store does not respond.
 
 Examples:
-  threadline health                  Whether to send it requests (GET /readyz)
+  threadline health                  Check readiness (GET /readyz)
   threadline health --live           Check liveness only; succeeds even without a store (GET /healthz)
   threadline health --wait 30        Wait up to 30 seconds until a starting server is ready")]
 pub struct HealthArgs {
-    /// Ask only whether the server is alive, whatever it stands on
+    /// Check liveness only, not the dependencies
     #[arg(long)]
     pub live: bool,
-    /// Try again until the check succeeds, for at most this many seconds
+    /// Retry until the check succeeds, for at most this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=3600))]
     pub wait: u64,
 }
@@ -30,7 +30,7 @@ pub struct HealthArgs {
 /// Time between two checks of `--wait`.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Checks the server, again and again until `--wait` is over. The last error is the one reported.
+/// Checks the server until a check succeeds or `--wait` has expired. Reports the last error.
 pub async fn run(connect: &ConnectArgs, args: &HealthArgs) -> Result<(), CliError> {
     let client = connect.client()?;
     let deadline = Instant::now() + Duration::from_secs(args.wait);
@@ -43,7 +43,7 @@ pub async fn run(connect: &ConnectArgs, args: &HealthArgs) -> Result<(), CliErro
     }
 }
 
-/// [`run`] with an output of its own.
+/// Does one check, with its output to `out`.
 pub async fn ask(client: &Client, args: &HealthArgs, out: &mut impl Write) -> Result<(), CliError> {
     if args.live {
         client.health().await?;

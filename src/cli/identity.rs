@@ -1,4 +1,4 @@
-//! `threadline keys`, `token`, `projects`, `users` and `audit`: a project's own affairs.
+//! `threadline keys`, `token`, `projects`, `users` and `audit`: the administration of a project.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::domain::limits::{DEFAULT_PAGE, MAX_PAGE};
 
-/// What to do with API keys.
+/// Administration of a project's API keys.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,51 +33,51 @@ pub struct KeysArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum KeysCommand {
-    /// Make a key and print it: it is shown this once
+    /// Create a key and print it: it is shown only once
     Create {
-        /// By which it is to be spoken of [default: one is made up]
+        /// ID of the key [default: generated]
         key_id: Option<String>,
-        /// What it may do, separated by commas
+        /// Scopes of the key, separated by commas
         #[arg(long, value_delimiter = ',', value_name = "SCOPE")]
         scopes: Option<Vec<String>>,
-        /// Days until it ceases to be valid [default: never]
+        /// Days until the key expires [default: never]
         #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=36_500))]
         days: Option<u64>,
     },
     /// List the keys, without the keys themselves
     List,
-    /// Revoke a key: what it has opened is closed
+    /// Revoke a key, and close its sockets and streams
     Revoke {
-        /// Which
+        /// ID of the key
         key_id: String,
     },
 }
 
-/// A token to be made.
+/// Properties of a new token.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   threadline token alice                     A token with which a browser acts as alice for an hour
   threadline token alice --scopes read --minutes 10")]
 pub struct TokenArgs {
-    /// For whom
+    /// The user
     user_id: String,
-    /// What it allows, separated by commas: read, write [default: both]
+    /// Scopes of the token, separated by commas: read, write [default: both]
     #[arg(long, value_delimiter = ',', value_name = "SCOPE")]
     scopes: Option<Vec<String>>,
-    /// Minutes until it ceases to be valid
+    /// Minutes until the token expires
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_080))]
     minutes: u64,
 }
 
-/// What to do with projects.
+/// Administration of projects, by the operator.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   threadline projects list
-  threadline projects set acme settings.json         Makes it, or replaces its settings; `-` reads stdin
+  threadline projects set acme settings.json         Creates it, or replaces its settings; `-` reads stdin
   echo '{\"retention\":{\"deleteAfterDays\":90}}' | threadline projects set default -
-  threadline projects renew-secret acme              A new secret for its users' tokens; the one before stays good")]
+  threadline projects renew-secret acme              A new secret for its users' tokens; the previous one stays valid")]
 pub struct ProjectsArgs {
     #[command(subcommand)]
     command: ProjectsCommand,
@@ -89,24 +89,24 @@ enum ProjectsCommand {
     List,
     /// Show a project
     Show {
-        /// Which
+        /// ID of the project
         project_id: String,
     },
-    /// Make a project, or replace its settings (JSON: issuer, retention, limits)
+    /// Create a project, or replace its settings (JSON: issuer, retention, limits)
     Set {
-        /// Which
+        /// ID of the project
         project_id: String,
-        /// File with the settings; `-` is stdin; all defaults if left out
+        /// File with the settings; `-` is stdin [default: all defaults]
         settings: Option<PathBuf>,
     },
-    /// Give a project a new secret for its users' tokens, and print it: it is shown this once
+    /// Rotate the secret of a project's user tokens, and print it: it is shown only once
     RenewSecret {
-        /// Which
+        /// ID of the project
         project_id: String,
     },
 }
 
-/// What to do with users.
+/// Administration of a project's users.
 #[derive(Debug, Clone, Args)]
 pub struct UsersArgs {
     #[command(subcommand)]
@@ -117,23 +117,22 @@ pub struct UsersArgs {
 enum UsersCommand {
     /// Erase a user: threads with logs, runs, names, snapshots and annotations, and the feed; prints the receipt
     Erase {
-        /// Whom
+        /// ID of the user
         user_id: String,
-        /// Needed: nothing brings them back
+        /// Required: the data cannot be restored
         #[arg(long, required = true)]
         yes: bool,
     },
 }
 
-/// Which part of the audit.
+/// Part of the audit log that is shown.
 #[derive(Debug, Clone, Args)]
 pub struct AuditArgs {
-    /// Most entries, the newest first
+    /// Maximum number of entries, the newest first
     #[arg(long, value_name = "N", default_value_t = DEFAULT_PAGE, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: usize,
 }
 
-/// `threadline keys`.
 pub async fn keys(connect: &ConnectArgs, args: &KeysArgs, out: &mut impl Write) -> Result<(), CliError> {
     let client = connect.client()?;
     match &args.command {
@@ -146,7 +145,7 @@ pub async fn keys(connect: &ConnectArgs, args: &KeysArgs, out: &mut impl Write) 
             }
             let made = client.create_key(&body).await?;
             writeln!(out, "{}", text(&made["key"]))?;
-            note(&format!("{}: keep it, it is not shown again", text(&made["keyId"])));
+            note(&format!("{}: store it now, it is not shown again", text(&made["keyId"])));
         }
         KeysCommand::List => {
             let found = client.keys().await?;
@@ -168,7 +167,6 @@ pub async fn keys(connect: &ConnectArgs, args: &KeysArgs, out: &mut impl Write) 
     Ok(())
 }
 
-/// `threadline token`.
 pub async fn token(connect: &ConnectArgs, args: &TokenArgs, out: &mut impl Write) -> Result<(), CliError> {
     let mut body = json!({ "userId": args.user_id, "expiresInSeconds": args.minutes * 60 });
     if let Some(scopes) = &args.scopes {
@@ -179,7 +177,6 @@ pub async fn token(connect: &ConnectArgs, args: &TokenArgs, out: &mut impl Write
     Ok(())
 }
 
-/// `threadline projects`.
 pub async fn projects(connect: &ConnectArgs, args: &ProjectsArgs, out: &mut impl Write) -> Result<(), CliError> {
     let client = connect.client()?;
     match &args.command {
@@ -201,20 +198,19 @@ pub async fn projects(connect: &ConnectArgs, args: &ProjectsArgs, out: &mut impl
         ProjectsCommand::RenewSecret { project_id } => {
             writeln!(out, "{}", text(&client.renew_token_secret(project_id).await?["secret"]))?;
             note(
-                "keep it, it is not shown again; tokens signed with the secret before it stay valid until the next time",
+                "store it now, it is not shown again; tokens signed with the previous secret stay valid until the next rotation",
             );
         }
     }
     Ok(())
 }
 
-/// `threadline users`.
 pub async fn users(connect: &ConnectArgs, args: &UsersArgs, out: &mut impl Write) -> Result<(), CliError> {
     let UsersCommand::Erase { user_id, .. } = &args.command;
     Ok(document(out, &connect.client()?.erase_user(user_id).await?)?)
 }
 
-/// `threadline audit`.
+/// Runs `threadline audit`: reads pages until `--limit` entries are shown or none are left.
 pub async fn audit(connect: &ConnectArgs, args: &AuditArgs, out: &mut impl Write) -> Result<(), CliError> {
     let client = connect.client()?;
     let (mut left, mut cursor) = (args.limit, None);

@@ -1,8 +1,9 @@
-//! The command line: what can be said, and what the commands do beside `serve`.
+//! Command line: its grammar, and the commands other than `serve`.
 //!
-//! Exit codes: 0 done, 1 an error (told on stderr, with what to do about it), 2 the command line is wrong.
+//! Exit codes: 0 success, 1 an error (on stderr, with advice), 2 the command line is wrong.
 
 pub mod backup;
+pub mod bench;
 pub mod config;
 mod following;
 pub mod health;
@@ -19,13 +20,13 @@ use std::{io, process::ExitCode};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::{
-    bench::BenchArgs,
     client::{Client, ClientConfig, ClientError},
     config::{ConfigError, StoreUrl, tidy},
 };
 
 pub use crate::config::{API_KEY_VARIABLE, ListenAddress, ServeArgs};
 pub use backup::BackupArgs;
+pub use bench::BenchArgs;
 pub use config::ConfigArgs;
 pub use health::HealthArgs;
 pub use moving::{ExportArgs, ImportArgs, RestoredArgs};
@@ -37,37 +38,37 @@ pub use threads::ThreadsArgs;
 #[derive(Debug, Parser)]
 #[command(name = "threadline", version, arg_required_else_help = true, after_help = HELP)]
 pub struct Cli {
-    /// Which server to talk to.
+    /// Connection to the server, for all client commands.
     #[command(flatten)]
     pub connect: ConnectArgs,
-    /// What to do.
+    /// Command to run, with its arguments.
     #[command(subcommand)]
     pub command: Command,
 }
 
 const HELP: &str = "\
 Examples:
-  threadline serve                          Serve on 127.0.0.1:7420, keep everything in ./data
-  threadline run my-thread \"Hello\"         Say something to the built-in demo agent
-  threadline threads                        List threads, the one used last first
-  threadline tail my-thread                 Show a thread's events from the first on, then live
-  threadline tail my-thread --json | jq .   The same for programs
-  threadline export moved/                  Write everything to files, for `threadline import`
-  threadline backup copy/                   Copy the data directory while the server goes on
+  threadline serve                          Serve on 127.0.0.1:7420, with the data in ./data
+  threadline run my-thread \"Hello\"         Send a message to the built-in demo agent
+  threadline threads                        List threads, the last used first
+  threadline tail my-thread                 Show all events of a thread, then follow new ones
+  threadline tail my-thread --json | jq .   The same as JSON
+  threadline export moved/                  Export everything, for `threadline import`
+  threadline backup copy/                   Back up the data directory of a running server
 
 Environment:
   THREADLINE_URL      The server that the other commands talk to
-  THREADLINE_API_KEY  The API key: `serve` then lets in only those who send it, and the other commands send it
+  THREADLINE_API_KEY  The API key: `serve` requires it from clients, and the other commands send it
   THREADLINE_USER     The user to act as
-  THREADLINE_LISTEN   Where `serve` listens
-  THREADLINE_DATA     Where `serve` keeps its data; what `export` reads and `import` writes
-  THREADLINE_STORE    The Postgres database that `serve` keeps its data in instead
+  THREADLINE_LISTEN   The address that `serve` listens on
+  THREADLINE_DATA     The data directory of `serve`; what `export` reads and `import` writes
+  THREADLINE_STORE    The Postgres database of `serve`, in place of the data directory
   THREADLINE_REDIS    The Redis that several nodes share
   THREADLINE_CONFIG   The configuration file of `serve`
-  THREADLINE_LOG      What `serve` logs: error, warn, info (default), debug; THREADLINE_LOG_FORMAT=json for machines
-More settings of `serve`, each with a variable: `threadline serve --help`; how they are set now: `threadline config`
+  THREADLINE_LOG      The log level of `serve`: error, warn, info (default), debug; THREADLINE_LOG_FORMAT=json for machines
+All settings of `serve`, each with a variable: `threadline serve --help`; their effective values: `threadline config`
 
-Exit codes: 0 done, 1 error, 2 wrong usage";
+Exit codes: 0 success, 1 error, 2 invalid usage";
 
 const SERVE_HELP: &str = "\
 Examples:
@@ -76,17 +77,17 @@ Examples:
   threadline serve --agent trips=http://127.0.0.1:8000/
   threadline serve --store postgres://threadline:secret@db/threadline --redis redis://cache/
 
-Everything is in the data directory: `threadline backup` copies it while the server goes on.
+All data is in the data directory: `threadline backup` copies it while the server is running.
 With --store and --redis any number of nodes share one database; put a load balancer in front of them.
-Stop the server with Ctrl-C or SIGTERM: requests under way are ended first, readers are told to reconnect.\n
+Stop the server with Ctrl-C or SIGTERM: it completes active requests first, and tells readers to reconnect.\n
 Every setting is described in docs/configuration.md; `--help` shows the limits as well, `-h` does not.";
 
-/// The whole command line, as it is to be parsed.
+/// Complete grammar of the command line, ready for parsing.
 pub fn command() -> clap::Command {
     tidy(Cli::command())
 }
 
-/// Which server to talk to, and as whom.
+/// Server that a command connects to, the user to act as, and the project to act in.
 #[derive(Debug, Clone, Args)]
 pub struct ConnectArgs {
     /// Address of the server to talk to
@@ -108,13 +109,13 @@ pub struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// A client for that server, with the API key of the environment.
+    /// Makes a client for the selected server, with the API key from the environment.
     pub fn client(&self) -> Result<Client, ClientError> {
         let mut config = ClientConfig::new(&self.url);
         config.user.clone_from(&self.user);
         config.project.clone_from(&self.project);
         config.api_key = match std::env::var(API_KEY_VARIABLE) {
-            // A file read into the variable often ends in a newline.
+            // A key from a file often ends in a newline.
             Ok(key) => Some(key.trim().to_owned()).filter(|key| !key.is_empty()),
             Err(std::env::VarError::NotPresent) => None,
             Err(std::env::VarError::NotUnicode(_)) => {
@@ -125,7 +126,7 @@ impl ConnectArgs {
     }
 }
 
-/// What to do.
+/// Commands of the program, with their arguments.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the server
@@ -133,73 +134,76 @@ pub enum Command {
     Serve(ServeArgs),
     /// Show the effective configuration of the server, or only check it
     Config(ConfigArgs),
-    /// Say something to an agent, and show its answer
+    /// Send a message to an agent, and print its response
     Run(RunArgs),
-    /// Show the events of a thread, as they come
+    /// Show the events of a thread, and follow new ones
     Tail(TailArgs),
     /// List threads
     Threads(ThreadsArgs),
-    /// Ask the server whether it is well, and what it stands on; exit code 1 if it takes no requests
+    /// Check server health (exit code 1 when not ready)
     Health(HealthArgs),
-    /// Write threads to files, to move them or to keep them
+    /// Export threads to files
     Export(ExportArgs),
-    /// Read threads from the files of an export
+    /// Import threads from an export
     Import(ImportArgs),
-    /// Copy a data directory while a server is at work there
+    /// Back up a data directory, also while a server is running
     Backup(BackupArgs),
-    /// Say that a backup was put back: cursors from before are refused from now on
+    /// Invalidate cursors after restoring a backup
     Restored(RestoredArgs),
-    /// Bring the schema of a PostgreSQL database up to date
+    /// Migrate the schema of a PostgreSQL database
     Migrate(MigrateArgs),
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     Keys(identity::KeysArgs),
-    /// Make a token with which a browser acts as one user
+    /// Create a token with which a browser acts as one user
     Token(identity::TokenArgs),
-    /// Make projects, and change their settings
+    /// Create projects, and change their settings
     Projects(identity::ProjectsArgs),
     /// Erase users
     Users(identity::UsersArgs),
-    /// Show what was done in a project's own affairs
+    /// Show the audit log of a project
     Audit(identity::AuditArgs),
-    /// Measure Threadline beside a bare program on this machine
+    /// Benchmark Threadline against a baseline on this machine (starts threadline-bench)
     Bench(BenchArgs),
     /// Print the OpenAPI document of the HTTP interface
     Openapi,
 }
 
-/// Which database to migrate.
+/// Database whose schema is migrated.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   threadline migrate --store postgres://threadline@db.internal/threadline
-  THREADLINE_STORE=postgres://… threadline migrate     Passwords do not belong into arguments, which others can see
+  THREADLINE_STORE=postgres://… threadline migrate     Other users can see arguments: pass passwords in the variable
 
-The server does the same when it starts; this is for those who want to do it before. It may be run at any time and as often
-as you like, beside running servers of the release before.")]
+The server runs the same migration when it starts; this command runs it in advance. It is idempotent, and safe while servers of
+the previous release are running.")]
 pub struct MigrateArgs {
     /// The database; with ?pooler=transaction behind a pooler like pgbouncer
     #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: String,
 }
 
-/// Exit code of a program that was given what it cannot work with: arguments, variables or a file.
+/// Exit code for unusable input: arguments, variables or a file.
 pub const MISUSED: u8 = 2;
 
-/// Why a command failed.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The server could not be asked, or refused.
+    /// The server could not be reached, or refused the request.
     #[error("{0}")]
     Client(#[from] ClientError),
     /// The run ended in RUN_ERROR.
     #[error("the run failed: {0}")]
     Run(String),
-    /// The configuration is wrong.
+    /// Error in the configuration.
     #[error("{0}")]
     Config(#[from] ConfigError),
-    /// Threads could not be moved, or not all of them.
+    /// Threads could not be moved, or only some of them.
     #[error("{0}")]
     Moving(String),
+    /// The benchmark program could not be started.
+    #[error("{0}")]
+    Bench(String),
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(io::Error),
@@ -211,7 +215,8 @@ impl From<io::Error> for CliError {
     }
 }
 
-/// Tells how a command ended. An output that nobody reads any more (`| head`) is a good end.
+/// Maps the result of a command to its exit code, and prints an error. An output that is closed early (`| head`) is a
+/// success.
 pub fn report(result: Result<(), CliError>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

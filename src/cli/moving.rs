@@ -1,5 +1,5 @@
-//! `threadline export` and `threadline import`: threads from one store to another. `threadline restored`: a store that is
-//! older than its clients.
+//! `threadline export` and `threadline import`: threads from one store to another. `threadline restored`: makes the
+//! cursors of clients invalid after a store was restored to an older state.
 
 use std::{
     io::{self, Write},
@@ -17,10 +17,10 @@ use crate::{
     progress::Progress,
 };
 
-/// The store that a command works on by itself.
+/// The store that a command opens directly, without a server.
 #[derive(Debug, Clone, Args)]
 pub struct PlaceArgs {
-    /// The data directory; an import makes it if it is not there
+    /// The data directory; an import creates it if it does not exist
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
     /// A Postgres database instead of the directory: postgres://user:password@host/database
@@ -29,7 +29,7 @@ pub struct PlaceArgs {
 }
 
 impl PlaceArgs {
-    /// The database if one is named, else the directory.
+    /// Selects the database if one is named, else the data directory.
     pub fn choice(&self) -> StoreChoice {
         match &self.store {
             Some(url) => StoreChoice::Postgres(url.clone()),
@@ -38,14 +38,15 @@ impl PlaceArgs {
     }
 }
 
-/// What to export, and where to.
+/// Source, destination and selection of an export.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Everything is written: all threads with their runs and events, feeds, the agents that were made over the API with their
-keys, projects with the secrets of their tokens, and the digests of API keys: keep the directory to yourself. Events are kept byte for byte, and every cursor stays good.
-An export that was broken off goes on where it was when it is given again; given again later it writes what has changed.
-The server that uses a data directory must be stopped meanwhile; nodes over a database may go on, and what they append
-during the export may be left out.
+The export contains all threads with their runs and events, feeds, the agents created over the API with their keys, projects
+with the secrets of their tokens, and the digests of API keys: keep the directory private. Events are copied byte for byte, and
+every cursor stays valid.
+Run an interrupted export again to continue it; run a complete one again to export the changes since.
+Stop the server of a data directory first. Nodes over a database may keep running, but events appended during the export may
+be missing.
 
 Examples:
   threadline export moved/
@@ -53,12 +54,12 @@ Examples:
   threadline export --thread my-thread --thread another one-or-two/
   threadline export --user alice alice/
 
-The form of the files: proto/export.md")]
+The format of the files: proto/export.md")]
 pub struct ExportArgs {
-    /// The directory to write to; made if it is not there
+    /// The directory to write to; created if it does not exist
     #[arg(value_name = "DIR")]
     pub to: PathBuf,
-    /// Which store.
+    /// Store to read the threads from.
     #[command(flatten)]
     pub place: PlaceArgs,
     /// Only this thread; may be given several times
@@ -66,23 +67,23 @@ pub struct ExportArgs {
     pub threads: Vec<ThreadId>,
 }
 
-/// What to import, and where to.
+/// Source, selection and destination of an import.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-A thread is there whole or not at all. One that is there already with the same events is passed over, one that differs is
-refused, and so is one whose file was damaged; the rest is imported. An import that was broken off goes on when it is given
-again. A run that was under way comes with its lease over: the server ends it when it starts.
+Each thread is imported completely or not at all. A thread that exists with the same events is skipped. One that differs, or
+whose file is damaged, is rejected; the others are imported. Run an interrupted import again to continue it. An active run is
+imported with an expired lease: the server ends it when it starts.
 
 Examples:
   threadline import moved/
   threadline import --store postgres://threadline:secret@db/threadline moved/
 
-The form of the files: proto/export.md")]
+The format of the files: proto/export.md")]
 pub struct ImportArgs {
     /// The directory of the export
     #[arg(value_name = "DIR")]
     pub from: PathBuf,
-    /// Which store.
+    /// Store to write the threads to.
     #[command(flatten)]
     pub place: PlaceArgs,
     /// Only this thread; may be given several times
@@ -90,20 +91,20 @@ pub struct ImportArgs {
     pub threads: Vec<ThreadId>,
 }
 
-/// Where a backup was put back.
+/// Store into which a backup was restored.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-After a backup was put back, before anything is started on it: clients hold cursors into events that are lost, and would be
-given other events under the same numbers. From now on such a cursor is answered 410 log-replaced, clients read from the
-beginning, and every list of threads is told of all of its threads once more. Nothing else is changed.
-Not after `threadline import`, and not after a copy that no server was started on since it was made: there all cursors
-are good. All nodes must be stopped.
+Run it after restoring a backup, before starting a server on it. Clients hold cursors to events that are lost, and would
+receive other events with the same numbers. The server then rejects such a cursor with 410 log-replaced, clients read from the
+beginning, and every thread list is sent again. Nothing else changes.
+It is not needed after `threadline import`, or after restoring a backup that is as new as the data: all cursors are then valid.
+Stop all nodes first.
 
 Examples:
   threadline restored --data /var/lib/threadline
   THREADLINE_STORE=postgres://… threadline restored")]
 pub struct RestoredArgs {
-    /// Which store.
+    /// Store whose cursors become invalid.
     #[command(flatten)]
     pub place: PlaceArgs,
 }
@@ -114,16 +115,16 @@ fn thread_id(text: &str) -> Result<ThreadId, String> {
 
 fn selection(connect: &ConnectArgs, threads: &[ThreadId]) -> Result<Selection, CliError> {
     let user = connect.user.as_ref().map(UserId::new).transpose();
-    let user = user.map_err(|error| CliError::Moving(format!("the user: {error}")))?;
+    let user = user.map_err(|error| CliError::Moving(format!("invalid user: {error}")))?;
     let selection = Selection { threads: threads.to_vec(), user };
     if !selection.is_all() {
-        // The user may come from the environment, and a part be taken for the whole.
+        // The user may come from the environment, so that a partial export would pass for a complete one without this
+        // note.
         note(&format!("only {selection}"));
     }
     Ok(selection)
 }
 
-/// Exports from a store.
 pub async fn export(connect: &ConnectArgs, args: &ExportArgs) -> Result<(), CliError> {
     let selection = selection(connect, &args.threads)?;
     let opened = CommandStore::open(&args.place.choice(), false).await.map_err(told)?;
@@ -134,12 +135,11 @@ pub async fn export(connect: &ConnectArgs, args: &ExportArgs) -> Result<(), CliE
     say("exported", &moved.map_err(told)?, "to", &args.to)
 }
 
-/// Imports into a store.
 pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliError> {
     let selection = selection(connect, &args.threads)?;
     let opened = CommandStore::open(&args.place.choice(), true).await.map_err(told)?;
     let progress = Progress::default();
-    let refused = |refusal: &moving::Refusal| note(&format!("refused: {refusal}"));
+    let refused = |refusal: &moving::Refusal| note(&format!("rejected: {refusal}"));
     let moved = moving::import(opened.store(), &args.from, &selection, &progress, refused).await;
     progress.clear();
     opened.close().await;
@@ -147,20 +147,20 @@ pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliE
     say("imported", &moved, "from", &args.from)?;
     match moved.refused {
         0 => Ok(()),
-        refused => Err(CliError::Moving(format!("{refused} refused, as told above; everything else is there"))),
+        refused => Err(CliError::Moving(format!("{refused} rejected, see above; everything else is imported"))),
     }
 }
 
-/// Makes all cursors into a store worthless.
+/// Runs `threadline restored`: makes all cursors into a store invalid.
 pub async fn restored(args: &RestoredArgs) -> Result<(), CliError> {
     let opened = CommandStore::open(&args.place.choice(), false).await.map_err(told)?;
     let progress = Progress::default();
     let threads = moving::restored(opened.store().as_ref(), &progress).await;
     progress.clear();
     opened.close().await;
-    let threads = threads.map_err(|error| CliError::Moving(format!("{error}\nGive the same command again.")))?;
+    let threads = threads.map_err(|error| CliError::Moving(format!("{error}\nRun the same command again.")))?;
     let counted = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
-    writeln!(io::stdout(), "{counted}: cursors from before are refused from now on")?;
+    writeln!(io::stdout(), "{counted}: earlier cursors are invalid now")?;
     Ok(())
 }
 
@@ -175,8 +175,7 @@ fn say(verb: &str, moved: &Moved, way: &str, path: &Path) -> Result<(), CliError
     let (threads, events) = (counted(*threads, "thread"), counted(*events, "event"));
     write!(out, "{verb} {threads} with {events} {way} {}", path.display())?;
     if *present > 0 {
-        let were = if *present == 1 { "was" } else { "were" };
-        write!(out, "; {present} {were} there already")?;
+        write!(out, "; {present} existed already")?;
     }
     writeln!(out)?;
     Ok(())

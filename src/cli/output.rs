@@ -1,17 +1,17 @@
 //! Text for a terminal.
 //!
-//! Names and events come from anybody: what a terminal would obey (control characters) or what would turn
-//! text around (bidirectional marks) is shown, not sent.
+//! Names and events are untrusted input: control characters, which a terminal obeys, and bidirectional marks, which
+//! reorder text, are escaped.
 
 use std::io::Write;
 
-/// A message for the person, apart from the output.
+/// Writes a message for the user to stderr, apart from the output.
 pub(super) fn note(text: &str) {
-    // If even stderr is gone there is nobody to tell.
+    // No channel is left for a message if stderr is closed.
     drop(writeln!(std::io::stderr(), "{}", shown(text, usize::MAX)));
 }
 
-/// `text` on one line, without anything that a terminal would obey, cut to `width` characters.
+/// `text` on one line, with control characters escaped, cut to `width` characters.
 pub(super) fn shown(text: &str, width: usize) -> String {
     let mut line = String::with_capacity(text.len().min(256));
     for (at, c) in text.chars().enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn shown(text: &str, width: usize) -> String {
     line
 }
 
-/// A long id in short: ids made by time differ at their end.
+/// Shortens a long id to its end: ids that are ordered by time differ there.
 pub(super) fn short_id(id: &str) -> String {
     const WIDTH: usize = 12;
     let length = id.chars().count();

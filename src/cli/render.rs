@@ -1,4 +1,4 @@
-//! One line per event, for people.
+//! One line per event, for reading by people.
 //!
 //! ```text
 //!     12  10:11:15.123  …0c0ffee1234  TEXT_MESSAGE_CONTENT     "Hello, wor"
@@ -10,10 +10,10 @@ use crate::{
     domain::{Seq, json},
 };
 
-/// Characters of an event's own text on its line.
+/// Most characters of an event's content on its line.
 const WIDTH: usize = 160;
 
-/// An event on one line.
+/// Renders an event on one line.
 pub(super) fn event(seq: Seq, run: &str, at: &str, payload: &str) -> String {
     let kind = json::string_member(payload, "type").unwrap_or_default();
     let line = format!(
@@ -26,17 +26,17 @@ pub(super) fn event(seq: Seq, run: &str, at: &str, payload: &str) -> String {
     line.trim_end().to_owned()
 }
 
-/// `10:11:15.123` of `2026-11-21T10:11:15.123Z`.
+/// Time of day of a timestamp: `10:11:15.123` for `2026-11-21T10:11:15.123Z`.
 fn time_of_day(at: &str) -> String {
     shown(at.split_once('T').map_or(at, |(_, time)| time.trim_end_matches('Z')), 24)
 }
 
-/// `2026-11-21` of `2026-11-21T10:11:15.123Z`.
+/// Date of a timestamp: `2026-11-21` for `2026-11-21T10:11:15.123Z`.
 pub(super) fn date(at: &str) -> &str {
     at.split_once('T').map_or(at, |(date, _)| date)
 }
 
-/// What an event says, beside its type.
+/// Content of an event, without its type.
 fn what(kind: &str, payload: &str) -> String {
     let text = |name: &str| json::string_member(payload, name);
     let quoted = |name: &str| text(name).map(|text| format!("\"{}\"", shown(&text, WIDTH)));
@@ -55,7 +55,7 @@ fn what(kind: &str, payload: &str) -> String {
         "STATE_DELTA" | "ACTIVITY_DELTA" => join(&[raw("delta").or_else(|| raw("patch"))]),
         "MESSAGES_SNAPSHOT" => join(&[raw("messages")]),
         "CUSTOM" => join(&[plain("name"), raw("value")]),
-        // The many: whatever carries a piece of text shows it, whatever opens or closes something says what.
+        // All other types: events with a piece of text show that text, others show their ids and names.
         _ => match quoted("delta").or_else(|| quoted("content")) {
             Some(text) => text,
             None => {
@@ -66,7 +66,7 @@ fn what(kind: &str, payload: &str) -> String {
     }
 }
 
-/// Where a thread stands, in one word or two.
+/// State of a thread in one or two words.
 pub(super) fn state(thread: &Thread) -> String {
     let run = thread
         .active_run

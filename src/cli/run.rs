@@ -1,4 +1,4 @@
-//! `threadline run`: a message to an agent, and its answer as it comes.
+//! `threadline run`: a message to an agent, and its answer as it arrives.
 
 use std::{
     future::Future,
@@ -19,35 +19,35 @@ use crate::{
     domain::{RunId, json as peek},
 };
 
-/// What to say, and to whom.
+/// Message to send, and the agent that responds to it.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-The agent's text goes to stdout, everything else (tools, errors) to stderr. The thread is made if there is none.
+The agent's text goes to stdout, everything else (tools, errors) to stderr. The thread is created if it does not exist.
 The run belongs to the server: Ctrl-C ends this command, not the run.
 
 Examples:
   threadline run my-thread \"Hello there\"
   threadline run my-thread \"Plan a day in Ghent\" --agent trips
-  threadline tail my-thread          Every event of it, as it is in the log")]
+  threadline tail my-thread          Every event of the thread, as stored in the log")]
 pub struct RunArgs {
-    /// The thread to say it in
+    /// The thread that receives the message
     #[arg(value_name = "THREAD")]
     pub thread: String,
-    /// What to say
+    /// The message
     #[arg(value_name = "MESSAGE")]
     pub message: String,
-    /// The agent that answers
+    /// The agent that responds
     #[arg(long, value_name = "AGENT", default_value = "demo")]
     pub agent: String,
 }
 
-/// Says it, and shows the answer on stdout until the run has ended.
+/// Sends the message, and shows the answer on stdout until the run has ended.
 pub async fn run(connect: &ConnectArgs, args: &RunArgs) -> Result<(), CliError> {
     let mut out = BufWriter::new(io::stdout().lock());
     say(&connect.client()?, args, &mut out, ctrl_c()).await
 }
 
-/// [`run`] with everything that a test wants to hold in its own hands.
+/// Does the work of [`run`] with the client, the output and the interruption as parameters, for tests.
 pub async fn say(
     client: &Client,
     args: &RunArgs,
@@ -76,7 +76,7 @@ pub async fn say(
     loop {
         match next(&mut tail, out, interrupted.as_mut()).await? {
             Next::Interrupted => {
-                note("the run goes on; `threadline tail` shows it");
+                note("the run continues; `threadline tail` shows it");
                 break;
             }
             Next::End | Next::Item(Ok(TailItem::Ended { .. })) => break,
@@ -94,7 +94,7 @@ pub async fn say(
     failed.map_or(Ok(()), |error| Err(CliError::Run(error)))
 }
 
-/// Shows an event; what went wrong, if it is the RUN_ERROR.
+/// Shows an event. Returns the error of a RUN_ERROR.
 fn show(event: &str, out: &mut impl Write) -> io::Result<Option<String>> {
     let text = |name: &str| peek::string_member(event, name).unwrap_or_default();
     match text("type").as_str() {
@@ -102,7 +102,7 @@ fn show(event: &str, out: &mut impl Write) -> io::Result<Option<String>> {
         "TEXT_MESSAGE_END" => writeln!(out)?,
         "TOOL_CALL_START" => note(&format!("[{}]", text("toolCallName"))),
         "RUN_FINISHED" if peek::member(event, "outcome").is_some_and(|outcome| outcome.contains("\"interrupt\"")) => {
-            note("the agent waits for an answer to its interrupt (see GET /v1/threads/{threadId}/messages)");
+            note("the agent has an open interrupt (see GET /v1/threads/{threadId}/messages)");
         }
         "RUN_ERROR" => return Ok(Some(format!("{}: {}", text("code"), text("message")))),
         _ => {}
@@ -110,7 +110,7 @@ fn show(event: &str, out: &mut impl Write) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Text over several lines, without what a terminal would obey.
+/// Text over several lines, without control characters.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }

@@ -1,4 +1,4 @@
-//! `threadline tail`: a thread's events, as they come.
+//! `threadline tail`: a thread's events, as they arrive.
 
 use std::{
     future::Future,
@@ -19,25 +19,25 @@ use crate::{
     domain::Seq,
 };
 
-/// What to show.
+/// Events to show, and the format of the output.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Each line is one event: seq, time of day (UTC), run, type, and what it says.
-If the connection breaks, the command reconnects and goes on where it was: no event is left out or shown twice.
+Each line is one event: seq, time of day (UTC), run, type and content.
+If the connection is lost, the command reconnects and continues after the last event: no event is skipped or shown twice.
 Messages about the connection go to stderr. Ctrl-C ends the command.
 
 Examples:
-  threadline tail my-thread                        From the first event on, then live
-  threadline tail my-thread --after 1200           Only what comes after seq 1200
+  threadline tail my-thread                        All events, then new ones
+  threadline tail my-thread --after 1200           Only events after seq 1200
   threadline tail my-thread --run my-run           One run; ends with it
-  threadline tail my-thread --until-caught-up      What there is now, then exit
+  threadline tail my-thread --until-caught-up      All current events, then exit
   threadline tail my-thread --json >> thread.ndjson
   threadline tail my-thread --raw | jq -rj 'select(.type == \"TEXT_MESSAGE_CONTENT\").delta'")]
 pub struct TailArgs {
     /// The thread to follow
     #[arg(value_name = "THREAD")]
     pub thread: String,
-    /// Begin behind this seq
+    /// Start after this seq
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub after: Seq,
     /// Only the events of this run; exit when it ends
@@ -46,21 +46,21 @@ pub struct TailArgs {
     /// Print each event with seq, run and time as one line of JSON
     #[arg(long, conflicts_with = "raw")]
     pub json: bool,
-    /// Print each event's own JSON, one a line, and nothing else
+    /// Print only the JSON of each event, one per line
     #[arg(long)]
     pub raw: bool,
-    /// Exit when all there is has been shown
+    /// Exit after the newest event
     #[arg(long)]
     pub until_caught_up: bool,
 }
 
-/// Follows the thread on stdout until it ends, or Ctrl-C.
+/// Follows the thread on stdout until its end, or Ctrl-C.
 pub async fn run(connect: &ConnectArgs, args: &TailArgs) -> Result<(), CliError> {
     let mut out = BufWriter::new(io::stdout().lock());
     follow(&connect.client()?, args, &mut out, ctrl_c()).await
 }
 
-/// [`run`] with everything that a test wants to hold in its own hands.
+/// Does the work of [`run`] with the client, the output and the interruption as parameters, for tests.
 pub async fn follow(
     client: &Client,
     args: &TailArgs,
@@ -89,12 +89,12 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    /// Shows an item; whether it was the last one.
+    /// Shows an item. Returns true after the last one.
     fn show(&mut self, item: TailItem, out: &mut impl Write) -> Result<bool, CliError> {
         match item {
             TailItem::Hello { tail, .. } => {
                 if self.trouble {
-                    note("connected again");
+                    note("reconnected");
                 } else if !self.connected {
                     note(&format!("following {}, which has {tail} events", self.args.thread));
                 }
@@ -113,14 +113,14 @@ impl Screen<'_> {
                 }
             }
             TailItem::CaughtUp(_) => return Ok(self.args.until_caught_up),
-            TailItem::FellBehind(seq) => note(&format!("fell behind at seq {seq}, catching up")),
-            // A server that was never there is more likely a wrong address than a restart.
+            TailItem::FellBehind(seq) => note(&format!("fell behind at seq {seq}; catching up")),
+            // A server that was never reached is more likely a wrong address than a restart.
             TailItem::Reconnecting { error: error @ ClientError::Unreachable { .. }, .. } if !self.connected => {
                 return Err(error.into());
             }
             TailItem::Reconnecting { after, error, .. } => {
                 if !self.trouble {
-                    note(&format!("{error}. Reconnecting, to go on after seq {after}"));
+                    note(&format!("{error}. Reconnecting, to continue after seq {after}"));
                 }
                 self.trouble = true;
             }
@@ -128,7 +128,7 @@ impl Screen<'_> {
                 note(match reason {
                     EndReason::RunEnded => "the run has ended",
                     EndReason::ThreadDeleted => "the thread was deleted",
-                    EndReason::Unsubscribed | EndReason::Other => "the server has ended the subscription",
+                    EndReason::Unsubscribed | EndReason::Other => "the server ended the subscription",
                 });
                 return Ok(true);
             }
@@ -136,12 +136,12 @@ impl Screen<'_> {
         Ok(false)
     }
 
-    /// Lines show the time of day only; the date is told when it changes.
+    /// Prints the date when it changes: lines show the time of day only.
     fn new_day(&mut self, at: &str, out: &mut impl Write) -> io::Result<()> {
         let date = render::date(at);
         if date != self.date {
             date.clone_into(&mut self.date);
-            // In order with the lines, where both go to the same terminal.
+            // The note must appear in order with the lines if both go to the same terminal.
             out.flush()?;
             note(&format!("-- {date} (UTC)"));
         }

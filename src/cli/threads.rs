@@ -1,4 +1,4 @@
-//! `threadline threads`: which threads there are.
+//! `threadline threads`: a list of threads.
 
 use std::io::{self, BufWriter, Write};
 
@@ -17,13 +17,13 @@ use crate::{
     domain::limits::{DEFAULT_PAGE, MAX_PAGE},
 };
 
-/// Widest name in the table.
+/// Widest name in the table, in characters.
 const NAME_WIDTH: usize = 40;
 
-/// What to list.
+/// Threads to list, and the format of the output.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-The thread used last comes first.
+The last used thread comes first.
 
 Examples:
   threadline threads
@@ -31,19 +31,19 @@ Examples:
   threadline threads --search lisbon
   threadline threads --agent support --json | jq -r .threadId")]
 pub struct ThreadsArgs {
-    /// Archived threads, too
+    /// Include archived threads
     #[arg(long)]
     pub all: bool,
     /// Only the threads of this agent
     #[arg(long, value_name = "AGENT")]
     pub agent: Option<String>,
-    /// Only threads whose name has this text in it, whatever the case and the accents of its letters
+    /// Only threads whose name contains this text, ignoring case and accents
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub search: Option<String>,
     /// Print each thread as one line of JSON
     #[arg(long)]
     pub json: bool,
-    /// Most threads to list
+    /// Maximum number of threads
     #[arg(long, value_name = "N", default_value_t = DEFAULT_PAGE,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub limit: usize,
@@ -54,7 +54,7 @@ pub async fn run(connect: &ConnectArgs, args: &ThreadsArgs) -> Result<(), CliErr
     list(&connect.client()?, args, &mut BufWriter::new(io::stdout().lock())).await
 }
 
-/// [`run`] with everything that a test wants to hold in its own hands.
+/// Does the work of [`run`] with the client and the output as parameters, for tests.
 pub async fn list(client: &Client, args: &ThreadsArgs, out: &mut impl Write) -> Result<(), CliError> {
     let mut query = ThreadQuery {
         include_archived: args.all,
@@ -86,10 +86,10 @@ pub async fn list(client: &Client, args: &ThreadsArgs, out: &mut impl Write) -> 
     }
     out.flush()?;
     if table.is_empty() && !args.json {
-        let found = if args.search.is_some() { "no threads have that in their name" } else { "no threads" };
-        note(&format!("{found}{}", if args.all { "" } else { " (archived ones are shown with --all)" }));
+        let found = if args.search.is_some() { "no thread has this text in its name" } else { "no threads" };
+        note(&format!("{found}{}", if args.all { "" } else { " (--all includes archived threads)" }));
     } else if query.cursor.is_some() {
-        note("there are more: raise --limit");
+        note("more threads exist: raise --limit");
     }
     Ok(())
 }
@@ -99,7 +99,7 @@ type Row = [String; 6];
 fn row(thread: &Thread) -> Row {
     let time = thread.last_run_at.as_deref().unwrap_or(&thread.updated_at);
     [
-        // Whole, so that it can be copied.
+        // Ids are complete, so that they can be copied.
         shown(&thread.thread_id, usize::MAX),
         thread.name.as_deref().map_or_else(|| "-".to_owned(), |name| shown(name, NAME_WIDTH)),
         thread.agent_id.as_deref().map_or_else(|| "-".to_owned(), |agent| shown(agent, 24)),
@@ -123,7 +123,7 @@ fn print(rows: &[Row], out: &mut impl Write) -> io::Result<()> {
     for row in std::iter::once(&head).chain(rows) {
         let mut line = String::new();
         for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
-            // Numbers stand at the right of their column.
+            // Numbers are aligned to the right of their column.
             let padded = if at == 3 { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
             line.push_str(&padded);
             line.push_str("  ");

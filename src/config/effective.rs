@@ -10,11 +10,11 @@ use crate::domain::{
 
 const HIDDEN: &str = "(hidden)";
 
-/// An address as it may be shown: without its user, password and parameters.
+/// Removes user, password and parameters from an address, so that it may be shown.
 pub fn without_secrets(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return HIDDEN.to_owned() };
     let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    // Then the question mark may belong to a password, and what stands in front of it as well.
+    // The question mark may then belong to a password, and the text before it as well.
     if parameters.contains('@') {
         return format!("{scheme}://{HIDDEN}");
     }
@@ -22,9 +22,9 @@ pub fn without_secrets(url: &str) -> String {
     format!("{scheme}://{place}")
 }
 
-/// A text as TOML has it.
+/// A text as a TOML string.
 fn quoted(text: &str) -> String {
-    // What JSON lets stand and TOML does not.
+    // DEL is legal in a JSON string and must be escaped in TOML.
     json::quoted(text).replace('\u{7f}', "\\u007f")
 }
 
@@ -40,9 +40,10 @@ impl Source {
 }
 
 impl Configuration {
-    /// The whole configuration, in the form of its file. What was hidden is to be filled in before it can be used as one.
+    /// Renders the complete configuration in the form of its file. Hidden values must be filled in before use as a
+    /// file.
     pub fn to_toml(&self) -> String {
-        let mut out = String::from("# The effective configuration; each comment says where a value comes from.\n");
+        let mut out = String::from("# The effective configuration; each comment is the source of a value.\n");
         if let Some(file) = &self.args.config {
             let _ = writeln!(out, "# The file: {}", file.display());
         }
@@ -83,7 +84,7 @@ impl Configuration {
             comment.push_str("; user, password and parameters are hidden");
         }
         if self.api_key.is_none() && *source == Source::Default && setting.flag().starts_with("limit-user-") {
-            comment.push_str("; does not hold in development mode");
+            comment.push_str("; not applied in development mode");
         }
         let written = match (setting.is_list(), values.first().cloned()) {
             (true, _) => Some(format!("[{}]", values.into_iter().map(show).collect::<Vec<_>>().join(", "))),

@@ -1,4 +1,4 @@
-//! The configuration file: every setting under its flag's name with underscores, the limits in `[limits]`, and agents.
+//! Configuration file: every setting under its flag's name with underscores, the limits in `[limits]`, and agents.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,27 +19,27 @@ use super::{
 };
 use crate::agents::Definition;
 
-/// The table of the file that holds the agents.
+/// Name of the table that holds the agents.
 const AGENTS: &str = "agents";
-/// Names that are less alike than this are not taken for a slip of the pen.
+/// Least similarity (Jaro, 0 to 1) at which a known name is suggested for a misspelt one.
 const ALIKE: f64 = 0.75;
 
-/// What a file says.
+/// Content of a file.
 #[derive(Debug, Default)]
 pub(super) struct FileValues {
-    /// By the ids of the settings.
+    /// Values by the id of the setting.
     pub settings: HashMap<String, Vec<OsString>>,
     pub agents: BTreeMap<String, Definition>,
 }
 
-/// The agents; what else there is was read before.
+/// Table of agents; the settings are read separately.
 #[derive(Deserialize)]
 struct Agents {
     #[serde(default)]
     agents: BTreeMap<String, Definition>,
 }
 
-/// A file under examination.
+/// State of the reader of one file.
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
@@ -47,7 +47,7 @@ struct Reader<'a> {
     found: FileValues,
 }
 
-/// Reads a file, and checks all of it.
+/// Reads a file, and checks every setting in it.
 pub(super) fn read(path: &Path, known: &[Setting]) -> Result<FileValues, ConfigError> {
     let text = fs::read_to_string(path).map_err(|error| ConfigError::Read(path.to_owned(), error))?;
     let mut reader = Reader { path, text: &text, known, found: FileValues::default() };
@@ -73,7 +73,7 @@ impl Reader<'_> {
         1 + self.text.get(..at).unwrap_or_default().matches('\n').count()
     }
 
-    /// The line is not shown: it may hold a key.
+    /// The message must not show the line, which may hold a key.
     fn syntax(&self, error: &toml::de::Error) -> ConfigError {
         let line = self.line(error.span().map_or(0, |span| span.start));
         ConfigError::Parse(self.path.to_owned(), line, error.message().to_owned())
@@ -100,8 +100,8 @@ impl Reader<'_> {
             single => scalar(single).map(|value| vec![value]),
         };
         let Some(values) = values else {
-            let what = if setting.is_list() { "a list of texts" } else { "one value" };
-            return Err(self.wrong(at, format!("{}: {what} is expected", setting.key())));
+            let what = if setting.is_list() { "a list of strings" } else { "one value" };
+            return Err(self.wrong(at, format!("{}: expected {what}", setting.key())));
         };
         for value in &values {
             setting.check(value).map_err(|reason| self.wrong(at, format!("{}: {reason}", setting.key())))?;
@@ -120,15 +120,15 @@ fn scalar(value: &DeValue<'_>) -> Option<OsString> {
     }
 }
 
-/// What is said of a key that there is not, with those that may have been meant.
+/// Refusal of an unknown key, with the settings that may have been meant.
 fn unknown(known: &[Setting], table: Option<&str>, name: &str) -> String {
     let place = |table: Option<&str>| table.map_or_else(String::new, |table| format!("[{table}] "));
-    let wrong = format!("there is no setting {}{name}", place(table));
+    let wrong = format!("unknown setting {}{name}", place(table));
     if table.is_none() && name == "api_key" {
-        return format!("{wrong}: set THREADLINE_API_KEY, or name a file that holds the key: api_key_file");
+        return format!("{wrong}: set THREADLINE_API_KEY, or api_key_file to a file with the key");
     }
     if table.is_none() && ["agent", "config"].contains(&name) {
-        return format!("{wrong}; agents stand in tables like [agents.trips]");
+        return format!("{wrong}; agents are defined in tables like [agents.trips]");
     }
     let alike = |setting: &&Setting| strsim::jaro(&setting.name, name) > ALIKE || setting.flag() == name;
     let mut near: Vec<_> = known.iter().filter(alike).collect();
@@ -138,7 +138,7 @@ fn unknown(known: &[Setting], table: Option<&str>, name: &str) -> String {
         let here = known.iter().filter(|known| known.table == table);
         let names: Vec<_> = here.map(|setting| setting.name.as_str()).collect();
         let tables = if table.is_none() { "; and the tables [limits] and [agents.NAME]" } else { "" };
-        return format!("{wrong}; there are {}{tables}", names.join(", "));
+        return format!("{wrong}; the settings are {}{tables}", names.join(", "));
     }
     let names: Vec<_> = near.into_iter().map(Setting::key).collect();
     format!("{wrong}; did you mean {}?", names.join(" or "))

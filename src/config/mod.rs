@@ -1,4 +1,4 @@
-//! The configuration: flags, environment, file and defaults, in this order, as one.
+//! Configuration of the server: flags, environment, file and defaults, in this order of precedence.
 //!
 //! ```toml
 //! listen = "127.0.0.1:7420"
@@ -46,105 +46,102 @@ use crate::{
 };
 use setting::Setting;
 
-/// Where the API key is read from. Never from the arguments, which other users of the machine can see.
+/// Variable that holds the API key. Arguments never do, since other users of the machine can see them.
 pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
 const API_KEY_FILE_VARIABLE: &str = "THREADLINE_API_KEY_FILE";
-/// Where the key of the endpoint for names is read from.
+/// Variable that holds the key of the naming endpoint.
 pub const NAMING_KEY_VARIABLE: &str = "THREADLINE_NAMING_API_KEY";
 
-/// Why there is no configuration.
+/// Reason why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file cannot be read.
+    /// Failure to read the file.
     #[error("cannot read the configuration {path}: {1}", path = .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// The file is not what is expected in this line, which is not shown: it may hold a key.
-    #[error("the configuration {path}, line {1}, is not what is expected: {2}", path = .0.display())]
+    /// Line of the file that is wrong. The line itself is not shown, since it may hold a key.
+    #[error("invalid configuration {path}, line {1}: {2}", path = .0.display())]
     Parse(PathBuf, usize, String),
-    /// An agent's name cannot be one.
-    #[error("{0:?} cannot be the name of an agent: {1}")]
+    /// Name that cannot be an agent's id.
+    #[error("{0:?} is not a valid agent name: {1}")]
     Name(String, #[source] IdError),
     /// An agent is named by two flags.
     #[error("--agent names {0:?} twice")]
     Twice(String),
     /// An agent is not complete or contradicts itself.
-    #[error("the agent {0}: {1}")]
+    #[error("invalid agent {0}: {1}")]
     Agent(AgentId, String),
     /// The file with the key cannot be read.
     #[error("cannot read the API key from {path}: {1}", path = .0.display())]
     KeyFile(PathBuf, #[source] io::Error),
-    /// A key variable that is set and blank, most likely a secret that came out empty. Without a key the server would start in
-    /// development mode.
+    /// Key variable that is set and blank, most likely a secret that came out empty. Without a key the server would
+    /// start in development mode.
     #[error("{0} is set but blank. Set it to a random key (openssl rand -hex 32), or unset it for development mode")]
     BlankKey(&'static str),
-    /// The variable of a key file that is set and blank, most likely a path that came out empty.
+    /// Variable of a key file that is set and blank, most likely a path that came out empty.
     #[error("{0} is set but blank. Set it to the path of a file that holds the key, or unset it")]
     BlankKeyFile(&'static str),
-    /// A key that can be guessed.
+    /// Key that is short enough to be guessed.
     #[error(
-        "the API key in {place} has {chars} characters, and at least {MIN_OPERATOR_KEY_CHARS} are needed: \
-         make one with openssl rand -hex 32"
+        "the API key in {place} has {chars} characters, but must have at least {MIN_OPERATOR_KEY_CHARS}: \
+         generate one with openssl rand -hex 32"
     )]
     ShortKey {
-        /// Where it stands.
+        /// Variable or file that holds the key.
         place: String,
-        /// How many it has.
+        /// Length of the key, in characters.
         chars: usize,
     },
-    /// Without a key everybody would be let in, which is not what was meant.
-    #[error("there is no API key in {path}: the file is empty", path = .0.display())]
+    /// An empty file must not mean development mode, in which every client is authenticated.
+    #[error("{path} contains no API key: the file is empty", path = .0.display())]
     NoKey(PathBuf),
-    /// The key cannot be used.
+    /// Key variable that is not valid Unicode.
     #[error("{0} is not text")]
     KeyNotText(&'static str),
-    /// The endpoint for names is not complete, or cannot be one.
-    #[error("the endpoint for names of threads: {0}")]
+    /// The naming endpoint is incomplete or invalid.
+    #[error("invalid endpoint for thread names: {0}")]
     Naming(String),
-    /// What was chosen does not make a configuration.
+    /// Refusal of the command line by its parser.
     #[error("{0}")]
     Arguments(#[from] clap::Error),
 }
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The command line.
     Flag,
-    /// This variable.
+    /// Environment variable, by its name.
     Environment(String),
-    /// The file.
     File,
-    /// Nobody has said anything.
+    /// Default of the setting.
     Default,
 }
 
-/// A setting, where its value comes from, and the value as text; several of a list, none if it is not set.
+/// A setting with the origin of its value and the value as text: several values for a list, none if it is not set.
 struct Chosen {
     setting: Setting,
     source: Source,
     values: Vec<OsString>,
 }
 
-/// The effective configuration.
+/// Effective configuration, from all sources.
 pub struct Configuration {
-    /// All settings.
+    /// Values of all settings.
     pub args: ServeArgs,
-    /// The agents of the file and of the command line.
+    /// Agents of the file and of the command line.
     pub agents: Vec<Agent>,
-    /// The key of the operator; without it the server runs in development mode.
+    /// Key of the operator; without it the server runs in development mode.
     pub api_key: Option<String>,
-    /// The endpoint that is asked for names of threads.
+    /// Endpoint that makes names of threads.
     pub naming_endpoint: Option<Agent>,
-    /// The limits.
     pub limits: Limits,
-    /// Pages that may call from browsers.
+    /// Origins of web pages that may send requests from browsers.
     pub origins: AllowedOrigins,
     chosen: Vec<Chosen>,
     flagged_agents: BTreeSet<String>,
 }
 
-/// Prepares a command line: a variable that is empty counts as not set, and `--help` shows no values of variables, which
-/// may be secret.
+/// Prepares a command line: an empty variable counts as not set, and `--help` shows no values of variables, which may
+/// be secret.
 pub fn tidy(command: clap::Command) -> clap::Command {
     let arg = |arg: clap::Arg| {
         let empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
@@ -154,7 +151,7 @@ pub fn tidy(command: clap::Command) -> clap::Command {
     command.mut_args(arg).mut_subcommands(tidy)
 }
 
-/// The effective configuration, from a command line that has the settings, and from the file that it names.
+/// Loads the effective configuration from a command line that has the settings, and from the file that it names.
 pub fn load(matches: &ArgMatches) -> Result<Configuration, ConfigError> {
     load_with(matches, |name| std::env::var_os(name))
 }
@@ -197,13 +194,13 @@ fn load_with(
     let on_purpose =
         |flag: &str| chosen.iter().any(|chosen| chosen.setting.flag() == flag && chosen.source != Source::Default);
     let limits = args.limits.limits(on_purpose);
-    // Each of them was checked before.
+    // Each origin was checked before.
     let origins = AllowedOrigins::parse(&args.allowed_origins).unwrap_or_default();
     let flagged_agents = args.agents.iter().map(|(name, _)| name.clone()).collect();
     Ok(Configuration { args, agents, api_key, naming_endpoint, limits, origins, chosen, flagged_agents })
 }
 
-/// The endpoint for names, if there is one. Its key is only looked for if there is.
+/// Builds the naming endpoint, if one is configured; only then is its key read.
 fn naming_endpoint(
     args: &ServeArgs,
     key: impl FnOnce() -> Result<Option<String>, ConfigError>,
@@ -213,13 +210,13 @@ fn naming_endpoint(
     let (base_url, model) = match (given(&args.naming_base_url), given(&args.naming_model)) {
         (Some(base_url), Some(model)) => (base_url, model),
         (Some(_), None) => {
-            return wrong("naming_base_url is set, and naming_model is not: say which model is to be asked");
+            return wrong("naming_base_url is set without naming_model: set the model");
         }
         (None, Some(_)) => {
-            return wrong("naming_model is set, and naming_base_url is not: say where it is to be asked");
+            return wrong("naming_model is set without naming_base_url: set the URL of the endpoint");
         }
         (None, None) if args.naming_api_key_file.is_some() => {
-            return wrong("naming_api_key_file is set, and naming_base_url is not: say what the key is for");
+            return wrong("naming_api_key_file is set without naming_base_url: set the URL of the endpoint");
         }
         (None, None) => return Ok(None),
     };
@@ -234,8 +231,8 @@ fn naming_endpoint(
     definition.into_agent(id, |_| None).map(Some).map_err(ConfigError::Naming)
 }
 
-/// The operator's key. A variable that is set and blank is an error, not development mode, and so is a key that can be
-/// guessed.
+/// Reads the operator's key. A blank variable is an error and must not mean development mode; so is a key that is short
+/// enough to be guessed.
 fn operator_key(variable: Option<OsString>, file: Option<&Path>) -> Result<Option<String>, ConfigError> {
     let of_variable = variable.is_some();
     if variable.as_deref().is_some_and(is_blank) {
@@ -256,7 +253,7 @@ fn is_blank(value: &OsStr) -> bool {
     value.to_str().is_some_and(|text| text.trim().is_empty())
 }
 
-/// A key, without the newline that a file ends in.
+/// Reads a key, without the newline at the end of a file.
 fn api_key_of(
     name: &'static str,
     variable: Option<OsString>,
@@ -274,7 +271,8 @@ fn api_key_of(
     trimmed(key).map(Some).ok_or_else(|| ConfigError::NoKey(file.to_owned()))
 }
 
-/// The agents of the file and of the command line, which wins: `(name, url)` of AG-UI endpoints.
+/// Merges the agents of the file with those of the command line (`(name, url)` of AG-UI endpoints), which take
+/// precedence.
 fn agents(
     mut found: BTreeMap<String, Definition>,
     named: &[(String, String)],

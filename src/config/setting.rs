@@ -1,4 +1,4 @@
-//! What is known of a setting, read off the command line's definition.
+//! A setting, derived from the definition of the command line.
 
 use std::ffi::OsStr;
 
@@ -6,34 +6,35 @@ use clap::{Arg, ArgAction, Args, Command};
 
 use super::settings::ServeArgs;
 
-/// The table of the file that holds the limits.
+/// Name of the table that holds the limits.
 pub(super) const LIMITS: &str = "limits";
 
-/// A setting that the file may hold.
+/// Setting that the file may hold.
 pub(super) struct Setting {
     pub arg: Arg,
-    /// `[limits]`, or the top.
+    /// Table of the file: `[limits]`, or none for the top level.
     pub table: Option<&'static str>,
-    /// Its name in that table.
+    /// Name within that table.
     pub name: String,
 }
 
-/// The definition, as a command of its own that knows no environment.
+/// Definition as a separate command that ignores the environment.
 pub(super) fn command() -> Command {
     ServeArgs::augment_args(Command::new("threadline")).mut_args(|arg| arg.env(clap::builder::Resettable::Reset))
 }
 
-/// The definition, environment and all.
+/// Definition with its environment variables.
 fn defined() -> Command {
     ServeArgs::augment_args(Command::new("threadline"))
 }
 
-/// All settings, in order. Not among them: which file it is, and agents, which have a form of their own there.
+/// All settings, in order, without `config` and `agent`: the file does not name itself, and agents have tables of their
+/// own there.
 pub(super) fn all() -> Vec<Setting> {
     defined().get_arguments().filter(|arg| !["config", "agent"].contains(&flag(arg))).map(Setting::new).collect()
 }
 
-/// The name of a flag, without the dashes.
+/// Name of a flag, without the dashes.
 pub(super) fn flag(arg: &Arg) -> &str {
     arg.get_long().unwrap_or_default()
 }
@@ -47,7 +48,7 @@ impl Setting {
         }
     }
 
-    /// Its name in the file, for people.
+    /// Name in the file, with its table, for messages.
     pub fn key(&self) -> String {
         self.table.map_or_else(|| self.name.clone(), |table| format!("[{table}] {}", self.name))
     }
@@ -64,7 +65,7 @@ impl Setting {
         self.arg.get_env().map(|name| name.to_string_lossy().into_owned())
     }
 
-    /// Whether it holds several values.
+    /// True if the setting holds several values.
     pub fn is_list(&self) -> bool {
         matches!(self.arg.get_action(), ArgAction::Append)
     }
@@ -73,24 +74,24 @@ impl Setting {
         self.arg.get_default_values().first().map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// Whether it is a number or a truth value, and stands in the file without quotation marks.
+    /// True if the value is a number or a boolean, which the file holds without quotation marks.
     pub fn is_bare(&self) -> bool {
         let is_bare =
             |value: &str| value.bytes().all(|byte| byte.is_ascii_digit()) || ["true", "false"].contains(&value);
         self.default().is_some_and(|default| is_bare(&default))
     }
 
-    /// Whether its value is an address that may hold a password.
+    /// True if the value is an address that may hold a password.
     pub fn holds_secrets(&self) -> bool {
         self.arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "URL"))
     }
 
-    /// Checks a value as the command line would; what is wrong with it.
+    /// Checks a value as the command line would. Returns the reason of a refusal.
     pub fn check(&self, value: &OsStr) -> Result<(), String> {
         let mut flag = std::ffi::OsString::from(format!("--{}=", self.flag()));
         flag.push(value);
         let Err(error) = command().try_get_matches_from([OsStr::new("threadline"), &flag]) else { return Ok(()) };
-        // The reason alone where there is one: the rest would show the value.
+        // The reason alone, if there is one: the complete message would show the value.
         let reason = std::error::Error::source(&error).map(ToString::to_string);
         Err(reason.unwrap_or_else(|| {
             let text = error.to_string();

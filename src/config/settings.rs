@@ -1,5 +1,5 @@
-//! Every setting of the server, once: its flag, its variable, its default and what it is. The file, `threadline config` and
-//! the reference are derived from this.
+//! Every setting of the server, once: its flag, its variable, its default and its description. The file, `threadline
+//! config` and the reference are derived from these definitions.
 
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -15,28 +15,28 @@ use crate::domain::{
 };
 use crate::{egress::Network, telemetry};
 
-/// How to run the server.
+/// Settings of the server.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
-    /// Address and port to listen on; port 0 takes a free one
+    /// Address and port to listen on; port 0 chooses a free port
     #[arg(long, env = "THREADLINE_LISTEN", default_value = "127.0.0.1:7420", value_name = "HOST:PORT")]
     pub listen: ListenAddress,
-    /// Directory to keep everything in; made if it is not there
+    /// Data directory; created if it does not exist
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
-    /// Postgres database to keep everything in, instead of the directory: postgres://user:password@host/database
+    /// Postgres database, in place of the data directory: postgres://user:password@host/database
     #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
-    /// Redis that the nodes share: redis://:password@host:6379/0, or rediss://… for TLS
+    /// Redis shared by the nodes: redis://:password@host:6379/0, or rediss://… for TLS
     #[arg(long, env = "THREADLINE_REDIS", value_name = "URL")]
     pub redis: Option<String>,
     /// File that holds the API key, if THREADLINE_API_KEY is not set; there is no flag for the key itself, since other users
     /// of the machine can see flags
     #[arg(long, env = "THREADLINE_API_KEY_FILE", value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
-    /// Origin of web pages that may call from a browser, as scheme://host or scheme://host:port, or * for all; may be given
-    /// several times, and in the variable separated by commas. Pages that this server's own host serves always may; in
-    /// development mode pages of this machine, and no others
+    /// Allowed origin of web pages, as scheme://host or scheme://host:port, or * for all; may be given several times, and in
+    /// the variable separated by commas. Pages of this server's own host are always allowed; in development mode only pages of
+    /// this machine are
     #[arg(
         long = "allowed-origins",
         env = "THREADLINE_ALLOWED_ORIGINS",
@@ -45,7 +45,7 @@ pub struct ServeArgs {
         value_parser = origin
     )]
     pub allowed_origins: Vec<String>,
-    /// How long a run may be silent before it is ended, if its producer asks for no other time: 1 to 3600
+    /// Default lease of a run, which ends if its producer sends nothing for this long: 1 to 3600
     #[arg(
         long,
         env = "THREADLINE_LOCK_TTL_SECONDS",
@@ -54,7 +54,7 @@ pub struct ServeArgs {
         value_name = "SECONDS"
     )]
     pub lock_ttl_seconds: u64,
-    /// How often the lock of an active run is renewed in Redis: 1 to 3000
+    /// Interval at which the lock of an active run is renewed in Redis: 1 to 3000
     #[arg(
         long,
         env = "THREADLINE_LOCK_HEARTBEAT_INTERVAL_SECONDS",
@@ -63,7 +63,7 @@ pub struct ServeArgs {
         value_name = "SECONDS"
     )]
     pub lock_heartbeat_interval_seconds: u64,
-    /// Begins the keys of locks in Redis: for several applications that share one
+    /// Prefix of the keys of locks in Redis, for a Redis shared by several applications
     #[arg(long, env = "THREADLINE_LOCK_KEY_PREFIX", default_value = DEFAULT_LOCK_KEY_PREFIX, value_name = "TEXT")]
     pub lock_key_prefix: String,
     /// Time after SIGTERM in which the server still accepts all requests, while /readyz returns 503 so that load balancers stop
@@ -76,22 +76,23 @@ pub struct ServeArgs {
         value_name = "SECONDS"
     )]
     pub drain_delay: Option<u64>,
-    /// What is logged: error, warn, info, debug, or directives like info,threadline=debug
+    /// Log level: error, warn, info, debug, or directives like info,threadline=debug
     #[arg(long, env = "THREADLINE_LOG", default_value = "info", value_name = "FILTER", value_parser = telemetry::filter)]
     pub log: String,
-    /// How it is logged: text for people, json for machines
+    /// Log format: text for people, json for machines
     #[arg(long, env = "THREADLINE_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
-    /// Configuration file (TOML): every setting, and the agents that runs can be handed to
+    /// Configuration file (TOML) with settings and agents
     #[arg(long, env = "THREADLINE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// An AG-UI endpoint that runs can be handed to; may be given several times
+    /// An agent with an AG-UI endpoint; may be given several times
     #[arg(long = "agent", value_name = "NAME=URL", value_parser = named_agent)]
     pub agents: Vec<(String, String)>,
-    /// Networks that agents made over the API may be in: private, loopback, or like 10.1.0.0/16, separated by commas
+    /// Networks allowed for agents created over the API, besides the public internet: private, loopback, or like 10.1.0.0/16,
+    /// separated by commas
     #[arg(long, env = "THREADLINE_ALLOW_AGENT_NETWORKS", value_name = "NETWORKS", value_delimiter = ',')]
     pub allow_agent_networks: Vec<Network>,
-    /// Whether threads that have no name get one: true or false. A project can switch it off for itself
+    /// Generate names for threads without one: true or false. A project can disable it in its settings
     #[arg(
         long,
         env = "THREADLINE_GENERATE_THREAD_NAMES",
@@ -100,14 +101,14 @@ pub struct ServeArgs {
         value_name = "BOOL"
     )]
     pub generate_thread_names: bool,
-    /// Endpoint in the shape of OpenAI's chat completions that is asked for names of threads: its address up to
-    /// /chat/completions. Without it threads are named by agents that want to, else by their users' first words
+    /// OpenAI-compatible endpoint that generates thread names: its URL up to /chat/completions. Without it threads are named by
+    /// their agents if these are configured to, else by their users' first words
     #[arg(long, env = "THREADLINE_NAMING_BASE_URL", value_name = "URL")]
     pub naming_base_url: Option<String>,
-    /// The model that it is asked for
+    /// Model that generates thread names
     #[arg(long, env = "THREADLINE_NAMING_MODEL", value_name = "MODEL")]
     pub naming_model: Option<String>,
-    /// File that holds the key of that endpoint, if it wants one and THREADLINE_NAMING_API_KEY is not set
+    /// File that holds the key of that endpoint, if it requires one and THREADLINE_NAMING_API_KEY is not set
     #[arg(long, env = "THREADLINE_NAMING_API_KEY_FILE", value_name = "FILE")]
     pub naming_api_key_file: Option<PathBuf>,
     /// The limits.
@@ -116,14 +117,14 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// How long the server still answers everybody after SIGTERM.
+    /// Time for which the server still answers all requests after SIGTERM.
     pub fn drain_delay(&self) -> Duration {
         let usual = if self.store.is_some() { DRAIN_DELAY } else { Duration::ZERO };
         self.drain_delay.map_or(usual, Duration::from_secs)
     }
 }
 
-/// How logs are written.
+/// Format of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people.
@@ -132,7 +133,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Takes the address of a database. clap's own refusal would show what was given, and with it the password.
+/// Parses the address of a database. The refusal of clap itself would show the address, and with it the password.
 #[derive(Debug, Clone)]
 pub struct StoreUrl;
 
@@ -144,8 +145,8 @@ impl TypedValueParser for StoreUrl {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             return Ok(text.to_owned());
         }
-        let what = "the address of the database (--store or THREADLINE_STORE) is not understood: write it like \
-                    postgres://user:password@host/database; without it everything is kept in --data\n";
+        let what = "the URL of the database (--store or THREADLINE_STORE) is invalid: write it like \
+                    postgres://user:password@host/database, or omit it to store the data in --data\n";
         Err(clap::Error::raw(ErrorKind::ValueValidation, what).with_cmd(command))
     }
 }
@@ -161,12 +162,12 @@ fn origin(text: &str) -> Result<String, String> {
     AllowedOrigins::parse([text]).map(|_| text.to_owned())
 }
 
-/// `HOST:PORT`, the host being a name or an address. Names are resolved when the server starts.
+/// `HOST:PORT`, the host being a name or an address. Names are resolved at the start of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAddress {
-    /// A name or an address, without brackets.
+    /// Name or address, without brackets.
     pub host: String,
-    /// 0 is any free port.
+    /// Port number; 0 selects any free port.
     pub port: u16,
 }
 

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use super::*;
 use crate::domain::agent::AgentKind;
 
-/// The configuration from these flags, this file and these variables (other than those that clap reads by itself).
+/// Loads the configuration from these flags, this file and these variables (other than those that clap reads).
 fn of(flags: &[&str], file: &str, variables: &[(&str, &str)]) -> Result<Configuration, String> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("threadline.toml");
@@ -38,9 +38,9 @@ fn flags_win_over_the_file_and_the_file_over_defaults() {
     let limits = configuration.limits;
     assert_eq!((limits.user.requests_per_second, limits.user.runs, limits.user.sockets), (7, 0, 32));
     assert_eq!((limits.project.runs, limits.project.sockets), (3, 0));
-    // In development only what was set.
+    // Development mode takes only limits that were set explicitly.
     assert_eq!((limits.development.requests_per_second, limits.development.sockets), (7, 0));
-    // Both ways of saying nothing come to the same.
+    // An empty file and no flags give the defaults.
     let nothing = of(&[], "", &[]).expect("a configuration").limits;
     assert_eq!(nothing, Limits::default());
 }
@@ -54,27 +54,27 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
         ("user_requests_per_second = 5\n", 1, "[limits] user_requests_per_second"),
         ("limit_user_runs = 5\n", 1, "[limits] user_runs"),
         ("[limits]\n\nlisten = \"x\"\n", 3, "did you mean listen?"),
-        ("zzzz = 1\n", 1, "there are listen, data, store"),
+        ("zzzz = 1\n", 1, "the settings are listen, data, store"),
         ("[agent.a]\n", 1, "[agents.trips]"),
         ("api_key = \"s3cret\"\n", 1, "api_key_file"),
         ("lock_ttl_seconds = 0\n", 1, "0 is not in 1..=3600"),
         ("lock_ttl_seconds = \"soon\"\n", 1, "lock_ttl_seconds: invalid digit"),
-        ("data = 1.5\n", 1, "one value is expected"),
-        ("data = [\"a\"]\n", 1, "one value is expected"),
-        ("allowed_origins = [[\"a\"]]\n", 1, "a list of texts"),
+        ("data = 1.5\n", 1, "expected one value"),
+        ("data = [\"a\"]\n", 1, "expected one value"),
+        ("allowed_origins = [[\"a\"]]\n", 1, "a list of strings"),
         ("allowed_origins = [\"app.example.com\"]\n", 1, "without a path"),
         ("log_format = \"xml\"\n", 1, "possible values: text, json"),
         ("log = \"a=b=c\"\n", 1, "log: "),
         ("store = \"mysql://u:s3cret@h\"\n", 1, "postgres://user:password@host/database"),
         ("listen = \"here\"\nlisten = \"there\"\n", 2, "duplicate key"),
-        ("limits = 3\n", 1, "there is no setting limits"),
+        ("limits = 3\n", 1, "unknown setting limits"),
         ("[limits]\nuser_runs = -1\n", 2, "user_runs"),
-        ("listen = \n", 1, "not what is expected"),
-        ("[agents.a]\nurl = 7\n", 2, "not what is expected"),
-        ("[agents.a]\nurl = \"http://x\"\nheaders = { A = \"s3cret\", B = 5 }\n", 3, "not what is expected"),
+        ("listen = \n", 1, "invalid configuration"),
+        ("[agents.a]\nurl = 7\n", 2, "invalid configuration"),
+        ("[agents.a]\nurl = \"http://x\"\nheaders = { A = \"s3cret\", B = 5 }\n", 3, "invalid configuration"),
     ] {
         let error = refused(file);
-        assert!(error.contains(&format!("line {line},")) && error.contains(what), "{file}: {error}");
+        assert!(error.contains(&format!("line {line}:")) && error.contains(what), "{file}: {error}");
         assert!(!error.contains("s3cret"), "{error}");
     }
     let missing = ["threadline", "--config", "/nowhere/threadline.toml"];
@@ -114,10 +114,10 @@ fn the_key_comes_from_the_environment_or_from_a_file() {
     let of_variable = key(Some(&good), Some(" of the variable, 22 signs\n")).expect("a key");
     assert_eq!(of_variable.as_deref(), Some("of the variable, 22 signs"));
     assert_eq!(key(None, None).expect("none"), None);
-    // Never development mode because a secret was not mounted, or came out empty.
+    // A secret that was not mounted, or came out empty, must never lead to development mode.
     assert!(matches!(key(Some(&empty), None), Err(ConfigError::NoKey(_))));
     assert!(matches!(key(Some(&good), Some(" \n")), Err(ConfigError::BlankKey(_))));
-    // Characters, not bytes.
+    // The bound counts characters, not bytes.
     let umlauts = "\u{fc}".repeat(21);
     assert!(matches!(key(None, Some(&umlauts)), Err(ConfigError::ShortKey { chars: 21, .. })));
     assert!(key(None, Some(&format!("{umlauts}\u{fc}"))).is_ok());
@@ -148,9 +148,9 @@ fn the_endpoint_for_names_is_whole_or_not_there() {
     assert_eq!(key(&both, &[(NAMING_KEY_VARIABLE, "k ")]).as_deref(), Some("k"));
     assert_eq!(key(&format!("{both}{file}"), &[]).as_deref(), Some("from-the-file"));
     for (text, what) in [
-        (url.to_owned(), "naming_model is not"),
-        (model.to_owned(), "naming_base_url is not"),
-        (file, "what the key is for"),
+        (url.to_owned(), "without naming_model"),
+        (model.to_owned(), "without naming_base_url"),
+        (file, "naming_api_key_file is set without"),
         (format!("{model}naming_base_url = \"ftp://x\"\n"), "http://"),
         (format!("{model}naming_base_url = \"https://u:s3cret@x\"\n"), "user or password"),
         (format!("{both}naming_api_key_file = \"/nowhere/key\"\n"), "/nowhere/key"),
@@ -160,7 +160,7 @@ fn the_endpoint_for_names_is_whole_or_not_there() {
         assert!(error.contains(what) && !error.contains("s3cret"), "{text}: {error}");
     }
     let broken = of(&[], &both, &[(NAMING_KEY_VARIABLE, "a\nb")]);
-    assert!(broken.is_err_and(|error| error.contains("endpoint for names")));
+    assert!(broken.is_err_and(|error| error.contains("endpoint for thread names")));
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Requests of the server to addresses that somebody else chose.
+//! Requests of the server to addresses that clients chose.
 //!
-//! A server stands inside a network, and who may name an address for it to call could otherwise reach what that network
-//! keeps to itself (SSRF). The promise: a [`Reach::Public`] client connects to public addresses and to what the operator
-//! allows, and to nothing else, however the address is written and whatever its name resolves to, and when.
+//! A server runs inside a network, and a client that names an address for the server to call could otherwise reach the
+//! private parts of that network (SSRF). The promise: a [`EgressPolicy::Public`] client connects to public addresses and to
+//! networks that the operator allows, and to no others, however the address is written, whatever its name resolves to,
+//! and whenever it is resolved.
 
 mod networks;
 
@@ -23,39 +24,39 @@ pub use networks::{Network, NotANetwork, reserved};
 
 use crate::domain::limits::AGENT_CONNECT_TIMEOUT;
 
-/// How names become addresses. Tests put their own here.
+/// Resolver of names to addresses. Tests pass their own.
 pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
 
-/// Where a client may go.
+/// Addresses to which a client may connect.
 #[derive(Clone)]
-pub enum Reach {
-    /// Anywhere: for addresses that are the operator's own word.
+pub enum EgressPolicy {
+    /// All addresses: for URLs that the operator has configured.
     Anywhere,
-    /// To public addresses, and into these networks.
+    /// Public addresses, and these networks.
     Public(Vec<Network>),
 }
 
-/// An address that is not gone to.
+/// Reason why an address is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It cannot be read as the address of an HTTP endpoint.
-    #[error("it is not an address: {0}")]
+    /// The URL is not the address of an HTTP endpoint.
+    #[error("not a valid URL: {0}")]
     NotAnAddress(String),
-    /// No connection could ever be made from this machine.
-    #[error("TLS cannot be set up: {0}")]
+    /// TLS is not available, so that this machine can make no connection.
+    #[error("cannot set up TLS: {0}")]
     NoTls(String),
-    /// All that its name stands for, or itself, is not public and not allowed.
+    /// The address, or every address of its name, is neither public nor allowed.
     #[error("{host} is not on the public internet ({what})")]
     Network {
-        /// The host as it is called in the URL.
+        /// Host as written in the URL.
         host: String,
-        /// What kind of address it is.
+        /// Kind of the refused address.
         what: &'static str,
     },
 }
 
 impl Refused {
-    /// The refusal that a request has failed with, if that is why.
+    /// Finds the refusal among the causes of a failed request.
     pub fn cause_of(error: &reqwest::Error) -> Option<&Self> {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(error) = cause {
@@ -68,8 +69,8 @@ impl Refused {
     }
 }
 
-impl Reach {
-    /// Whether this address may be connected to; what it is if not.
+impl EgressPolicy {
+    /// Checks an address. A refusal is the kind of the address.
     fn check(&self, address: IpAddr) -> Result<(), &'static str> {
         match (self, reserved(address)) {
             (Self::Anywhere, _) | (_, None) => Ok(()),
@@ -78,15 +79,16 @@ impl Reach {
         }
     }
 
-    /// The URL, read once for the check and the request, so that both mean the same host.
+    /// Parses the URL once for the check and the request, so that both use the same host.
     fn read(&self, url: &str) -> Result<Url, Refused> {
         let url = Url::parse(url).map_err(|error| Refused::NotAnAddress(error.to_string()))?;
         let host = url.host_str().ok_or_else(|| Refused::NotAnAddress("it has no host".to_owned()))?;
-        // Decimal, octal, hexadecimal and shortened IPv4 have become four numbers here, as in the connection.
+        // The parser has turned decimal, octal, hexadecimal and shortened IPv4 into four numbers, as the connection
+        // does.
         let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let address = match literal.parse::<IpAddr>() {
             Ok(address) => Some(address),
-            // Names of this machine (RFC 6761), whatever a resolver says.
+            // Names of this machine (RFC 6761), whatever a resolver answers.
             Err(_) if is_localhost(host) => Some(IpAddr::from([127, 0, 0, 1])),
             Err(_) => None,
         };
@@ -102,40 +104,40 @@ fn is_localhost(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// An HTTP client that goes only where it may. Cheap to clone.
+/// HTTP client that connects only to allowed addresses. Cheap to clone.
 ///
-/// - No redirects: one would carry the request, and perhaps a key, to somebody else.
-/// - No proxies: what stands in the environment for other programs (`HTTPS_PROXY`, …) does not get to see it either, and
-///   would connect on its own account, to where this client must not.
-/// - A connection for each request: one that is kept may be closed by the other side just when the next request is sent,
+/// - No redirects: a redirect would carry the request, and perhaps a key, to another host.
+/// - No proxies: a proxy from the environment (`HTTPS_PROXY`, …) is meant for other programs. A proxy would see the
+///   request, and would connect without this client's checks.
+/// - One connection for each request: an idle connection may be closed by the peer just when the next request is sent,
 ///   and not every request can be sent twice.
-/// - No limit to the whole time; whoever asks knows what is too long.
+/// - No timeout for the complete request: the caller must set one.
 #[derive(Clone)]
-pub struct Outbound {
-    reach: Reach,
+pub struct EgressClient {
+    reach: EgressPolicy,
     lookup: Lookup,
-    /// Made when it is needed: reading the machine's certificates takes a while.
+    /// Created on first use: reading the machine's certificates takes a while.
     client: Arc<OnceLock<Client>>,
 }
 
-impl fmt::Debug for Outbound {
+impl fmt::Debug for EgressClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Outbound")
     }
 }
 
-impl Outbound {
-    /// A client of this reach, with the machine's own way to look names up.
-    pub fn new(reach: Reach) -> Self {
+impl EgressClient {
+    /// Makes a client with this reach and the machine's resolver.
+    pub fn new(reach: EgressPolicy) -> Self {
         Self::with_lookup(reach, Arc::new(|name| Box::pin(system(name))))
     }
 
-    /// The same with another way to look names up, if they are to be public.
-    pub fn with_lookup(reach: Reach, lookup: Lookup) -> Self {
+    /// Makes a client with another resolver, for names that must be public.
+    pub fn with_lookup(reach: EgressPolicy, lookup: Lookup) -> Self {
         Self { reach, lookup, client: Arc::default() }
     }
 
-    /// Makes it ready for use; an error if the machine's TLS cannot be set up.
+    /// Creates the HTTP client ahead of its first use. Fails if the machine's TLS cannot be set up.
     pub fn prepare(&self) -> Result<(), reqwest::Error> {
         self.client().map(drop)
     }
@@ -153,8 +155,8 @@ impl Outbound {
             .tcp_nodelay(true)
             .user_agent(concat!("threadline/", env!("CARGO_PKG_VERSION")));
         let client = match &self.reach {
-            Reach::Anywhere => client,
-            Reach::Public(_) => {
+            EgressPolicy::Anywhere => client,
+            EgressPolicy::Public(_) => {
                 client.dns_resolver(Resolver { reach: self.reach.clone(), lookup: self.lookup.clone() })
             }
         };
@@ -162,14 +164,15 @@ impl Outbound {
         Ok(self.client.get_or_init(|| client))
     }
 
-    /// What is wrong with a URL as far as it shows without asking for a name: for when it is written down. A name is
-    /// looked up when the connection is made, and only then, because it may mean something else by that time.
+    /// Checks a URL without resolving a name: for the moment at which it is stored. A name is resolved only when the
+    /// connection is made, because its addresses may have changed by then.
     pub fn check_url(&self, url: &str) -> Result<(), Refused> {
         self.reach.read(url).map(drop)
     }
 
-    /// A request to this address. One that stands for itself is judged here, since nobody looks it up; what a name
-    /// stands for is judged when it is looked up, and exactly that is connected to: [`Refused::cause_of`] tells.
+    /// Starts a request to this URL. A literal address is checked here, since no resolver sees it; the addresses of a
+    /// name are checked when it is resolved, and the connection uses exactly those: [`Refused::cause_of`] finds the
+    /// refusal.
     pub fn request(&self, method: Method, url: &str) -> Result<RequestBuilder, Refused> {
         let url = self.reach.read(url)?;
         let client = self.client().map_err(|error| Refused::NoTls(error.to_string()))?;
@@ -177,9 +180,9 @@ impl Outbound {
     }
 }
 
-/// Leaves out what must not be connected to.
+/// Resolver that drops addresses to which a connection is not allowed.
 struct Resolver {
-    reach: Reach,
+    reach: EgressPolicy,
     lookup: Lookup,
 }
 
@@ -192,7 +195,7 @@ impl Resolve for Resolver {
             let mut addresses = Vec::with_capacity(found.len());
             for address in found {
                 match reach.check(address) {
-                    // The port is that of the URL.
+                    // The port of the URL applies.
                     Ok(()) => addresses.push(SocketAddr::new(address, 0)),
                     Err(what) => refused = Some(Refused::Network { host: name.as_str().to_owned(), what }),
                 }

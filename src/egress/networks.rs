@@ -1,4 +1,4 @@
-//! Which addresses are somebody's own network and not the public internet, and which of those are allowed all the same.
+//! Networks that are not part of the public internet, and networks that are allowed nevertheless.
 
 use std::{
     fmt,
@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-/// Addresses that begin with the same bits.
+/// Addresses with a common prefix of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cidr {
     base: IpAddr,
@@ -21,8 +21,8 @@ const fn v6(a: u16, b: u16, c: u16, h: u16, prefix: u8) -> Cidr {
     Cidr { base: IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, h)), prefix }
 }
 
-/// What is not the public internet. Sources: the IANA registries of special-purpose addresses, and the addresses at
-/// which the platforms of clouds hand out credentials.
+/// Networks outside the public internet. Sources: the IANA registries of special-purpose addresses, and the addresses
+/// at which cloud platforms hand out credentials.
 const RESERVED: &[(Cidr, &str)] = &[
     (v4(0, 0, 0, 0, 8), "this network"),
     (v4(10, 0, 0, 0, 8), "private"),
@@ -53,17 +53,17 @@ const RESERVED: &[(Cidr, &str)] = &[
     (v6(0xff00, 0, 0, 0, 8), "multicast"),
 ];
 
-/// The only part of IPv6 that is the public internet. What is new there needs no new line here.
+/// The only part of IPv6 on the public internet. New public allocations within it need no entry here.
 const GLOBAL: Cidr = v6(0x2000, 0, 0, 0, 3);
-/// IPv4 as seen from networks without it (RFC 6052): the address inside is the one that is reached.
+/// IPv4 as seen from networks without it (RFC 6052): a connection reaches the address inside.
 const TRANSLATED: Cidr = v6(0x64, 0xff9b, 0, 0, 96);
 
 const LOOPBACK: &[Cidr] = &[v4(127, 0, 0, 0, 8), v6(0, 0, 0, 1, 128)];
 const PRIVATE: &[Cidr] = &[v4(10, 0, 0, 0, 8), v4(172, 16, 0, 0, 12), v4(192, 168, 0, 0, 16), v6(0xfc00, 0, 0, 0, 7)];
-/// Private addresses at which clouds hand out credentials: the word `private` does not mean them.
+/// Private addresses at which cloud platforms hand out credentials: the word `private` excludes them.
 const PLATFORMS: &[Cidr] = &[v6(0xfd00, 0xec2, 0, 0, 32), v6(0xfd20, 0xce, 0, 0, 32)];
 
-/// The address that a connection to this one ends at: IPv4 is written in several ways in IPv6.
+/// Address at which a connection to `address` ends: IPv4 has several forms within IPv6.
 fn reached(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let [.., a, b, c, d] = v6.octets();
@@ -73,7 +73,7 @@ fn reached(address: IpAddr) -> IpAddr {
     address
 }
 
-/// What this address is if it is not the public internet's.
+/// Kind of a special-purpose address; none if the address is public.
 pub fn reserved(address: IpAddr) -> Option<&'static str> {
     let address = reached(address);
     let known = RESERVED.iter().find(|(network, _)| network.holds(address)).map(|(_, what)| *what);
@@ -87,7 +87,7 @@ impl Cidr {
                 IpAddr::V4(v4) => u128::from(v4.to_bits()),
                 IpAddr::V6(v6) => v6.to_bits(),
             };
-            // Nothing is left of a shift by the whole width.
+            // A shift by the full width leaves no bits.
             bits.checked_shr(width - u32::from(prefix)).unwrap_or(0)
         };
         let width = match (self.base, address) {
@@ -99,21 +99,21 @@ impl Cidr {
     }
 }
 
-/// Networks that agents may be reached in although they are not public, as an operator writes them: `private`,
-/// `loopback`, an address, or a network like `10.1.0.0/16`.
+/// Network in which agents may be reached although it is not public, as an operator writes it: `private`, `loopback`,
+/// an address, or a network like `10.1.0.0/16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// 10/8, 172.16/12, 192.168/16 and fc00::/7, without what is known to hand out a cloud's credentials.
+    /// 10/8, 172.16/12, 192.168/16 and fc00::/7, without addresses known to hand out a cloud's credentials.
     Private,
-    /// This machine.
+    /// Addresses of this machine itself.
     Loopback,
-    /// Exactly these addresses, whatever they are.
+    /// Exactly these addresses, of whatever kind.
     Cidr(Cidr),
 }
 
-/// A text that is no [`Network`].
+/// Text that is not a [`Network`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no network: write private, loopback, an address, or a network like 10.1.0.0/16")]
+#[error("{0:?} is not a network: expected private, loopback, an address, or a network like 10.1.0.0/16")]
 pub struct NotANetwork(String);
 
 impl FromStr for Network {
@@ -130,7 +130,7 @@ impl FromStr for Network {
         let base: IpAddr = base.parse().map_err(|_| wrong())?;
         let width = if base.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
-            // The number's own parser would take a sign.
+            // The number parser alone would accept a sign.
             Some(digits) if !digits.bytes().all(|byte| byte.is_ascii_digit()) => return Err(wrong()),
             Some(digits) => digits.parse().ok().filter(|prefix| *prefix <= width).ok_or_else(wrong)?,
             None => width,
@@ -150,7 +150,7 @@ impl fmt::Display for Network {
 }
 
 impl Network {
-    /// Whether a connection to this address ends in the network.
+    /// True if a connection to this address ends in the network.
     pub fn holds(&self, address: IpAddr) -> bool {
         let address = reached(address);
         let any = |networks: &[Cidr]| networks.iter().any(|network| network.holds(address));
@@ -202,7 +202,7 @@ mod tests {
             ("::ffff:127.0.0.1", "loopback"),
             ("::ffff:10.1.2.3", "private"),
             ("::ffff:169.254.169.254", "link-local"),
-            // The old way to write IPv4 in IPv6, and SIIT's.
+            // Two older forms of IPv4 within IPv6: IPv4-compatible, and SIIT's.
             ("::127.0.0.1", "reserved"),
             ("::ffff:0:127.0.0.1", "reserved"),
             ("64:ff9b::10.0.0.1", "private"),
@@ -212,7 +212,7 @@ mod tests {
             ("64:ff9b::1:0:0", "reserved"),
             ("100::1", "reserved"),
             ("2001::1", "for protocols"),
-            // Teredo with 127.0.0.1 inside, and with a public server in front.
+            // Teredo: with 127.0.0.1 inside, and with a public server in front.
             ("2001:0:7f00:1::", "for protocols"),
             ("2001:0:808:808:0:0:80ff:fffe", "for protocols"),
             ("2001:2::1", "for protocols"),
@@ -320,7 +320,7 @@ mod tests {
             "10.0.0.0/8/8",
         ] {
             let error = text.parse::<Network>().expect_err(text);
-            assert!(error.to_string().contains("is no network"), "{error}");
+            assert!(error.to_string().contains("is not a network"), "{error}");
         }
         for text in ["private", "loopback", "10.1.0.0/16", "fd00::/8"] {
             assert_eq!(text.parse::<Network>().map(|network| network.to_string()), Ok(text.to_owned()));

@@ -1,4 +1,4 @@
-//! Connections that are made, and those that must not be.
+//! Connections that are made, and connections that must not be made.
 
 use std::sync::Mutex;
 
@@ -9,15 +9,15 @@ use tokio::{
 
 use super::*;
 
-fn public() -> Reach {
-    Reach::Public(Vec::new())
+fn public() -> EgressPolicy {
+    EgressPolicy::Public(Vec::new())
 }
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect(text)
 }
 
-/// A lookup that answers with one list after the other, then with the last one for ever.
+/// Resolver that answers with one list after the other, then always with the last one.
 fn answers(lists: &[&[&str]]) -> Lookup {
     let mut lists: Vec<Vec<_>> = lists.iter().map(|list| list.iter().map(|text| ip(text)).collect()).collect();
     lists.reverse();
@@ -29,7 +29,7 @@ fn answers(lists: &[&[&str]]) -> Lookup {
     })
 }
 
-/// An endpoint on this machine that says who it is; how often it was connected to.
+/// Starts an endpoint on this machine that answers "hi". Returns its port and a count of its connections.
 async fn endpoint() -> (u16, Arc<Mutex<usize>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let (port, seen) = (listener.local_addr().expect("an address").port(), Arc::new(Mutex::new(0)));
@@ -45,7 +45,7 @@ async fn endpoint() -> (u16, Arc<Mutex<usize>>) {
     (port, seen)
 }
 
-async fn get(outbound: &Outbound, url: &str) -> Result<String, Option<Refused>> {
+async fn get(outbound: &EgressClient, url: &str) -> Result<String, Option<Refused>> {
     let request = outbound.request(Method::GET, url).map_err(Some)?;
     match request.send().await {
         Ok(answer) => Ok(answer.text().await.expect("text")),
@@ -86,7 +86,7 @@ fn a_url_is_read_as_the_connection_reads_it() {
         for url in [format!("http://{host}/x"), format!("https://{host}:8000/?a#b"), format!("http:\\\\{host}")] {
             let refused = public().read(&url).expect_err(&url);
             assert!(matches!(refused, Refused::Network { what: found, .. } if found == what), "{url}: {refused}");
-            assert!(Reach::Anywhere.read(&url).is_ok(), "{url}");
+            assert!(EgressPolicy::Anywhere.read(&url).is_ok(), "{url}");
         }
     }
     for url in
@@ -94,7 +94,7 @@ fn a_url_is_read_as_the_connection_reads_it() {
     {
         assert!(public().read(url).is_ok(), "{url}");
     }
-    // What does not even become an address goes nowhere.
+    // A URL that does not parse to an address is refused.
     for url in ["http://[fe80::1%25eth0]/", "http://127.0.0.256/", "http://0x7g/..", "http://", "127.0.0.1", "data:x"] {
         match public().read(url) {
             Err(Refused::NotAnAddress(_)) => {}
@@ -106,17 +106,17 @@ fn a_url_is_read_as_the_connection_reads_it() {
 #[tokio::test]
 async fn an_address_that_is_not_public_is_not_connected_to() {
     let (port, seen) = endpoint().await;
-    let guarded = Outbound::with_lookup(public(), answers(&[&["127.0.0.1"]]));
+    let guarded = EgressClient::with_lookup(public(), answers(&[&["127.0.0.1"]]));
     for host in ["127.0.0.1", "agents.example", "localhost", "[::ffff:127.0.0.1]"] {
         let refused = get(&guarded, &format!("http://{host}:{port}/")).await.expect_err(host);
         assert!(matches!(&refused, Some(Refused::Network { what: "loopback", .. })), "{host}: {refused:?}");
     }
     assert_eq!(*seen.lock().expect("no panic"), 0, "connections");
-    // The same endpoint, for those who may.
-    let open = Outbound::new(Reach::Anywhere);
+    // The same endpoint, with a client that is allowed to connect.
+    let open = EgressClient::new(EgressPolicy::Anywhere);
     assert_eq!(get(&open, &format!("http://127.0.0.1:{port}/")).await, Ok("hi".to_owned()));
-    let allowed = Reach::Public(vec![Network::Loopback]);
-    let allowed = Outbound::with_lookup(allowed, answers(&[&["127.0.0.1"]]));
+    let allowed = EgressPolicy::Public(vec![Network::Loopback]);
+    let allowed = EgressClient::with_lookup(allowed, answers(&[&["127.0.0.1"]]));
     for host in ["agents.example", "127.0.0.1", "localhost"] {
         assert_eq!(get(&allowed, &format!("http://{host}:{port}/")).await, Ok("hi".to_owned()));
     }
@@ -127,9 +127,9 @@ async fn an_address_that_is_not_public_is_not_connected_to() {
 async fn a_name_that_means_something_else_a_moment_later_gains_nothing() {
     let (port, seen) = endpoint().await;
     let url = format!("http://agents.example:{port}/");
-    // Public when it is first asked for, as for a check ahead of the connection; this machine's from then on.
+    // The first lookup is public, as for a check ahead of the connection; later lookups lead to this machine.
     let lookup = answers(&[&["2001:db8::1"], &["127.0.0.1"]]);
-    let guarded = Outbound::with_lookup(public(), lookup);
+    let guarded = EgressClient::with_lookup(public(), lookup);
     assert_eq!(guarded.check_url(&url), Ok(()));
     for _ in 0..3 {
         assert!(matches!(get(&guarded, &url).await, Err(Some(Refused::Network { .. }))));

@@ -1,4 +1,4 @@
-//! Annotations of threads, out of a store and into one. One that is there already stays as it is.
+//! Export and import of the annotations of threads. An annotation that exists already stays unchanged.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,14 +17,14 @@ use crate::{
     store::TransferStore,
 };
 
-/// By which a thread is known in every store.
+/// Identity of a thread in every store.
 type Id = (ProjectId, ThreadId);
 
-/// Threads that were taken, with the epochs of their logs.
+/// Imported threads, with the epochs of their logs.
 pub type Taken = HashMap<Id, Epoch>;
 
-/// Writes the annotations of the threads that are exported, in the order of these; `None`, and there is no file, if they
-/// have none.
+/// Writes the annotations of the exported threads, ordered by project and thread. Returns `None`, and leaves no file,
+/// if there are none.
 pub async fn write(
     store: &dyn TransferStore,
     directory: &Directory,
@@ -34,7 +34,7 @@ pub async fn write(
     let (mut file, mut count) = (None, 0);
     for ((project, id), key) in annotated {
         let mut after = 0;
-        // A thread that is gone by now goes without.
+        // The page of a thread that was deleted meanwhile is absent.
         while let Some(page) = store.annotations(key, after, MAX_ANNOTATION_PAGE).await? {
             let Some((last, _)) = page.last() else { break };
             after = *last;
@@ -57,7 +57,7 @@ pub async fn write(
     Ok(Some(FileEntry { count, bytes, sha256 }))
 }
 
-/// Those of the threads that have annotations.
+/// Finds those exported threads that have annotations.
 async fn annotated(store: &dyn TransferStore, threads: &Threads) -> Result<BTreeMap<Id, ThreadKey>, MovingError> {
     let (mut found, mut after) = (BTreeMap::new(), None);
     loop {
@@ -77,7 +77,7 @@ fn open(directory: &Directory, file: &FileEntry) -> Result<Lines<'static>, Damag
     Lines::open(directory, ANNOTATIONS, file.facts())
 }
 
-/// The next one: which thread it is of, and what it is. `None` at the end of a file that is sound.
+/// Reads the next annotation and the id of its thread. `None` at the end of an intact file.
 fn next(lines: &mut Lines<'_>) -> Result<Option<(Id, NewAnnotation)>, Damage> {
     if !lines.advance()? {
         return Ok(None);
@@ -86,7 +86,7 @@ fn next(lines: &mut Lines<'_>) -> Result<Option<(Id, NewAnnotation)>, Damage> {
     facts.annotation().map(Some).map_err(|error| lines.damage(error))
 }
 
-/// Puts the annotations of these threads into a store, once all of the file has proved sound.
+/// Stores the annotations of these threads, after the complete file has been validated.
 pub async fn put(
     store: &dyn TransferStore,
     directory: &Directory,
@@ -96,7 +96,7 @@ pub async fn put(
     let mut lines = open(directory, file).map_err(MovingError::Damaged)?;
     while next(&mut lines).map_err(MovingError::Damaged)?.is_some() {}
     let mut lines = open(directory, file).map_err(MovingError::Damaged)?;
-    // Those of a thread stand together: it is looked for once.
+    // Annotations are grouped by thread, so that one lookup per thread is enough.
     let mut newest: Option<(Id, Option<ThreadKey>)> = None;
     while let Some((id, annotation)) = next(&mut lines).map_err(MovingError::Damaged)? {
         let known = newest.as_ref().filter(|(same, _)| *same == id).map(|(_, key)| *key);

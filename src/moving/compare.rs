@@ -1,4 +1,4 @@
-//! Whether a thread that is there already is the one of a file: of the same epoch, and with all of its events.
+//! Comparison of an existing thread with a file: equal if it has the same epoch and all events of the file.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -8,21 +8,21 @@ use crate::{
     store::{ReadFrom, TransferStore},
 };
 
-/// Compares a log with batches that come in order.
+/// Compares a log with batches that arrive in order.
 pub struct Comparison<'s> {
     store: &'s dyn TransferStore,
     key: ThreadKey,
-    /// What was read of it and is not passed yet.
+    /// Batches of the log that are read and not yet compared.
     ahead: VecDeque<Arc<Batch>>,
 }
 
 impl<'s> Comparison<'s> {
-    /// With the log of this thread.
+    /// Starts at the beginning of this thread's log.
     pub fn new(store: &'s dyn TransferStore, key: ThreadKey) -> Self {
         Self { store, key, ahead: VecDeque::new() }
     }
 
-    /// Where the log differs from the next batches: the seq of the first event that is not the same.
+    /// Compares the log with the next batches. Returns the seq of the first event that differs.
     pub async fn next(&mut self, batches: &[Arc<Batch>]) -> Result<Option<Seq>, MovingError> {
         for batch in batches {
             let mut after = batch.first_seq - 1;

@@ -1,4 +1,4 @@
-//! The directory of an export: what is where, and files that are there whole or not at all.
+//! Directory of an export: its layout, and files that are complete or absent.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -15,22 +15,22 @@ use crate::{
     store::private,
 };
 
-/// The list of everything, once the export is finished.
+/// Manifest of a finished export.
 pub const MANIFEST: &str = "manifest.ndjson";
-/// The same under way.
+/// Manifest of an export in progress.
 pub const JOURNAL: &str = "manifest.partial.ndjson";
-/// Agents that were made over the API.
+/// File of agents that were made over the API.
 pub const AGENTS: &str = "agents.ndjson";
-/// Projects and their API keys.
+/// File of projects and their API keys.
 pub const PROJECTS: &str = "projects.ndjson";
-/// Annotations of threads.
+/// File of the annotations of threads.
 pub const ANNOTATIONS: &str = "annotations.ndjson";
-/// Feeds of users.
+/// File of the feeds of users.
 pub const FEEDS: &str = "feeds.ndjson";
-/// The directory of the files of threads.
+/// Directory of the files of threads.
 const THREADS: &str = "threads";
 
-/// A directory, for one export or import at a time.
+/// Directory of an export, locked: one export or import may use it at a time.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -38,14 +38,15 @@ pub struct Directory {
 }
 
 impl Drop for Directory {
-    /// Closing the file would not do: a program that is being started at this moment still holds it as well.
+    /// Unlocks explicitly, since closing the file is not enough: a child process that is just starting still holds it
+    /// open.
     fn drop(&mut self) {
         let _ = self.lock.unlock();
     }
 }
 
 impl Directory {
-    /// Opens it.
+    /// Opens and locks an existing directory.
     pub fn open(path: &Path) -> Result<Self, MovingError> {
         let lock = match File::open(path) {
             Ok(lock) => lock,
@@ -59,8 +60,8 @@ impl Directory {
         }
     }
 
-    /// Opens it, or makes it: for its owner alone, since agents have keys, and projects secrets. One that is there already is
-    /// closed to others.
+    /// Opens the directory or creates it, with access for its owner only, since agents have keys and projects secrets.
+    /// An existing directory is closed to other users.
     pub fn make(path: &Path) -> Result<Self, MovingError> {
         let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
         make(path).map_err(|error| MovingError::Io(path.to_owned(), error))?;
@@ -77,22 +78,21 @@ impl Directory {
         Ok(directory)
     }
 
-    /// The directory itself.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where a file is.
+    /// Path of a file in the directory.
     pub fn at(&self, file: &str) -> PathBuf {
         self.path.join(file)
     }
 
-    /// Whether there is such a file.
+    /// True if the file exists.
     pub fn has(&self, file: &str) -> bool {
         self.at(file).exists()
     }
 
-    /// Takes a file away, if it is there, and makes what was put in its place before durable.
+    /// Removes a file if it exists, after making earlier renames in the directory durable.
     pub fn remove(&self, file: &str) -> Result<(), MovingError> {
         sync_directory(&self.path)?;
         match fs::remove_file(self.at(file)) {
@@ -101,7 +101,7 @@ impl Directory {
         }
     }
 
-    /// Removes the files of threads that are not among these, and what was not written to its end.
+    /// Removes the files of threads that are not among these, and unfinished files.
     pub fn keep_only(&self, files: &std::collections::HashSet<&str>) -> Result<(), MovingError> {
         let threads = self.at(THREADS);
         let fail = |path: &Path| {
@@ -128,10 +128,10 @@ fn sync_directory(path: &Path) -> Result<(), MovingError> {
     File::open(path).and_then(|it| it.sync_all()).map_err(|error| MovingError::Io(path.to_owned(), error))
 }
 
-/// The name of a thread's file: ids are no file names, so it is made of their digest.
+/// File name of a thread: made from a digest of its ids, since ids may not be valid file names.
 pub fn file_of(project: &ProjectId, id: &ThreadId) -> String {
     let mut digest = Sha256::new();
-    // Ids hold no control characters: no two pairs are written alike.
+    // Ids hold no control characters, so that the separator keeps any two pairs distinct.
     digest.update(project.as_str());
     digest.update([0]);
     digest.update(id.as_str());
@@ -139,7 +139,7 @@ pub fn file_of(project: &ProjectId, id: &ThreadId) -> String {
     format!("{THREADS}/{}/{name}.ndjson", &name[..2])
 }
 
-/// Digits of a digest.
+/// Hexadecimal digits of a digest.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -147,13 +147,12 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Size and digest of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Its size.
     pub bytes: u64,
-    /// Its SHA-256, in hexadecimal digits.
+    /// SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
 }
 
-/// A file that is being written beside its place.
+/// File that is written next to its final place.
 pub struct NewFile {
     path: PathBuf,
     draft: PathBuf,
@@ -163,7 +162,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file; one that is there stays until the new one is finished.
+    /// Begins a file; an existing file stays until the new one is finished.
     pub fn begin(directory: &Directory, file: &str) -> Result<Self, MovingError> {
         let (path, draft) = (directory.at(file), directory.at(&format!("{file}.tmp")));
         let make = || {
@@ -176,24 +175,24 @@ impl NewFile {
         Ok(Self { path, draft, out: BufWriter::new(out), digest: Sha256::new(), bytes: 0 })
     }
 
-    /// Writes more.
+    /// Appends bytes to the file.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), MovingError> {
         self.digest.update(bytes);
         self.bytes += bytes.len() as u64;
         self.out.write_all(bytes).map_err(|error| MovingError::Io(self.draft.clone(), error))
     }
 
-    /// Writes a line of JSON.
+    /// Appends a line of JSON.
     pub fn line(&mut self, line: &impl serde::Serialize) -> Result<(), MovingError> {
         self.write(&json_line(line))
     }
 
-    /// The digest of what was written so far, in hexadecimal digits.
+    /// SHA-256 of the bytes so far, in hexadecimal digits.
     pub fn sha256(&self) -> String {
         hex(&self.digest.clone().finalize())
     }
 
-    /// Puts it in its place, durable.
+    /// Makes the file durable, and renames it to its final place.
     pub fn finish(self) -> Result<Facts, MovingError> {
         let facts = Facts { bytes: self.bytes, sha256: self.sha256() };
         let Self { path, draft, out, .. } = self;
@@ -206,9 +205,9 @@ impl NewFile {
     }
 }
 
-/// A line of JSON with its end.
+/// Serializes a value as a line of JSON, with its line end.
 pub fn json_line(line: &impl serde::Serialize) -> Vec<u8> {
-    // Nothing of ours has keys that are no texts, which is all that could fail.
+    // Serialization fails only for maps whose keys are not strings, and no line has such a map.
     let mut bytes = serde_json::to_vec(line).unwrap_or_default();
     bytes.push(b'\n');
     bytes
@@ -224,7 +223,7 @@ mod tests {
         let path = home.path().join("files");
         let directory = Directory::make(&path).expect("is made");
         assert!(matches!(Directory::open(&path), Err(MovingError::InUse(_))));
-        // What a child has between its birth and the program that it becomes.
+        // A child process holds this between fork and exec.
         let inherited = directory.lock.try_clone().expect("another of the same file");
         drop(directory);
         Directory::open(&path).expect("opens");

@@ -1,4 +1,5 @@
-//! From a store to files. Each thread is written as of one moment: a prefix of its log, and its runs as they were then.
+//! Export: from a store to files. Each thread is written as of one moment: a prefix of its log, and its runs at that
+//! moment.
 
 use std::{
     collections::HashSet,
@@ -27,8 +28,8 @@ use crate::{
     store::{MovedThread, ReadFrom, StoreError, TransferStore},
 };
 
-/// Writes the threads that are selected into a directory, and what belongs to them. Begun again, it passes over what is
-/// there and has not changed.
+/// Exports the selected threads, and the data that belongs to them, into a directory. A repeated export skips unchanged
+/// files.
 pub async fn export(
     store: Arc<dyn TransferStore>,
     directory: &Path,
@@ -44,7 +45,7 @@ pub async fn export(
     let journal = File::options().append(true).open(&path).map_err(|error| MovingError::Io(path.clone(), error))?;
     let mut journal = (journal, path);
 
-    // What a crash has left unfed gets its positions, as at the start of a server.
+    // Changes that a crash has kept from their feeds receive their positions, as at the start of a server.
     for (project, user) in store.dirty_feeds(usize::MAX).await? {
         store.pump_feed(&project, &user).await?;
     }
@@ -106,7 +107,7 @@ pub async fn export(
 enum Done {
     Written(ThreadEntry),
     Unchanged(ThreadEntry),
-    /// It was deleted meanwhile.
+    /// The thread was deleted meanwhile.
     Gone,
 }
 
@@ -164,7 +165,8 @@ async fn one(
     }))
 }
 
-/// A thread's runs, newest first, as of the thread's tail: what came later is left out. `None` if the thread is gone.
+/// Reads a thread's runs, newest first, as of the thread's tail: later runs are left out. `None` if the thread was
+/// deleted.
 async fn runs(store: &dyn TransferStore, moved: &MovedThread) -> Result<Option<Vec<Run>>, MovingError> {
     let (key, tail) = (moved.thread.key, moved.thread.tail);
     let mut runs = Vec::new();
@@ -175,12 +177,12 @@ async fn runs(store: &dyn TransferStore, moved: &MovedThread) -> Result<Option<V
         before = Some(last.fence);
         runs.extend(page.into_iter().map(|run| as_of(run, tail)));
     }
-    // The runs of a thread go with it. Where there are events, reading them will tell.
+    // Runs are deleted with their thread. If there are events, reading them detects the deletion.
     let gone = tail == 0 && store.heads(&[key]).await?.is_empty();
     Ok((!gone).then_some(runs))
 }
 
-/// A run as it was after the event `tail`, also if it had none by then.
+/// State of a run after the event `tail`, even if it had no events by then.
 fn as_of(run: Run, tail: Seq) -> Run {
     if run.last_seq() <= tail {
         return run;
@@ -198,7 +200,7 @@ fn as_of(run: Run, tail: Seq) -> Run {
     })
 }
 
-/// Size and digest of a file that is there.
+/// Computes size and digest of an existing file.
 fn facts(path: &Path) -> io::Result<Facts> {
     struct Sum(Sha256);
     impl Write for Sum {
@@ -242,7 +244,7 @@ async fn feeds(
         let Some(last) = page.last() else { break };
         after = Some(last.clone());
         for (project, user) in page.into_iter().filter(|(_, user)| selection.takes_feed(user)) {
-            // What changed since the threads were read.
+            // Changes since the threads were read.
             store.pump_feed(&project, &user).await?;
             let image = store.feed_image(&project, &user).await?;
             file.line(&FeedLine::Feed { project_id: project, user_id: user, head: image.head })?;

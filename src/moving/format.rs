@@ -1,4 +1,4 @@
-//! The lines of the files. `proto/export.md` describes them; what is not described there is refused.
+//! Lines of the files, as described in `proto/export.md`; other members are refused.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,20 +12,19 @@ use crate::{
     store::{MovedThread, StoreError, StoredProject},
 };
 
-/// What the first line of a manifest calls itself.
+/// Name of the format in the first line of a manifest.
 pub const FORMAT: &str = "threadline-export";
-/// The version written, and the newest one read.
+/// Version that is written, and the newest version that is read.
 pub const VERSION: u32 = 1;
 
-/// A line that begins a file: `{"thread":{…}}`.
+/// First line of a thread's file: `{"thread":{…}}`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadLine {
-    /// The thread.
     pub thread: ThreadFacts,
 }
 
-/// A thread without its runs and events.
+/// Thread without its runs and events.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadFacts {
@@ -44,7 +43,7 @@ pub struct ThreadFacts {
     created_with: String,
     epoch: Epoch,
     tail: Seq,
-    /// Written if it was ever read; so what was not is also understood by programs that know no marker.
+    /// Written only if the thread was ever read, so that programs without read markers accept an unread thread.
     #[serde(default, skip_serializing_if = "is_zero")]
     read_seq: Seq,
     fence: i64,
@@ -54,15 +53,15 @@ fn is_zero(seq: &Seq) -> bool {
     *seq == 0
 }
 
-/// A JSON text of ours as it is.
+/// Stored JSON text, unchanged. Fails if it is not valid JSON on one line.
 fn raw(text: String) -> Result<Box<RawValue>, StoreError> {
     let one_line = !text.contains(['\n', '\r']);
     let raw = RawValue::from_string(text).ok().filter(|_| one_line);
-    raw.ok_or_else(|| StoreError::Corrupt("a JSON text that is none".to_owned()))
+    raw.ok_or_else(|| StoreError::Corrupt("invalid JSON".to_owned()))
 }
 
 impl ThreadFacts {
-    /// Of this thread.
+    /// Facts of this thread.
     pub fn of(moved: &MovedThread) -> Result<Self, StoreError> {
         let thread = moved.thread.clone();
         Ok(Self {
@@ -86,7 +85,7 @@ impl ThreadFacts {
         })
     }
 
-    /// The thread, with the run that is active in it.
+    /// Builds the thread, with its active run.
     pub fn thread(self, active_run: Option<Run>) -> MovedThread {
         let thread = Thread {
             key: ThreadKey(0),
@@ -111,7 +110,7 @@ impl ThreadFacts {
         MovedThread { thread, fence: Fence(self.fence) }
     }
 
-    /// What is wrong with it, if anything is.
+    /// Finds an inconsistency in the facts.
     pub fn fault(&self) -> Option<&'static str> {
         if !self.metadata.get().starts_with('{') {
             Some("metadata is not a JSON object")
@@ -127,15 +126,14 @@ impl ThreadFacts {
     }
 }
 
-/// `{"run":{…}}`.
+/// Line with a run: `{"run":{…}}`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunLine {
-    /// The run.
     pub run: RunFacts,
 }
 
-/// The record of a run.
+/// Record of a run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunFacts {
@@ -157,7 +155,7 @@ pub struct RunFacts {
 }
 
 impl RunFacts {
-    /// Of this run.
+    /// Facts of this run.
     pub fn of(run: Run) -> Result<Self, StoreError> {
         Ok(Self {
             run_id: run.id,
@@ -177,7 +175,7 @@ impl RunFacts {
         })
     }
 
-    /// The record.
+    /// Builds the record of the run.
     pub fn run(self) -> Run {
         Run {
             id: self.run_id,
@@ -198,57 +196,53 @@ impl RunFacts {
     }
 }
 
-/// An event in its envelope, as every page of the log has it.
+/// Event in its envelope, as in every page of the log.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventLine<'a> {
-    /// Its position.
+    /// Position in the log.
     pub seq: Seq,
-    /// Its run.
     pub run_id: RunId,
-    /// When it was committed.
+    /// Time of the commit.
     pub at: Timestamp,
-    /// Its own bytes.
+    /// The event itself, byte for byte.
     #[serde(borrow)]
     pub event: &'a RawValue,
 }
 
-/// `{"agent":{…}}`.
+/// Line with an agent: `{"agent":{…}}`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentLine {
-    /// The agent.
     pub agent: AgentFacts,
 }
 
-/// An agent that was made over the API.
+/// Agent that was made over the API.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentFacts {
-    /// Its project.
     pub project_id: ProjectId,
-    /// Its name.
+    /// Name of the agent.
     pub agent_id: AgentId,
-    /// What it is.
+    /// Definition as a JSON object.
     pub definition: Box<RawValue>,
 }
 
 impl AgentFacts {
-    /// Of this agent.
+    /// Facts of this agent.
     pub fn of(project_id: ProjectId, agent_id: AgentId, definition: String) -> Result<Self, StoreError> {
         Ok(Self { project_id, agent_id, definition: raw(definition)? })
     }
 }
 
-/// `{"annotation":{…}}`.
+/// Line with an annotation: `{"annotation":{…}}`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnnotationLine {
-    /// The annotation.
     pub annotation: AnnotationFacts,
 }
 
-/// An annotation of a thread.
+/// Annotation of a thread.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnnotationFacts {
@@ -262,30 +256,28 @@ pub struct AnnotationFacts {
 }
 
 impl AnnotationFacts {
-    /// Of this annotation.
+    /// Facts of this annotation.
     pub fn of(project_id: ProjectId, thread_id: ThreadId, annotation: Annotation) -> Result<Self, StoreError> {
         let Annotation { id, kind, payload, occurred_at, at } = annotation;
         Ok(Self { project_id, thread_id, annotation_id: id, r#type: kind, payload: raw(payload)?, occurred_at, at })
     }
 
-    /// Which thread it is of, and the annotation as it is to be stored.
+    /// Builds the id of the thread and the annotation to be stored.
     pub fn annotation(self) -> Result<((ProjectId, ThreadId), NewAnnotation), AnnotationError> {
         let new = NewAnnotation::new(self.annotation_id, self.r#type, Some(&self.payload), self.occurred_at)?;
         Ok(((self.project_id, self.thread_id), NewAnnotation { at: Some(self.at), ..new }))
     }
 }
 
-/// A line of the file of projects: `{"project":{…}}` or `{"key":{…}}`.
+/// Line of the file of projects: `{"project":{…}}` or `{"key":{…}}`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum ProjectLine {
-    /// A project.
     Project(ProjectFacts),
-    /// An API key.
     Key(KeyFacts),
 }
 
-/// A project. Its version is not among these: it counts the changes in one store.
+/// Project without its version, which counts the changes in one store.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProjectFacts {
@@ -295,20 +287,20 @@ pub struct ProjectFacts {
 }
 
 impl ProjectFacts {
-    /// Of this project.
+    /// Facts of this project.
     pub fn of(project: StoredProject) -> Result<Self, StoreError> {
         let StoredProject { id, settings, secrets, .. } = project;
         Ok(Self { project_id: id, settings: raw(settings)?, secrets: raw(secrets)? })
     }
 
-    /// The project, as it is made.
+    /// Builds a new project, at version 1.
     pub fn project(self) -> StoredProject {
         let (settings, secrets) = (self.settings.get().to_owned(), self.secrets.get().to_owned());
         StoredProject { id: self.project_id, version: 1, settings, secrets }
     }
 }
 
-/// An API key.
+/// API key, by its digest.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyFacts {
@@ -322,7 +314,7 @@ pub struct KeyFacts {
 }
 
 impl KeyFacts {
-    /// Of this key.
+    /// Facts of this key.
     pub fn of(key: ApiKey, digest: &Digest) -> Self {
         Self {
             project_id: key.project,
@@ -335,17 +327,17 @@ impl KeyFacts {
         }
     }
 
-    /// The key and its digest, or what is wrong with it.
+    /// Builds the key and its digest. Returns the fault of an invalid line.
     pub fn key(self) -> Result<(ApiKey, Digest), String> {
         let scopes = Scopes::parse(&self.scopes);
-        let scopes = scopes.map_err(|name| format!("this program knows no scope {name:?}"))?;
+        let scopes = scopes.map_err(|name| format!("unknown scope {name:?}"))?;
         let mut digest = Digest([0; 32]);
         for (byte, digits) in digest.0.iter_mut().zip(self.sha256.as_bytes().chunks(2)) {
             let digits = str::from_utf8(digits).ok();
             *byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(0);
         }
         if hex(&digest.0) != self.sha256 {
-            return Err("a SHA-256 has 64 hexadecimal digits".to_owned());
+            return Err("a SHA-256 must have 64 hexadecimal digits".to_owned());
         }
         let key = ApiKey {
             id: self.key_id,
@@ -359,24 +351,24 @@ impl KeyFacts {
     }
 }
 
-/// A line of the file of feeds: `{"feed":{…}}`, followed by an `{"entry":{…}}` for each thread in it.
+/// Line of the file of feeds: `{"feed":{…}}`, followed by an `{"entry":{…}}` for each thread in it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum FeedLine {
-    /// A user's feed begins.
+    /// First line of a user's feed.
     Feed {
-        /// Its project.
+        /// Project of the user.
         project_id: ProjectId,
-        /// Its user.
+        /// User who owns the feed.
         user_id: UserId,
-        /// The newest position that it has given.
+        /// Newest position that the feed has assigned.
         head: u64,
     },
-    /// The newest change of a thread.
+    /// Newest change of a thread.
     Entry {
-        /// Its position.
+        /// Position in the feed.
         cursor: u64,
-        /// The thread.
+        /// Thread that has changed.
         thread_id: ThreadId,
     },
 }
@@ -423,6 +415,6 @@ mod tests {
             assert!(written(digits, "").key().is_err(), "{digits}");
         }
         let told = written(&"0f".repeat(32), "read fly").key().expect_err("no such scope");
-        assert_eq!(told, "this program knows no scope \"fly\"");
+        assert_eq!(told, "unknown scope \"fly\"");
     }
 }

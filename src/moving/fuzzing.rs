@@ -1,4 +1,4 @@
-//! Files of an export that somebody else has written, for fuzzers.
+//! Fuzz target for untrusted files of an export.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use super::{
     reading::ThreadFile,
 };
 
-/// A manifest, a thread's file, a line about an agent and an annotation. The manifest that goes with the thread's file is made up, so
-/// that more than digests is read.
+/// Reads the data as a manifest, a thread's file, an agent and an annotation. The manifest for the thread's file is
+/// generated, so that reading goes beyond the digests.
 pub(crate) fn export(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("threadline-fuzzing-{}", std::process::id()));
     let Ok(directory) = Directory::make(&path) else { return };

@@ -1,4 +1,5 @@
-//! From files to a store. A thread is staged while its file is read, and published once all of it has proved sound.
+//! Import: from files to a store. A thread is staged while its file is read, and published once the complete file has
+//! been validated.
 
 use std::{path::Path, sync::Arc};
 
@@ -23,11 +24,11 @@ use crate::{
     store::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, transfer::Packer},
 };
 
-/// Parts of a file that are read ahead of the store.
+/// Pieces of a file that are read ahead of the store.
 const AHEAD: usize = 1;
 
-/// Puts the threads of a finished export, and what belongs to them, into a store. What is there already is passed over;
-/// what cannot be taken is refused and told, and the rest is moved.
+/// Imports the threads of a finished export, and the data that belongs to them, into a store. Existing equal data is
+/// skipped; invalid or conflicting data is refused and reported, and the rest is imported.
 pub async fn import(
     store: Arc<dyn TransferStore>,
     directory: &Path,
@@ -88,15 +89,15 @@ pub async fn import(
     Ok(moved)
 }
 
-/// What became of a thread.
+/// Result for one thread.
 enum Outcome {
     Done,
-    /// It was there.
+    /// The store already has the thread, unchanged.
     Present,
     Refused(String),
 }
 
-/// What comes out of a file.
+/// Piece of a thread's file.
 enum Piece {
     Thread(Box<MovedThread>),
     Part(StagedPart),
@@ -111,8 +112,7 @@ async fn one(
 ) -> Result<(ThreadEntry, Outcome), MovingError> {
     let there = store.thread(&entry.project_id, &entry.thread_id).await?;
     if there.as_ref().is_some_and(|there| there.epoch != entry.epoch) {
-        let why = "another thread of this id is there, with events of its own: delete one of the two, or leave this \
-                   one out";
+        let why = "another thread with this ID exists, with other events: delete one of the two, or omit this one";
         return Ok((entry, Outcome::Refused(why.to_owned())));
     }
     let (pieces, mut read) = mpsc::channel(AHEAD);
@@ -122,7 +122,7 @@ async fn one(
         Some(there) => compared(store.as_ref(), there.key, &mut read, counter).await?,
         None => staged(store.as_ref(), &mut read, counter).await?,
     };
-    // Whoever does not want the rest says so by not taking it.
+    // A dropped receiver stops the reader.
     drop(read);
     let sound = reader.await?;
     let outcome = match (outcome, sound) {
@@ -132,7 +132,7 @@ async fn one(
             Published::Done => Outcome::Done,
             Published::Taken | Published::Gone => {
                 store.unstage(key).await?;
-                let why = "somebody else has made or imported it meanwhile: give the command again";
+                let why = "it was created or imported concurrently: run the command again";
                 Outcome::Refused(why.to_owned())
             }
         },
@@ -142,14 +142,14 @@ async fn one(
             }
             Outcome::Refused(damage.to_string())
         }
-        // A sound file begins with its thread.
-        (Step::Nothing, Ok(())) => Outcome::Refused("its file holds no thread".to_owned()),
+        // An intact file begins with its thread.
+        (Step::Nothing, Ok(())) => Outcome::Refused("its file contains no thread".to_owned()),
     };
     counter.thread();
     Ok((entry, outcome))
 }
 
-/// How far a thread has come once its file is read.
+/// Progress of a thread after its file is read.
 enum Step {
     Nothing,
     Staged(ThreadKey, Box<MovedThread>),
@@ -168,8 +168,8 @@ async fn compared(
         let Piece::Batches(batches) = piece else { continue };
         if let Some(seq) = comparison.next(&batches).await? {
             let why = format!(
-                "it is there already, and the event with seq {seq} is missing or another one: delete it there, or \
-                 leave this one out"
+                "it exists already, and its event with seq {seq} is missing or differs: delete it there, or omit it \
+                 from the import"
             );
             return Ok(Step::Refused(why));
         }
@@ -192,12 +192,12 @@ async fn staged(
             None => match store.stage(&moved, part).await? {
                 Staging::Staged(key) => key,
                 Staging::Taken(_) => {
-                    return Ok(Step::Refused("it was made meanwhile: give the command again".to_owned()));
+                    return Ok(Step::Refused("it was created concurrently: run the command again".to_owned()));
                 }
             },
             Some(key) if store.stage_more(key, part).await? => key,
             Some(_) => {
-                return Ok(Step::Refused("another import has taken its place: give the command again".to_owned()));
+                return Ok(Step::Refused("another import replaced it: run the command again".to_owned()));
             }
         };
         staged = Some(key);
@@ -206,7 +206,7 @@ async fn staged(
     Ok(staged.map_or(Step::Nothing, |key| Step::Staged(key, moved)))
 }
 
-/// Reads a thread's file to its end, or until nobody takes what is read.
+/// Reads a thread's file to its end, or until the receiver is dropped.
 fn read_thread(
     directory: &Directory,
     entry: &ThreadEntry,
@@ -226,7 +226,7 @@ fn read_thread(
                 }
             }
         }
-        // Nobody may listen any more; then the answer is known already.
+        // If the receiver was dropped, the result is known already.
         let _ = pieces.blocking_send(Piece::Batches(batches));
         return Ok(());
     }
@@ -266,7 +266,7 @@ async fn put_agents(
         }
         Ok(agents)
     };
-    // All of the file, before anything of it is used.
+    // The complete file is validated before any of it is used.
     let agents = read().map_err(MovingError::Damaged)?;
     let there = store.all_agents().await?;
     let mut refused = Vec::new();
@@ -277,7 +277,7 @@ async fn put_agents(
             Some((_, _, definition)) if definition == agent.definition.get() => {}
             Some(_) => refused.push(Refusal {
                 what: format!("agent {} of project {}", agent.agent_id, agent.project_id),
-                why: "another agent of this name is there; it stays as it is".to_owned(),
+                why: "another agent has this name, and was not changed".to_owned(),
             }),
         }
     }
@@ -290,7 +290,7 @@ async fn put_feeds(
     file: &FileEntry,
     selection: &Selection,
 ) -> Result<(), MovingError> {
-    // All of the file, before anything of it is used; then one feed at a time, since together they may be large.
+    // The complete file is validated before any of it is used; then one feed at a time, since all of them may be large.
     let mut feeds = Feeds::open(directory, file)?;
     while feeds.next()?.is_some() {}
     let mut feeds = Feeds::open(directory, file)?;
@@ -302,7 +302,7 @@ async fn put_feeds(
     Ok(())
 }
 
-/// The file of feeds, feed by feed.
+/// Reader of the file of feeds, one feed at a time.
 struct Feeds {
     lines: Lines<'static>,
     begun: Option<(ProjectId, UserId, FeedImage)>,
@@ -329,7 +329,7 @@ impl Feeds {
                     image.entries.push((cursor, thread_id));
                 }
                 (FeedLine::Entry { .. }, _) => {
-                    let what = "positions rise up to the head of their feed";
+                    let what = "positions must increase up to the head of the feed";
                     return Err(MovingError::Damaged(self.lines.damage(what)));
                 }
             }

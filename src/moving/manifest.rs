@@ -1,4 +1,4 @@
-//! The manifest: which files belong to an export, and what is in them. Its last line says that it is whole.
+//! Manifest: the files of an export and their contents. The last line marks it as complete.
 
 use std::{
     collections::BTreeMap,
@@ -16,30 +16,30 @@ use super::{
 };
 use crate::domain::{Epoch, ProjectId, Seq, ThreadId, Timestamp, UserId};
 
-/// Which threads are moved.
+/// Threads that an export or import includes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Selection {
-    /// Only these threads; empty: all.
+    /// Ids of the included threads; all threads if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadId>,
-    /// Only the threads of this user.
+    /// Owner of the included threads; all users if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<UserId>,
 }
 
 impl Selection {
-    /// Whether everything is moved.
+    /// True if everything is included.
     pub fn is_all(&self) -> bool {
         self.threads.is_empty() && self.user.is_none()
     }
 
-    /// Whether this thread is moved.
+    /// True if this thread is included.
     pub fn takes(&self, id: &ThreadId, user: &UserId) -> bool {
         (self.threads.is_empty() || self.threads.contains(id)) && self.takes_user(user)
     }
 
-    /// Whether this user's feed is moved: only with all of its threads.
+    /// True if this user's feed is included, which requires all of the user's threads.
     pub fn takes_feed(&self, user: &UserId) -> bool {
         self.threads.is_empty() && self.takes_user(user)
     }
@@ -60,122 +60,112 @@ impl fmt::Display for Selection {
     }
 }
 
-/// The first line.
+/// First line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// [`FORMAT`].
+    /// Name of the format, [`FORMAT`].
     pub format: String,
-    /// [`VERSION`].
+    /// Version of the format, [`VERSION`].
     pub version: u32,
-    /// The program that wrote it.
+    /// Program and version that wrote the export.
     pub made_by: String,
-    /// When it was begun.
+    /// Start of the export.
     pub made_at: Timestamp,
-    /// Which threads are in it.
+    /// Threads in the export.
     pub selection: Selection,
 }
 
 impl Header {
-    /// Of an export that begins.
+    /// Header of a new export.
     pub fn new(selection: &Selection, made_at: Timestamp) -> Self {
         let made_by = format!("threadline {}", env!("CARGO_PKG_VERSION"));
         Self { format: FORMAT.to_owned(), version: VERSION, made_by, made_at, selection: selection.clone() }
     }
 }
 
-/// A thread and its file.
+/// Thread and its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadEntry {
-    /// Its project.
     pub project_id: ProjectId,
-    /// Its id.
     pub thread_id: ThreadId,
-    /// Its owner.
+    /// User who owns the thread.
     pub user_id: UserId,
-    /// The incarnation of its log.
+    /// Incarnation of its log.
     pub epoch: Epoch,
     /// Number of its events.
     pub tail: Seq,
-    /// The version of its row.
+    /// Version of its row.
     pub version: i64,
-    /// Its file.
+    /// Path within the directory.
     pub file: String,
-    /// The size of the file.
+    /// Size of the file, in bytes.
     pub bytes: u64,
-    /// The SHA-256 of the file.
+    /// SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
 }
 
 impl ThreadEntry {
-    /// What its file must be.
+    /// Expected size and digest of the file.
     pub fn facts(&self) -> Facts {
         Facts { bytes: self.bytes, sha256: self.sha256.clone() }
     }
 }
 
-/// A file of things that are not threads.
+/// File of items other than threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FileEntry {
-    /// How many are in it.
+    /// Number of items in the file.
     pub count: u64,
-    /// The size of the file.
+    /// Size of the file, in bytes.
     pub bytes: u64,
-    /// The SHA-256 of the file.
+    /// SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
 }
 
 impl FileEntry {
-    /// What the file must be.
+    /// Expected size and digest of the file.
     pub fn facts(&self) -> Facts {
         Facts { bytes: self.bytes, sha256: self.sha256.clone() }
     }
 }
 
-/// The end of a manifest.
+/// Last line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Complete {
-    /// Number of threads.
+    /// Number of threads in the export.
     pub threads: u64,
     /// Number of their events.
     pub events: u64,
-    /// The SHA-256 of all lines before this one.
+    /// SHA-256 of all lines before this one.
     pub sha256: String,
 }
 
-/// A line behind the first.
+/// Line after the header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Line {
-    /// A thread.
     Thread(ThreadEntry),
-    /// The agents.
     Agents(FileEntry),
-    /// The projects and their keys.
+    /// Projects and their keys.
     Projects(FileEntry),
-    /// The annotations.
     Annotations(FileEntry),
-    /// The feeds.
     Feeds(FileEntry),
-    /// The end.
+    /// End of the manifest.
     Complete(Complete),
 }
 
-/// A manifest that is whole.
 #[derive(Debug)]
 pub struct Manifest {
-    /// The threads.
     pub threads: Vec<ThreadEntry>,
-    /// The agents.
     pub agents: Option<FileEntry>,
-    /// The projects and their keys.
+    /// Projects and their keys.
     pub projects: Option<FileEntry>,
-    /// The annotations of the threads.
+    /// Annotations of the threads.
     pub annotations: Option<FileEntry>,
-    /// The feeds.
     pub feeds: Option<FileEntry>,
 }
 
@@ -188,7 +178,7 @@ fn lines(directory: &Directory, name: &str) -> Result<impl Iterator<Item = std::
     Ok(BufReader::new(file).split(b'\n'))
 }
 
-/// The manifest of a finished export, every line of it checked.
+/// Reads the manifest of a finished export, and validates every line.
 pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
     if !directory.has(MANIFEST) {
         let path = directory.path().to_owned();
@@ -203,24 +193,24 @@ pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
         let line = line.map_err(|error| MovingError::Io(directory.at(MANIFEST), error))?;
         number += 1;
         if complete.is_some() {
-            return Err(damaged(number, &"something stands behind the end"));
+            return Err(damaged(number, &"unexpected data after the end"));
         }
         if number == 1 {
             let header: Header = serde_json::from_slice(&line)
-                .map_err(|error| damaged(1, &format_args!("this is no manifest of an export: {error}")))?;
+                .map_err(|error| damaged(1, &format_args!("not the manifest of an export: {error}")))?;
             if header.format != FORMAT {
-                return Err(damaged(1, &"this is no manifest of an export"));
+                return Err(damaged(1, &"not the manifest of an export"));
             }
             if header.version != VERSION {
                 let unknown =
-                    format_args!("version {} of the format, and this program knows {VERSION}", header.version);
+                    format_args!("version {} of the format, but this program supports {VERSION}", header.version);
                 return Err(damaged(1, &unknown));
             }
         } else {
             match serde_json::from_slice(&line).map_err(|error| damaged(number, &error))? {
                 Line::Thread(entry) => {
                     if entry.file != file_of(&entry.project_id, &entry.thread_id) {
-                        return Err(damaged(number, &"the file has not the name that it must have"));
+                        return Err(damaged(number, &"the file has an unexpected name"));
                     }
                     events = events.saturating_add(entry.tail);
                     manifest.threads.push(entry);
@@ -232,7 +222,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
                 Line::Complete(end) => {
                     let found = super::directory::hex(&sha2::Digest::finalize(digest.clone()));
                     if end.sha256 != found || (end.threads, end.events) != (manifest.threads.len() as u64, events) {
-                        return Err(damaged(number, &"the lines before are not those that were written"));
+                        return Err(damaged(number, &"the previous lines were changed after the export"));
                     }
                     complete = Some(end);
                     continue;
@@ -242,10 +232,10 @@ pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
         sha2::Digest::update(&mut digest, &line);
         sha2::Digest::update(&mut digest, b"\n");
     }
-    complete.map(|_| manifest).ok_or_else(|| damaged(number, &"the end is missing: the file is cut short"))
+    complete.map(|_| manifest).ok_or_else(|| damaged(number, &"the end is missing: the file is truncated"))
 }
 
-/// What a former try, finished or not, says about the threads. Whatever cannot be read is as if it were not there.
+/// Reads the entries of an earlier export, finished or not. Unreadable lines count as absent.
 pub fn known(directory: &Directory, selection: &Selection) -> Result<Threads, MovingError> {
     let mut known = Threads::new();
     for name in [MANIFEST, JOURNAL].into_iter().filter(|name| directory.has(name)) {
@@ -268,7 +258,7 @@ pub fn known(directory: &Directory, selection: &Selection) -> Result<Threads, Mo
     Ok(known)
 }
 
-/// Begins the journal of an export anew with what is known; from now on there is no finished manifest.
+/// Begins a new journal with the known entries, and removes the finished manifest.
 pub fn begin(directory: &Directory, header: &Header, known: &Threads) -> Result<(), MovingError> {
     let mut journal = NewFile::begin(directory, JOURNAL)?;
     journal.line(header)?;

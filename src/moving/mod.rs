@@ -1,11 +1,11 @@
-//! Moving threads between stores by way of files: `threadline export` and `threadline import`.
+//! Moves threads between stores through files: `threadline export` and `threadline import`.
 //!
 //! ```text
 //!   store ──► one file per thread, then the manifest ──► staged unseen ──► published, thread by thread ──► store
 //! ```
 //!
-//! The files are described in `proto/export.md`. Both ways may be broken off at any moment and begun again: a thread is
-//! there whole or not at all, and what is there is checked and passed over.
+//! The files are described in `proto/export.md`. Both commands may be interrupted at any moment and repeated: a thread
+//! is complete or absent, and existing data is verified and skipped.
 
 mod annotations;
 mod compare;
@@ -33,50 +33,50 @@ pub use restored::restored;
 
 use crate::{progress::Progress, store::StoreError};
 
-/// Why nothing more is moved. What was moved until then stays; the command may be given again.
+/// Reason why a command stops. Data moved so far stays; the command may be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum MovingError {
     /// A file or directory cannot be used.
     #[error("cannot use {path}: {1}", path = .0.display())]
     Io(PathBuf, #[source] io::Error),
-    /// The directory holds something else.
-    #[error("{path} is not empty and holds no export: choose another directory", path = .0.display())]
+    /// The directory holds other files.
+    #[error("{path} is not empty and contains no export: choose another directory", path = .0.display())]
     NotAnExport(PathBuf),
     /// The directory holds an export of other threads.
-    #[error("{path} holds an export of {1}: choose another directory, or remove that one", path = .0.display())]
+    #[error("{path} contains an export of {1}: choose another directory, or remove that export", path = .0.display())]
     OtherSelection(PathBuf, Selection),
-    /// Another export or import is at work there.
-    #[error("another export or import is using {path}: wait for its end", path = .0.display())]
+    /// Another export or import is running on the directory.
+    #[error("another export or import is using {path}: wait until it ends", path = .0.display())]
     InUse(PathBuf),
-    /// There is no export.
-    #[error("there is no export in {path}", path = .0.display())]
+    /// The directory holds no export.
+    #[error("{path} contains no export", path = .0.display())]
     Nothing(PathBuf),
-    /// The export has no end.
-    #[error("the export in {path} is not finished: give the same `threadline export` again, it goes on where it was",
+    /// The export is not finished.
+    #[error("the export in {path} is incomplete: run the same `threadline export` again to continue it",
             path = .0.display())]
     Unfinished(PathBuf),
-    /// A file that everything rests on is damaged.
+    /// Damage of a file that every import needs.
     #[error("{0}")]
     Damaged(Damage),
-    /// A thread that was named is not there.
-    #[error("there is no thread {0}")]
+    /// A thread named on the command line does not exist.
+    #[error("thread not found: {0}")]
     NoThread(String),
-    /// The store failed.
-    #[error("{0}\nGive the same command again: it goes on where it was.")]
+    /// Failure of the store.
+    #[error("{0}\nRun the same command again to continue.")]
     Store(#[from] StoreError),
-    /// A task of ours failed.
+    /// A background task panicked or was cancelled.
     #[error("a task failed: {0}")]
     Task(#[from] tokio::task::JoinError),
 }
 
-/// What is wrong with a file of an export, and where.
+/// Damage of a file of an export, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The file, as the manifest names it.
+    /// Name of the file in the manifest.
     pub file: String,
-    /// The line, from 1; `None` if it cannot be told.
+    /// Line number, from 1; `None` if unknown.
     pub line: Option<u64>,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: String,
 }
 
@@ -99,25 +99,25 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What was moved.
+/// Counts of an export or import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Threads written now.
+    /// Threads that were written.
     pub threads: u64,
-    /// Their events.
+    /// Events of the written threads.
     pub events: u64,
-    /// Threads that were there already, unchanged.
+    /// Threads that existed already, unchanged.
     pub present: u64,
     /// Threads, agents, projects and keys that were refused.
     pub refused: u64,
 }
 
-/// Something that was refused, while the rest is moved.
+/// Item that was refused, while the rest is moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What: a thread, an agent, a project or a key.
+    /// Thread, agent, project or key that was refused.
     pub what: String,
-    /// Why, and what to do.
+    /// Reason, and advice to the user.
     pub why: String,
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// How far it is.
+/// Progress of an export or import.
 struct Counter<'p> {
     progress: &'p Progress,
     verb: &'static str,

@@ -1,4 +1,4 @@
-//! Projects and their API keys, out of a store and into one. Of a key nothing moves but its digest: it works on both sides.
+//! Export and import of projects and their API keys. Of a key only its digest moves: the key works with both stores.
 
 use super::{
     Damage, MovingError, Refusal,
@@ -12,7 +12,7 @@ use crate::{
     store::{StoredProject, TransferStore},
 };
 
-/// Writes the file of projects; `None`, and there is no file, if nothing was ever set.
+/// Writes the file of projects. Returns `None`, and leaves no file, if there are no projects and no keys.
 pub async fn write(store: &dyn TransferStore, directory: &Directory) -> Result<Option<FileEntry>, MovingError> {
     let mut lines = Vec::new();
     for project in store.projects().await? {
@@ -53,8 +53,8 @@ fn read(directory: &Directory, facts: Facts) -> Result<Vec<Item>, Damage> {
     Ok(items)
 }
 
-/// Puts what is in the file of projects into a store, all of which is read before anything of it is used. What is there
-/// already stays as it is, except that a key which was revoked on either side is revoked.
+/// Imports projects and keys, after the complete file has been validated. Existing ones stay unchanged, except that a
+/// key which was revoked on either side is revoked.
 pub async fn put(
     store: &dyn TransferStore,
     directory: &Directory,
@@ -68,7 +68,7 @@ pub async fn put(
                 if !store.put_project(&project).await? && !is_there(store, &project).await? {
                     refused.push(Refusal {
                         what: format!("project {}", project.id),
-                        why: "it is there with other settings or secrets; it stays as it is".to_owned(),
+                        why: "it exists with other settings or secrets, and was not changed".to_owned(),
                     });
                 }
             }
@@ -76,8 +76,7 @@ pub async fn put(
                 if !store.put_key(&key, &digest).await? && !is_known(store, &key, &digest).await? {
                     refused.push(Refusal {
                         what: format!("key {} of project {}", key.id, key.project),
-                        why: "another key of this id is there, or this one under another id; it stays as it is"
-                            .to_owned(),
+                        why: "another key has this ID, or this key has another ID; it was not changed".to_owned(),
                     });
                 }
             }

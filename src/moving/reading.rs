@@ -1,4 +1,4 @@
-//! Reading a file of an export, line by line: every line and the whole are checked, and little is held at a time.
+//! Reads a file of an export line by line: every line and the complete file are validated, with little memory.
 
 use std::{
     collections::HashMap,
@@ -27,10 +27,10 @@ use crate::{
     store::MovedThread,
 };
 
-/// Longest line: an event in its envelope, whose ids may be written with escapes.
+/// Longest line in bytes: an event in its envelope, whose ids may be written with escapes.
 const MAX_LINE: usize = MAX_EVENT_BYTES + 64 * 1_024;
 
-/// A file that is read once, from its beginning to its end.
+/// File that is read once, from its beginning to its end.
 pub struct Lines<'n> {
     name: &'n str,
     expected: Facts,
@@ -42,14 +42,14 @@ pub struct Lines<'n> {
 }
 
 impl<'n> Lines<'n> {
-    /// Opens the file `name`, which is to be as the manifest says.
+    /// Opens the file `name`, which must match the facts in the manifest.
     pub fn open(directory: &Directory, name: &'n str, expected: Facts) -> Result<Self, Damage> {
         let file = File::open(directory.at(name)).map_err(|error| Damage::whole(name, error))?;
         let file = BufReader::with_capacity(256 * 1_024, file);
         Ok(Self { name, expected, file, digest: Sha256::new(), bytes: 0, number: 0, line: Vec::new() })
     }
 
-    /// Goes to the next line; false at the end of the file, if that is as expected.
+    /// Moves to the next line; false at the end of the file. Fails if the file does not match the manifest.
     pub fn advance(&mut self) -> Result<bool, Damage> {
         self.line.clear();
         let limit = MAX_LINE as u64 + 1;
@@ -64,10 +64,10 @@ impl<'n> Lines<'n> {
         self.bytes += self.line.len() as u64;
         if self.line.pop_if(|last| *last == b'\n').is_none() {
             return Err(if self.line.len() as u64 >= limit {
-                self.damage(format_args!("a line has at most {MAX_LINE} bytes"))
+                self.damage(format_args!("the line exceeds {MAX_LINE} bytes"))
             } else {
                 let (found, expected) = (self.bytes, self.expected.bytes);
-                self.damage(format_args!("the file is cut short here: it has {found} bytes instead of {expected}"))
+                self.damage(format_args!("the file is truncated here: it has {found} bytes instead of {expected}"))
             });
         }
         Ok(true)
@@ -77,31 +77,34 @@ impl<'n> Lines<'n> {
         let Facts { bytes, sha256 } = &self.expected;
         if self.bytes < *bytes {
             let (found, number) = (self.bytes, self.number);
-            let what = format!("the file is cut short behind this line: it has {found} bytes instead of {bytes}");
+            let what = format!("the file is truncated after this line: it has {found} bytes instead of {bytes}");
             return Err(Damage { file: self.name.to_owned(), line: Some(number), what });
         }
         if self.bytes > *bytes || hex(&self.digest.clone().finalize()) != *sha256 {
-            return Err(Damage::whole(self.name, "it was changed after the export: its SHA-256 is not the one noted"));
+            return Err(Damage::whole(
+                self.name,
+                "it was changed after the export: its SHA-256 differs from the manifest",
+            ));
         }
         Ok(())
     }
 
-    /// The line as JSON.
+    /// Parses the line as JSON.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Damage> {
         serde_json::from_slice(&self.line).map_err(|error| self.damage(error))
     }
 
-    /// The line does not belong here, or not like this.
+    /// Damage at the current line.
     pub fn damage(&self, what: impl fmt::Display) -> Damage {
         Damage::at(self.name, self.number, what)
     }
 }
 
-/// What is wrong with a run behind the one that stands above it, if anything is.
+/// Finds an inconsistency of a run with its thread, and with the run in the line before.
 fn fault(run: &Run, moved: &MovedThread, above: Option<&Run>) -> Option<&'static str> {
     let behind = run.first_seq.checked_add(run.producer_seq);
     if run.first_seq == 0 || behind.is_none_or(|behind| behind > moved.thread.tail + 1) {
-        Some("the run has events that the thread has not")
+        Some("the run has events that the thread does not have")
     } else if run.fence.0 < 1 || run.fence > moved.fence || above.is_some_and(|above| run.fence >= above.fence) {
         Some("the fences of the runs fall from line to line, from that of the thread on")
     } else if run.status.is_active() && run.fence != moved.fence || run.status.is_active() != run.ended_at.is_none() {
@@ -111,21 +114,20 @@ fn fault(run: &Run, moved: &MovedThread, above: Option<&Run>) -> Option<&'static
     }
 }
 
-/// A thread's file, read as far as its runs.
+/// Reader of a thread's file, positioned after its runs.
 pub struct ThreadFile<'n> {
     lines: Lines<'n>,
-    /// The thread.
     pub moved: MovedThread,
-    /// Its runs, newest first.
+    /// Runs of the thread, newest first.
     pub runs: Vec<Run>,
     spans: HashMap<RunId, (Seq, Seq)>,
-    /// Whether the present line is an event.
+    /// True if the current line is an event.
     ahead: bool,
     next: Seq,
 }
 
 impl<'n> ThreadFile<'n> {
-    /// Opens the file of an entry, and reads what comes before the events.
+    /// Opens the file of an entry, and reads the lines before the events.
     pub fn open(directory: &Directory, entry: &'n ThreadEntry) -> Result<Self, Damage> {
         let mut lines = Lines::open(directory, &entry.file, entry.facts())?;
         if !lines.advance()? {
@@ -140,7 +142,7 @@ impl<'n> ThreadFile<'n> {
         if (&thread.project, &thread.id, thread.epoch, thread.tail, thread.version)
             != (&entry.project_id, same, entry.epoch, entry.tail, entry.version)
         {
-            return Err(lines.damage("this is not the thread that the manifest names"));
+            return Err(lines.damage("the manifest names another thread"));
         }
         let mut runs: Vec<Run> = Vec::new();
         let mut spans = HashMap::new();
@@ -155,7 +157,7 @@ impl<'n> ThreadFile<'n> {
                 return Err(lines.damage(fault));
             }
             if spans.insert(run.id.clone(), (run.first_seq, run.last_seq())).is_some() {
-                return Err(lines.damage("a run of this id stands above"));
+                return Err(lines.damage("an earlier line has a run with this ID"));
             }
             events = events.saturating_add(run.producer_seq);
             runs.push(run);
@@ -167,7 +169,8 @@ impl<'n> ThreadFile<'n> {
         Ok(Self { lines, moved, runs, spans, ahead, next: 1 })
     }
 
-    /// The next events: of one run and one moment, and not many. `None` at the end of a file that is sound.
+    /// Reads the next batch: events of one run and one commit time, of bounded size. `None` at the end of an intact
+    /// file.
     pub fn next_batch(&mut self) -> Result<Option<Arc<Batch>>, Damage> {
         let mut batch = BatchBuilder::default();
         let mut shared: Option<(RunId, Timestamp)> = None;
@@ -180,11 +183,11 @@ impl<'n> ThreadFile<'n> {
                 break;
             }
             if event.seq != self.next {
-                return Err(self.lines.damage(format_args!("seq {} where {} is expected", event.seq, self.next)));
+                return Err(self.lines.damage(format_args!("seq {}, but expected {}", event.seq, self.next)));
             }
             let span = self.spans.get(&event.run_id);
             if span.is_none_or(|(first, last)| event.seq < *first || event.seq > *last) {
-                return Err(self.lines.damage(format_args!("seq {} is no event of its run", event.seq)));
+                return Err(self.lines.damage(format_args!("seq {} is not an event of its run", event.seq)));
             }
             let text = event.event.get();
             batch.push_line(text.as_bytes()).map_err(|error| self.lines.damage(error.kind))?;
@@ -201,7 +204,7 @@ impl<'n> ThreadFile<'n> {
         Ok(Some(Arc::new(Batch::new(first, self.next - 1, run, at, events.body().clone()))))
     }
 
-    /// Takes the runs out.
+    /// Moves the runs out.
     pub fn take_runs(&mut self) -> Vec<Run> {
         mem::take(&mut self.runs)
     }

@@ -1,4 +1,4 @@
-//! After a backup was put back: what was handed out since it was made means nothing any more.
+//! Restored backups: makes cursors and positions from before the restore invalid.
 
 use crate::{
     domain::{
@@ -9,9 +9,9 @@ use crate::{
     store::{StoreError, TransferStore},
 };
 
-/// Gives every log another epoch, and moves every feed up: readers who hold a cursor into what was lost are told so,
-/// instead of being served other events under the same seqs. Answers how many threads there are. May be broken off and
-/// given again. No node may be at work.
+/// Gives every log a new epoch, and advances every feed: a reader with a cursor into the lost part receives an error,
+/// instead of other events under the same seqs. Returns the number of threads. May be interrupted and repeated. No node
+/// may be running.
 pub async fn restored(store: &dyn TransferStore, progress: &Progress) -> Result<u64, StoreError> {
     let (total, mut done, mut after) = (store.count_threads().await?, 0, None::<ThreadKey>);
     loop {

@@ -1,4 +1,4 @@
-//! Whatever users and models say, what becomes a name of it is one: for fuzzers.
+//! Fuzz target: any text of a user or a model gives a valid name or none.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::domain::limits::{MAX_NAME_BYTES, NAME_CHARACTERS, NAME_COLUMNS, NAME_WORDS};
 
-/// The text as a user's first message, and as a model's answer.
+/// Reads the text as a user's first message, and as a model's answer.
 pub(crate) fn names(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (words, title) = (heuristic::name(text), title::name(text).ok());
@@ -18,11 +18,11 @@ pub(crate) fn names(data: &[u8]) {
         assert!(name.len() <= MAX_NAME_BYTES || text.len() > MAX_NAME_BYTES, "{name:?}");
     }
     if let Some(name) = words {
-        // Beside the phrase: an ellipsis, or the marks of a question.
+        // In addition to the phrase: an ellipsis, or the marks of a question.
         assert!(name.graphemes(true).count() <= NAME_COLUMNS + 2, "{name:?} of {text:?}");
     }
     if let Some(name) = title {
-        // A piece that has lost its particle may count as a whole word.
+        // A piece that has lost its particle may count as a complete word.
         let is_short = name.graphemes(true).count() <= NAME_CHARACTERS && count(&name) <= NAME_WORDS + 1;
         assert!(is_short, "{name:?} of {text:?}");
     }

@@ -1,4 +1,4 @@
-//! A name from what the user said first, in the user's own words.
+//! Name from the user's first message, in the user's own words.
 
 use super::{
     phrases::{self, BEHIND_GREETINGS, GREETED, GREETINGS, REQUESTS},
@@ -7,21 +7,21 @@ use super::{
 };
 use crate::domain::limits::NAMING_TEXT_BYTES;
 
-/// The name; none if the message says nothing in words, or only greets.
+/// Makes a name; none if the message contains no words, or only a greeting.
 pub(super) fn name(message: &str) -> Option<String> {
     let lines = plain::lines(start(message, NAMING_TEXT_BYTES));
     let sentences: Vec<&str> = lines.iter().flat_map(|line| sentences(line)).filter(|one| is_word(one)).collect();
     let telling = sentences.iter().map(|sentence| ungreeted(sentence)).find(|sentence| count(sentence) > 1);
-    // Of one that tells little, like `Bananas`, all of it.
+    // A sentence with little content, like `Bananas`, is used completely.
     let sentence = telling.or_else(|| sentences.iter().copied().find(|sentence| is_word(ungreeted(sentence))))?;
     let point = to_the_point(sentence);
     let (name, is_whole) = phrase(point);
     let name = Some(capital(name)).filter(|name| is_word(name))?;
-    // `Reset my password` is no question any more, though it was asked for by one.
+    // `Reset my password` is no longer a question, although the user asked one.
     Some(if is_whole && point.len() == sentence.len() { asked(name, point) } else { name })
 }
 
-/// A name with the marks of a question, if the sentence that it was made of has them.
+/// Adds the marks of a question to a name, if its sentence has them.
 fn asked(name: String, sentence: &str) -> String {
     let mut ends = sentence.trim_end().chars().rev().take_while(|c| is_mark(*c));
     let Some(end) = ends.find(|c| "?？؟".contains(*c)) else { return name };
@@ -29,7 +29,7 @@ fn asked(name: String, sentence: &str) -> String {
     begin.into_iter().chain(name.chars()).chain([end]).collect()
 }
 
-/// The sentences of a line.
+/// Splits a line into sentences.
 fn sentences(line: &str) -> Vec<&str> {
     let (mut found, mut start) = (Vec::new(), 0);
     let mut characters = line.char_indices().peekable();
@@ -38,7 +38,7 @@ fn sentences(line: &str) -> Vec<&str> {
         let ends = match c {
             '。' | '！' | '？' | '；' | '।' | '؟' => true,
             '!' | '?' | ';' | '…' => next.is_none_or(char::is_whitespace),
-            // Not the one of `e.g.`, `z. B.` or `Dr.`
+            // Abbreviations such as `e.g.`, `z. B.` or `Dr.` do not end a sentence.
             '.' => next.is_none_or(char::is_whitespace) && last_word(&line[start..at]) > 3,
             _ => false,
         };
@@ -56,19 +56,19 @@ fn last_word(text: &str) -> usize {
     text.split(|c: char| !c.is_alphanumeric()).next_back().unwrap_or_default().chars().count()
 }
 
-/// The name while all that was said is good day: better than none.
+/// Name from a message that is only a greeting, used until there is a better one.
 pub(super) fn greeting(message: &str) -> Option<String> {
     let lines = plain::lines(start(message, NAMING_TEXT_BYTES));
     let sentence = lines.iter().flat_map(|line| sentences(line)).find(|one| is_word(one))?;
     Some(capital(cut(sentence))).filter(|name| is_word(name))
 }
 
-/// Whether all that a message says is good day.
+/// True if the message is only a greeting.
 pub(super) fn only_greets(message: &str) -> bool {
     is_word(message) && !is_word(ungreeted(start(message, NAMING_TEXT_BYTES)))
 }
 
-/// A text without the greetings in front of it.
+/// Text without the greetings in front of it.
 fn ungreeted(text: &str) -> &str {
     let (mut rest, mut is_greeted) = (text, false);
     loop {
@@ -82,7 +82,7 @@ fn ungreeted(text: &str) -> &str {
     }
 }
 
-/// What follows a greeting, if the text begins with it, and it is more than the beginning of a word like `hi-fi`.
+/// Text after a greeting, if `text` begins with one that is not part of a word like `hi-fi`.
 fn behind_greeting<'a>(text: &'a str, greeting: &str) -> Option<&'a str> {
     let (greeting, needs_mark) = match greeting.strip_suffix(',') {
         Some(greeting) => (greeting, true),
@@ -98,13 +98,13 @@ fn behind_greeting<'a>(text: &'a str, greeting: &str) -> Option<&'a str> {
     (!is_glued && (is_marked || !needs_mark && is_apart)).then_some(rest)
 }
 
-/// Whether nothing of this belongs to a greeting in front of it.
+/// True if the text begins with a new greeting or phrase, so that it is not part of the greeting before it.
 fn begins_anew(text: &str) -> bool {
     let mut phrases = [GREETINGS, GREETED, BEHIND_GREETINGS, REQUESTS].into_iter().flat_map(phrases::of);
     phrases.any(|phrase| without(text, phrase.trim_end_matches(',')).is_some())
 }
 
-/// A sentence without the words that only ask for something; all of it if nothing else is left.
+/// Sentence without words that only introduce a request; unchanged if too little would remain.
 fn to_the_point(sentence: &str) -> &str {
     let mut rest = sentence;
     while let Some(shorter) =
@@ -118,7 +118,7 @@ fn to_the_point(sentence: &str) -> &str {
     rest
 }
 
-/// What follows these words, if the text begins with them.
+/// Text after these words, if `text` begins with them.
 fn without<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
     let rest = behind(text.trim_start_matches(is_between), beginning)?;
     let is_whole = !beginning.is_ascii() && beginning.contains(super::words::is_spaceless);
@@ -128,13 +128,13 @@ fn without<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
     Some(rest.trim_start_matches(|c: char| c == ',' || c.is_whitespace()))
 }
 
-/// The text behind this beginning, which is in lower case, if it begins with it.
+/// Text after `beginning`, compared without case. `beginning` must be in lower case.
 fn behind<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
     let mut rest = text.chars();
     for expected in beginning.chars() {
         let found = match rest.next()? {
             '’' => '\'',
-            // Its lower case is two characters, of which Turkish writes one.
+            // The lower case of İ is two characters, of which Turkish writes one.
             'İ' => 'i',
             c => c,
         };
@@ -149,7 +149,7 @@ fn is_between(c: char) -> bool {
     c.is_whitespace() || is_mark(c)
 }
 
-/// With a capital in front, unless its first word has a form of its own, as `iPhone` has.
+/// Capitalizes the first letter, unless the first word has its own spelling, as `iPhone` has.
 fn capital(name: String) -> String {
     let first = words(&name).next().unwrap_or_default();
     let is_plain = first.chars().all(|c| !c.is_uppercase() && !c.is_numeric() && c != '_');
@@ -203,12 +203,12 @@ mod tests {
             ("Thanks. Now compare e.g. Rust and Go.", "Now compare e.g. Rust and Go"),
             ("What is 2 + 2?", "What is 2 + 2?"),
             ("Why is C++ so fast?!", "Why is C++ so fast?"),
-            // Whole phrases, and what is too long is cut where one ends.
+            // Complete phrases; a longer text is cut at the end of one.
             ("How do I reset my password?", "How do I reset my password?"),
             ("¿Qué es esto?", "¿Qué es esto?"),
             ("reset my password!!", "Reset my password"),
             ("Could you reset my password?", "Reset my password"),
-            // Phrases that look like a request, and are what it is about.
+            // Phrases that look like a request, but are the subject.
             ("Can I cancel my order?", "Can I cancel my order?"),
             ("Will you marry me?", "Will you marry me?"),
             ("Let's Encrypt certificate expired", "Let's Encrypt certificate expired"),
@@ -232,13 +232,13 @@ mod tests {
             ("Kannst du mir bitte eine Reise nach Gent planen?", "Eine Reise nach Gent planen"),
             ("Hallo! Wie backe ich ein gutes Sauerteigbrot?", "Wie backe ich ein gutes Sauerteigbrot?"),
             ("Ich möchte Urlaub in Österreich machen", "Urlaub in Österreich machen"),
-            // Others with spaces
+            // Other languages with spaces between words
             ("Peux-tu écrire un poème sur la mer ?", "Écrire un poème sur la mer"),
             ("¿Puedes explicar la fotosíntesis?", "Explicar la fotosíntesis"),
             ("Как приготовить настоящий борщ дома?", "Как приготовить настоящий борщ дома?"),
             ("كيف أتعلم اللغة العربية بسرعة؟", "كيف أتعلم اللغة العربية بسرعة؟"),
             ("서울 여행 계획을 세워줘", "서울 여행 계획을 세워줘"),
-            // Without spaces
+            // Languages without spaces
             ("请帮我写一首关于秋天的诗。谢谢！", "写一首关于秋天的诗"),
             ("来週の京都旅行の計画を立てるのを手伝ってください", "来週の京都旅行の計画を立てるのを手伝ってください"),
             ("こんにちは。東京の天気は?", "東京の天気は?"),
@@ -248,7 +248,7 @@ mod tests {
             ("Γεια σας, πώς φτιάχνω ψωμί;", "Πώς φτιάχνω ψωμί"),
             ("İyi günler! Ekmek nasıl yapılır?", "Ekmek nasıl yapılır?"),
             ("ประเทศไทยมีกี่จังหวัด", "ประเทศไทยมีกี่จังหวัด"),
-            // Markup and what is no word
+            // Markup, and tokens that are not words
             ("# Bug report\n\nThe app crashes", "Bug report"),
             ("```rust\nfn main() {}\n```\nwhy does this not compile?", "Why does this not compile?"),
             ("https://x.test/a\nsummarize this page", "Summarize this page"),

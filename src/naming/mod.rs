@@ -1,10 +1,9 @@
-//! Names for threads that have none: beside everything else, and never in the place of a person's.
+//! Names for threads that have none: in the background, and never in place of a name that a person gave.
 //!
-//! A thread is named by its user's first words as soon as they are stored with the first events of a run; else when the run
-//! ends. A configured model is asked at the end, and its answer takes
-//! their place: an endpoint of its own, or else the agent that did the run, if that agent wants to. Nothing waits for
-//! any of it: a run whose end finds the queue full, and a thread whose model says nothing usable, are left as they are, and
-//! one of the next runs brings them up again.
+//! A thread is named by its user's first words as soon as they are stored with the first events of a run, or else when
+//! the run ends. At the end a configured model is asked, and its answer replaces that name: either a separate endpoint,
+//! or the agent that did the run, if its definition allows it. No request waits for naming: a run whose notice finds
+//! the queue full, and a thread whose model gives no usable name, stay unchanged, and a later run repeats the attempt.
 
 mod asking;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -40,10 +39,10 @@ use crate::{
 use asking::Opening;
 use titles::Title;
 
-/// Whether the threads of a project are named.
+/// Decides for a project whether its threads are named.
 pub type Wanted = Arc<dyn Fn(ProjectId) -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// How threads are named.
+/// Configuration of naming: its endpoint and its timeout.
 #[derive(Debug, Clone)]
 pub struct Naming {
     endpoint: Option<Agent>,
@@ -51,14 +50,14 @@ pub struct Naming {
 }
 
 impl Default for Naming {
-    /// Without an endpoint: by their users' first words, and by agents that want to.
+    /// No endpoint: threads are named by their users' first words, and by agents that name threads.
     fn default() -> Self {
         Self { endpoint: None, patience: NAMING_TIMEOUT }
     }
 }
 
 impl Naming {
-    /// An endpoint of the operator's that is asked about every thread.
+    /// Sets the operator's endpoint, which is asked about every thread.
     pub fn with_endpoint(self, mut endpoint: Agent) -> Self {
         if let AgentKind::OpenAi { instructions, .. } = &mut endpoint.kind {
             *instructions = Some(asking::INSTRUCTIONS.to_owned());
@@ -66,33 +65,33 @@ impl Naming {
         Self { endpoint: Some(endpoint), ..self }
     }
 
-    /// Another time than [`NAMING_TIMEOUT`] that a model has for a name.
-    pub fn with_patience(self, patience: Duration) -> Self {
+    /// Replaces [`NAMING_TIMEOUT`], the timeout for a model's answer.
+    pub fn with_timeout(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 }
 
-/// The naming of a node, under way.
+/// Running naming tasks of a node.
 #[derive(Debug)]
 pub struct Names {
     leaving: CancellationToken,
     loops: Vec<JoinHandle<()>>,
 }
 
-/// What the loops share.
+/// State shared by the tasks.
 struct Shared {
     service: Service,
     agents: Agents,
     wanted: Wanted,
     naming: Naming,
     titles: mpsc::Sender<Title>,
-    /// One notice of a thread after the other: that of a run's beginning and that of its end may come together.
+    /// Locks that serialize the notices of a thread: those of a run's start and of its end may arrive together.
     turns: [Mutex<()>; NAMERS],
     leaving: CancellationToken,
 }
 
 impl Names {
-    /// Names the threads whose runs begin or end from now on; call it once for a service, inside a tokio runtime.
+    /// Names threads whose runs start or end from now on. Must be called once per service, inside a tokio runtime.
     pub fn start(service: Service, agents: Agents, wanted: Wanted, naming: Naming) -> Self {
         let leaving = CancellationToken::new();
         let Some(notices) = service.run_notices(NAMING_QUEUE) else { return Self { leaving, loops: Vec::new() } };
@@ -103,27 +102,28 @@ impl Names {
         Self { leaving, loops }
     }
 
-    /// Gives the threads whose runs have just ended their first names, and ends. No model is waited for, and nothing for long.
+    /// Gives the threads of queued notices their first names, and stops, at the latest after [`NAMING_DRAIN`]. No model
+    /// is waited for.
     pub async fn stop(self) {
         self.leaving.cancel();
         let end = time::Instant::now() + NAMING_DRAIN;
         for mut running in self.loops {
             if time::timeout_at(end, &mut running).await.is_err() {
-                tracing::debug!("some threads are not named: the node ends");
+                tracing::debug!("some threads are not named: the node is shutting down");
                 running.abort();
             }
         }
     }
 }
 
-/// The loop that gives threads their first names.
+/// Gives threads their first names.
 async fn run(shared: Arc<Shared>, mut notices: mpsc::Receiver<RunNotice>) {
     let mut working = JoinSet::new();
     let mut leaving = false;
     loop {
         tokio::select! {
             () = shared.leaving.cancelled(), if !leaving => {
-                // What is waiting is still named.
+                // Queued notices are still processed.
                 notices.close();
                 leaving = true;
             }
@@ -139,10 +139,10 @@ async fn run(shared: Arc<Shared>, mut notices: mpsc::Receiver<RunNotice>) {
     }
 }
 
-/// A thread whose naming panics costs only its own name.
+/// Logs a panic, which affects only the name of one thread.
 fn note_panic(done: Result<(), tokio::task::JoinError>) {
     if let Err(error) = done {
-        tracing::error!(%error, "a thread could not be named");
+        tracing::error!(%error, "cannot name a thread");
     }
 }
 
@@ -150,11 +150,11 @@ async fn name(shared: Arc<Shared>, notice: RunNotice) {
     let key = usize::try_from(notice.key.0).unwrap_or_default();
     let _turn = shared.turns[key % NAMERS].lock().await;
     if let Err(error) = shared.name(&notice).await {
-        tracing::debug!(%error, thread = %notice.thread, run = %notice.run, project = %notice.project, "a thread was not named; a later run brings it up again");
+        tracing::debug!(%error, thread = %notice.thread, run = %notice.run, project = %notice.project, "a thread was not named; a later run retries");
     }
 }
 
-/// A name from what the user said first of which one can be made; from a greeting if there is nothing else yet.
+/// Name from the first message of the user that gives one; from a greeting if there is no other.
 fn first_words(beginning: &Conversation) -> Option<String> {
     let said = || beginning.messages().filter(|message| message.role() == "user").take(NAMING_MESSAGES);
     let telling = said().find_map(|message| heuristic::name(&message.text()));
@@ -173,7 +173,7 @@ impl Shared {
             Some(NameSource::Auto) => heuristic::only_greets(&name),
             Some(NameSource::Title | NameSource::Person) => return Ok(()),
         };
-        // A model is shown the answer as well, which comes with the end.
+        // A model also receives the answer, which is complete at the end of the run.
         let asks = notice.has_ended && !self.leaving.is_cancelled();
         let asked = if asks { self.whom_to_ask(notice).await? } else { None };
         if !is_open && asked.is_none() {

@@ -1,13 +1,12 @@
-//! Words and phrases of many languages that have a meaning here. A table is a text: a phrase ends at a bar or at the end of a
-//! line.
+//! Tables of words and phrases in many languages. A table is a text: a phrase ends at a bar or at the end of a line.
 
-/// The phrases of a table.
+/// Phrases of a table.
 pub(super) fn of(table: &'static str) -> impl Iterator<Item = &'static str> {
     table.split(['|', '\n']).map(str::trim).filter(|phrase| !phrase.is_empty())
 }
 
-/// With these people open a conversation, before they come to what it is about. One with a comma means something else in
-/// other places, and greets only in front of punctuation or the end.
+/// Greetings at the start of a conversation, before its subject. A greeting with a comma has another meaning elsewhere,
+/// and counts only in front of punctuation or at the end.
 pub(super) const GREETINGS: &str = "
     hi | hello | hey | hiya | yo | howdy | greetings | good morning | good afternoon | good evening | good day
     morning, | afternoon, | evening,
@@ -26,13 +25,13 @@ pub(super) const GREETINGS: &str = "
     你好 | 您好 | 你们好 | 你們好 | 大家好 | 早上好 | 下午好 | 晚上好 | 早安 | 嗨 | 哈喽 | 哈囉
 ";
 
-/// Whom they greet, behind one of these.
+/// Addressees of a greeting, directly after it.
 pub(super) const GREETED: &str = "
     there | all | everyone | everybody | team | folks | zusammen | alle | à tous | a todos | a tutti | a todas | allemaal
     herkese | σε όλους | всем | wszystkim
 ";
 
-/// So begins what is said behind a greeting without a mark between them. What else stands there may belong to it: Hello Kitty.
+/// Words with which a sentence starts after a greeting without punctuation. Other words may belong to it: Hello Kitty.
 pub(super) const BEHIND_GREETINGS: &str = "
     how | what | what's | where | when | why | who | which | i | i'm | i've | is | are | do | does | did | should | we | my
     wie | was | wo | wann | warum | wer | welche | ich | wir | mein | meine | comment | quel | quelle | pourquoi | où | je
@@ -40,7 +39,7 @@ pub(super) const BEHIND_GREETINGS: &str = "
     waar | waarom | ik | jag | hur | vad | как | что | где | почему | я | πώς | τι | nasıl | ne | neden | ben
 ";
 
-/// With these they ask for it.
+/// Introductions of a request.
 pub(super) const REQUESTS: &str = "
     please | can you please | could you please | would you please | can you | could you | would you
     help me to | help me with | help me | help with | i want you to | i want to | i would like you to
@@ -53,7 +52,7 @@ pub(super) const REQUESTS: &str = "
     请你帮我 | 请帮我 | 请问 | 請幫我 | 請問 | 帮我 | 幫我
 ";
 
-/// Words that no name ends with because it was cut there: English, German, French, Spanish, Italian, Portuguese, Dutch.
+/// Words that end a name only because it was cut there: English, German, French, Spanish, Italian, Portuguese, Dutch.
 pub(super) const DANGLING: &str = "
     a | about | an | and | are | as | at | be | but | by | can | for | from | her | his | how | i | if | in | into
     is | it | its | me | my | of | on | or | our | that | the | their | this | to | was | we | what | when | which
@@ -65,7 +64,7 @@ pub(super) const DANGLING: &str = "
     van | voor
 ";
 
-/// Begins of answers that are refusals, excuses or errors.
+/// First words of answers that are refusals, excuses or errors.
 pub(super) const REFUSALS: &str = "
     i'm sorry | i am sorry | sorry, | sorry but | sorry, but | sorry.  | i apologize | i apologise | apologies
     my apologies | unfortunately | i can't | i cannot | i can not | i could not | i couldn't | i'm unable
@@ -79,13 +78,13 @@ pub(super) const REFUSALS: &str = "
     я не могу | 申し訳 | すみません | ごめんなさい | お手伝いできません | 抱歉 | 很抱歉 | 对不起 | 對不起 | 我不能 | 我无法 | 我無法 | 죄송합니다 | 죄송하지만 | ขออภัย | ขอโทษ
 ";
 
-/// Begins of answers that talk about the task or the conversation as such, or to the user.
+/// First words of answers about the task, the conversation as such, or the user.
 pub(super) const ABOUT: &str = "
     the user | user asks | user wants | this conversation | the conversation | this chat | here is | here's
     here are | how can i | how may i | what would you | let me know | you are | thank you for
 ";
 
-/// Whole answers that would fit every conversation; letters and digits only.
+/// Complete answers that would fit every conversation; letters and digits only.
 pub(super) const GENERIC: &str = "
     untitled | title | name | newchat | chat | newconversation | conversation | conversationname | conversationtitle
     threadname | threadtitle | chattitle | newthread | thread | none | null | nil | na | undefined | unknown | nan
@@ -94,7 +93,7 @@ pub(super) const GENERIC: &str = "
     无题 | タイトル | 标题 | 標題
 ";
 
-/// What models put in front of a name.
+/// Labels that models put in front of a name.
 pub(super) const LABELS: &str = "
     conversation title | conversation name | thread title | thread name | chat title | chat name | suggested title
     suggested name | possible title | short title | final answer | the name | the title | title | name | answer
@@ -102,7 +101,7 @@ pub(super) const LABELS: &str = "
     nome | タイトル | 題名 | スレッド名 | 标题 | 標題 | 名称 | 제목 | название | заголовок | ชื่อ
 ";
 
-/// With what models announce a name, in front of a colon.
+/// Announcements of a name by models, in front of a colon.
 pub(super) const ANNOUNCEMENTS: &str = "
     here is | here's | here are | here you go | this is | how about | i suggest | i would suggest | i'd suggest
     my suggestion | a good title | a good name | a possible title | a possible name | a short title | a short name

@@ -1,8 +1,8 @@
-//! What people write, without its markup: Markdown, HTML, links, mentions, code.
+//! Plain text of messages, without markup: Markdown, HTML, links, mentions, code.
 
 use super::words::{is_invisible, is_picture, is_treacherous};
 
-/// The lines of a text that say something in words.
+/// Lines of a text, as plain text, without empty lines and code blocks.
 pub(super) fn lines(text: &str) -> Vec<String> {
     let (mut lines, mut fence) = (Vec::new(), None);
     for line in text.lines() {
@@ -10,7 +10,7 @@ pub(super) fn lines(text: &str) -> Vec<String> {
         let mark = ["```", "~~~"].into_iter().find(|mark| line.starts_with(mark));
         match (fence, mark) {
             (None, Some(mark)) => {
-                // Opened and closed on one line it is no block.
+                // A fence that is opened and closed on one line starts no block.
                 if !line[3..].contains(mark) {
                     fence = Some(mark);
                 }
@@ -24,7 +24,7 @@ pub(super) fn lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// A line without what makes it a heading or an item of a list.
+/// Line without the marks of a heading or a list item.
 fn unlisted(line: &str) -> &str {
     let line = line.trim_start_matches('#').trim_start();
     let line = match line.split_once(' ') {
@@ -32,17 +32,17 @@ fn unlisted(line: &str) -> &str {
         Some((number, rest)) if is_number(number) => rest,
         _ => line,
     };
-    // Of a list of tasks.
+    // Check box of a task list.
     ["[ ]", "[x]", "[X]"].iter().find_map(|mark| line.strip_prefix(mark)).unwrap_or(line)
 }
 
-/// Whether it numbers an item: `1.`, `2)`.
+/// True if the word numbers an item: `1.`, `2)`.
 fn is_number(word: &str) -> bool {
     let digits = word.strip_suffix(['.', ')']).unwrap_or_default();
     (1..=3).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A line without the marks inside it.
+/// Line without its inline marks.
 pub(super) fn inline(line: &str) -> String {
     let text = without_tags(&without_links(line));
     let text: String = text
@@ -53,7 +53,7 @@ pub(super) fn inline(line: &str) -> String {
     text.replace("~~", "").split_whitespace().filter_map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// A word without the marks around it; none if it is an address or a mention.
+/// Word without the marks around it; none if it is an address or a mention.
 fn word(word: &str) -> Option<String> {
     let inner = word.trim_matches(|c: char| "_\"'()[]{},.;:!?".contains(c));
     let lower = inner.to_lowercase();
@@ -62,7 +62,7 @@ fn word(word: &str) -> Option<String> {
         || inner.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
     let is_mention = inner.len() > 1 && inner.starts_with('@');
     if is_address || is_mention {
-        // The end of the sentence stays.
+        // An address or mention is dropped.
         return None;
     }
     let word = word.trim_matches('_');
@@ -70,7 +70,7 @@ fn word(word: &str) -> Option<String> {
     Some(word.to_owned()).filter(|word| !word.is_empty())
 }
 
-/// `[text](address)` becomes the text, `![text](address)` nothing.
+/// Replaces `[text](address)` with the text, and removes `![text](address)`.
 fn without_links(line: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(line.len()), line);
     while let Some(start) = rest.find('[') {
@@ -94,7 +94,7 @@ fn without_links(line: &str) -> String {
     out + rest
 }
 
-/// Tags, comments, and addresses in angle brackets are gone; a `<` between numbers stays.
+/// Removes tags, comments, and addresses in angle brackets; a `<` between numbers stays.
 fn without_tags(line: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(line.len()), line);
     while let Some(start) = rest.find('<') {

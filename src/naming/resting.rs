@@ -1,4 +1,4 @@
-//! Leaving an endpoint alone that fails again and again.
+//! Pause for an endpoint that fails repeatedly.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,35 +6,35 @@ use tokio::time::Instant;
 
 use crate::domain::limits::{NAMING_FAILURES, NAMING_REST};
 
-/// What is known of an endpoint.
+/// Failures of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Resting(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// In a row.
+    /// Number of consecutive failures.
     failures: u32,
     until: Option<Instant>,
 }
 
 impl Resting {
-    /// Whether it is to be left alone now.
+    /// True if the endpoint must not be asked now.
     pub fn rests(&self) -> bool {
         self.known().until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// It has answered.
+    /// Records an answer, which resets the failures.
     pub fn answered(&self) {
         *self.known() = Known::default();
     }
 
-    /// It has not; true if it rests from now on.
+    /// Records a failure; true if the pause starts.
     pub fn failed(&self) -> bool {
         let mut known = self.known();
         known.failures += 1;
         let tired = known.failures >= NAMING_FAILURES;
         if tired {
-            // After the rest a single failure is enough.
+            // After the pause a single failure starts it again.
             known.until = Some(Instant::now() + NAMING_REST);
         }
         tired

@@ -1,4 +1,4 @@
-//! Names by models.
+//! Names that models give to threads.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -24,36 +24,36 @@ use crate::{
     service::{RunNotice, ServiceError},
 };
 
-/// A thread that a model is to name.
+/// Request to a model to name a thread.
 pub(super) struct Title {
     pub ended: RunNotice,
     pub asked: Asked,
     pub opening: Opening,
-    /// Who had named it when this was decided.
+    /// Source of the thread's name at the time of the decision.
     pub seen: Option<NameSource>,
 }
 
-/// Who is asked.
+/// Model that is asked.
 pub(super) enum Asked {
-    /// The endpoint for names.
+    /// The configured naming endpoint.
     Endpoint(Agent),
-    /// The agent that did the run, and where it was written down.
+    /// Agent that did the run, and the place of its definition.
     Own(Agent, Origin),
 }
 
-/// The loop that has models name threads, a few at once, each thread by one at a time.
+/// Has models name threads: a few threads at once, and one request per thread.
 pub(super) async fn run(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Title>) {
     let (mut working, mut threads) = (JoinSet::new(), HashMap::<Id, ThreadKey>::new());
     let resting = Arc::new(Resting::default());
     loop {
         tokio::select! {
-            // Whoever is being asked is not waited for.
+            // Requests under way are dropped.
             () = shared.leaving.cancelled() => return,
             Some(done) = working.join_next_with_id(), if !working.is_empty() => {
                 let id = match done {
                     Ok((id, ())) => id,
                     Err(error) => {
-                        tracing::error!(%error, "a thread could not be named");
+                        tracing::error!(%error, "cannot name a thread");
                         error.id()
                     }
                 };
@@ -75,7 +75,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Title>)
 }
 
 impl Shared {
-    /// Who is to be asked for the name of a run's thread, if anybody.
+    /// Selects the model that names a run's thread; none if no model should.
     pub(super) async fn whom_to_ask(&self, ended: &RunNotice) -> Result<Option<Asked>, ServiceError> {
         if ended.fence.0 > NAMING_RUNS {
             return Ok(None);
@@ -88,15 +88,15 @@ impl Shared {
             Err(ServiceError::ThreadNotFound | ServiceError::RunNotFound) => return Ok(None),
             run => run?,
         };
-        // One that has just failed would fail again.
+        // An agent that has just failed would probably fail again.
         let Some(agent) = run.agent.filter(|_| run.status != RunStatus::Error) else { return Ok(None) };
         match self.agents.get(&principal, &agent).await {
             Ok((agent, origin)) if agent.names_threads => Ok(Some(Asked::Own(agent, origin))),
-            // Also one that others know under this name, and we do not.
+            // Another node may know an agent of this name that this node does not.
             Ok(_) | Err(AgentError::NotFound(_)) => Ok(None),
             Err(AgentError::Service(error)) => Err(error),
             Err(error) => {
-                tracing::debug!(%error, "an agent cannot be asked for names");
+                tracing::debug!(%error, "cannot request names from an agent");
                 Ok(None)
             }
         }
@@ -125,14 +125,14 @@ impl Shared {
         outcome.inc();
     }
 
-    /// Whether the thread has the name that the model gave it; not, if somebody else was quicker.
+    /// True if the thread received the model's name; false if another name was given meanwhile.
     async fn try_entitle(&self, title: &Title, resting: &Resting) -> Result<bool, Unnamed> {
         let Title { ended, asked, opening, seen } = title;
         let is_endpoint = matches!(asked, Asked::Endpoint(_));
         if is_endpoint && resting.rests() {
             return Err(Unnamed::Resting);
         }
-        // It may have waited for long.
+        // The request may have waited in the queue for long.
         let threads = &self.service.threads;
         let Some(thread) = threads.of_run(ended).await? else { return Ok(false) };
         match thread.name_source {
@@ -146,7 +146,7 @@ impl Shared {
             resting.answered();
         } else if is_endpoint && resting.failed() {
             tracing::warn!(
-                "the endpoint for names does not answer: for a while threads are named by their first words"
+                "the endpoint for names does not respond: threads are named by their first words until the next attempt"
             );
         }
         Ok(threads.name(ended, &answer?, NameSource::Title, *seen).await?)

@@ -1,4 +1,4 @@
-//! What names are made of: words, in whatever script.
+//! Words of names, in any script.
 
 use std::cmp::Ordering;
 
@@ -10,21 +10,21 @@ use crate::domain::limits::{
     NAME_WORDS,
 };
 
-/// Leaves room for an ellipsis and the marks of a question.
+/// Most bytes of a phrase; the rest is for an ellipsis and the marks of a question.
 const NAME_BYTES: usize = MAX_NAME_BYTES - 8;
 
-/// A character of Chinese or Japanese counts two parts, another one in a word without spaces a single part …
+/// Parts that a Chinese or Japanese character counts; another character in a word without spaces counts one part.
 const CHARACTER: usize = 2;
-/// … and a word as many as the characters that it is worth.
+/// Parts that a word counts.
 const WORD: usize = CHARACTER * NAME_WORD_CHARACTERS;
 
-/// Characters in a row that may be a piece of a word, where a text without spaces was cut.
+/// Consecutive characters that may be a piece of a word, at the end of a cut text without spaces.
 const PIECE: usize = NAME_WORD_CHARACTERS;
 
-/// The same of a text in Japanese or Chinese.
+/// Dangling particles at the end of a cut Japanese or Chinese text.
 const PARTICLES: &[char] = &['の', 'を', 'に', 'は', 'が', 'と', 'で', 'へ', 'も', 'や', 'な', '的', '和', '與', '与'];
 
-/// The beginning of a text, at most so many bytes, cut between characters.
+/// Beginning of a text, at most `bytes` bytes, cut between characters.
 pub(super) fn start(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {
         return text;
@@ -33,7 +33,7 @@ pub(super) fn start(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// Whether a character is of a script that has no spaces between words.
+/// True if a character is of a script that has no spaces between words.
 pub(super) fn is_spaceless(c: char) -> bool {
     matches!(c,
         // Thai, Lao; Myanmar; Khmer
@@ -44,12 +44,12 @@ pub(super) fn is_spaceless(c: char) -> bool {
         | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Whether a text says anything: letters or digits.
+/// True if a text contains letters or digits.
 pub(super) fn is_word(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
-/// The words of a text, as spaces part them, and what stands between them like a `+`; without what only decorates it.
+/// Words of a text, separated by spaces, and symbols between them like `+`; without decoration.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_shown = |word: &&str| is_word(word) || word.chars().any(|c| c.is_ascii_punctuation() && !is_mark(c));
     text.split_whitespace().filter(is_shown)
@@ -65,17 +65,17 @@ fn parts(word: &str) -> usize {
     word.graphemes(true).map(character_parts).sum()
 }
 
-/// A character of Chinese or Japanese is a syllable or more, of Thai and its neighbours a letter.
+/// Parts of a character: a Chinese or Japanese one is a syllable or more, a Thai or related one a letter.
 fn character_parts(character: &str) -> usize {
     if character.starts_with(|c| is_spaceless(c) && c >= '\u{2e80}') { CHARACTER } else { 1 }
 }
 
-/// How many words a text counts, rounded up.
+/// Number of words that a text counts, rounded up.
 pub(super) fn count(text: &str) -> usize {
     words(text).map(parts).sum::<usize>().div_ceil(WORD)
 }
 
-/// At most [`NAME_WORDS`] words of a text, cut between words or characters, with nothing left hanging at its end.
+/// At most [`NAME_WORDS`] words of a text, cut between words or characters, without a dangling word at the end.
 pub(super) fn cut(text: &str) -> String {
     let (mut name, mut room, mut characters) = (String::new(), WORD * NAME_WORDS, NAME_CHARACTERS);
     let mut is_cut = false;
@@ -83,7 +83,8 @@ pub(super) fn cut(text: &str) -> String {
         let is_spaced = !word.contains(is_spaceless);
         let length = word.graphemes(true).count() + usize::from(!name.is_empty());
         let fits = parts(word) <= room && length <= characters;
-        // A piece of a word says something in a script without spaces; in others only where there is nothing else.
+        // A piece of a word is meaningful in a script without spaces; in other scripts it is used only if it is the
+        // first.
         if !fits && !name.is_empty() && (is_spaced || room < WORD || characters < WORD) {
             is_cut = true;
             break;
@@ -114,8 +115,8 @@ pub(super) fn cut(text: &str) -> String {
     tidy(&name).to_owned()
 }
 
-/// A text as a name: all of it where it fits into [`NAME_COLUMNS`]; else its beginning up to where a clause ends, or, with an
-/// ellipsis, a word. And whether that is all of it.
+/// Shortens a text to a name: all of it if it fits into [`NAME_COLUMNS`]; else its beginning up to the end of a clause
+/// or, with an ellipsis, of a word. Returns true if the name is the complete text.
 pub(super) fn phrase(text: &str) -> (String, bool) {
     let (mut name, mut columns, mut is_cut) = (String::new(), 0, false);
     for word in words(text).skip_while(|word| !is_word(word)) {
@@ -124,7 +125,8 @@ pub(super) fn phrase(text: &str) -> (String, bool) {
         let bytes = characters().map(str::len).sum::<usize>() + space;
         let wide = characters().map(width).sum::<usize>() + space;
         let fits = columns + wide <= NAME_COLUMNS && name.len() + bytes <= NAME_BYTES;
-        // A piece of a word says something in a script without spaces; in others only where there is nothing else.
+        // A piece of a word is meaningful in a script without spaces; in other scripts it is used only if it is the
+        // first.
         if !fits && !name.is_empty() && !word.contains(is_spaceless) {
             is_cut = true;
             break;
@@ -154,12 +156,12 @@ pub(super) fn phrase(text: &str) -> (String, bool) {
     (format!("{}…", tidy(&name)), false)
 }
 
-/// Columns that a character takes where it is shown.
+/// Display width of a character, in columns.
 fn width(character: &str) -> usize {
     if character.starts_with(|c| is_spaceless(c) && c >= '\u{2e80}') { 2 } else { 1 }
 }
 
-/// A text up to the last mark between clauses; nothing if there is none.
+/// Text up to the last mark between clauses; empty if there is none.
 fn clause(text: &str) -> &str {
     let ends = |(at, c): &(usize, char)| match c {
         ',' | ';' | ':' => text[at + 1..].starts_with(' '),
@@ -170,7 +172,7 @@ fn clause(text: &str) -> &str {
 }
 
 fn drop_dangling(name: &mut String) {
-    // What stands behind a particle near the end is most often the beginning of a word that was cut.
+    // Text after a particle near the end is most often the beginning of a word that was cut.
     let near = name.char_indices().rev().take(PIECE).last().map_or(0, |(at, _)| at);
     if let Some(at) = name[near..].rfind(PARTICLES)
         && name[..near + at].chars().count() > 2 * PIECE
@@ -195,7 +197,7 @@ fn is_dangling(word: &str) -> bool {
     phrases::of(DANGLING).any(|dangling| dangling == word)
 }
 
-/// A text without what has no place at its ends: spaces, and punctuation that neither begins nor ends a word.
+/// Text without spaces at its ends, and without punctuation that neither begins nor ends a word.
 pub(super) fn tidy(text: &str) -> &str {
     let mut rest = text;
     loop {
@@ -204,7 +206,7 @@ pub(super) fn tidy(text: &str) -> &str {
         for (open, close) in [('(', ')'), ('[', ']')] {
             rest = rest.trim_start_matches(close).trim_end_matches(open);
             let surplus = rest.matches(open).count().cmp(&rest.matches(close).count());
-            // One that has lost its partner, or both around all of it.
+            // A bracket without its partner, or a pair around the complete text.
             match (rest.strip_prefix(open), rest.strip_suffix(close)) {
                 (Some(inner), _) if surplus == Ordering::Greater => rest = inner,
                 (_, Some(inner)) if surplus == Ordering::Less => rest = inner,
@@ -220,7 +222,7 @@ pub(super) fn tidy(text: &str) -> &str {
     }
 }
 
-/// Whether the bracket that a text begins with is closed by the one that it ends with.
+/// True if the first bracket of a text is closed by its last character.
 fn is_around(text: &str, open: char, close: char) -> bool {
     let mut depth = 0;
     let closed = text.char_indices().find(|(_, c)| {
@@ -230,7 +232,7 @@ fn is_around(text: &str, open: char, close: char) -> bool {
     closed.is_some_and(|(at, c)| at + c.len_utf8() == text.len())
 }
 
-/// Punctuation, of whatever script; not what words like `C++`, `C#` or `50%` end with.
+/// Punctuation of any script; not the symbols at the end of words like `C++`, `C#` or `50%`.
 pub(super) fn is_mark(c: char) -> bool {
     (c.is_ascii_punctuation() && !"+#%$&@".contains(c))
         || matches!(
@@ -244,21 +246,21 @@ pub(super) fn is_mark(c: char) -> bool {
         || matches!(c, '\u{ff3b}'..='\u{ff40}' | '\u{ff5b}'..='\u{ff65}')
 }
 
-/// Whether a character is a picture, or a part of one.
+/// True if a character is a picture, or a part of one.
 pub(super) fn is_picture(c: char) -> bool {
     matches!(c, '\u{1f000}'..='\u{1faff}' | '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
         | '\u{fe00}'..='\u{fe0f}' | '\u{20e3}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Whether a character could make a name look like what it is not, or break the line that it stands in: controls, marks
-/// that turn the direction of writing, and what stands for no character.
+/// True if a character could disguise a name or break its line: controls, marks that change the direction of writing,
+/// and code points without a character.
 pub(super) fn is_treacherous(c: char) -> bool {
     (c.is_control() && !c.is_whitespace())
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}' | '\u{fff0}'..='\u{ffff}' | '\u{fdd0}'..='\u{fdef}')
         || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}')
 }
 
-/// Whether a character shows nothing, and is left out without being missed. Joiners inside words are none of these.
+/// True if a character is invisible and can be dropped. Joiners inside words do not count.
 pub(super) fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -278,12 +280,12 @@ mod tests {
             ("one", "one"),
             ("one two three four five", "one two three four five"),
             ("one two three four five six", "one two three four five"),
-            // Nothing is left hanging.
+            // No dangling word remains at the end.
             ("plan a trip to the coast", "plan a trip"),
             ("eine Reise nach Gent und nach Brügge", "eine Reise nach Gent"),
             ("what is it", "what is it"),
             ("in of the to for and", "in of"),
-            // No word.
+            // Tokens that are not words.
             ("- one — two 😀 three … four", "one two three four"),
             ("来週の京都旅行の計画を立てるのを手伝ってください", "来週の京都旅行の計画を立てる"),
             ("如何用人工智能改进我们公司的客户服务流程", "如何用人工智能改进我们公司"),

@@ -7,7 +7,6 @@ mod compare;
 mod generate;
 mod node;
 mod package;
-#[allow(dead_code)]
-#[path = "../shared/rng.rs"]
-mod rng;
 mod stored;
+
+use threadline_testkit::rng;

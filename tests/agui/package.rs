@@ -62,7 +62,7 @@ fn odd(rng: &mut Rng) -> Value {
         json!({"type": "interrupt", "interrupts": [7, {"id": "i", "subagentRunId": null}]}),
         json!("thinking-1"),
     ];
-    values[rng.next() as usize % values.len()].clone()
+    values[rng.draw() as usize % values.len()].clone()
 }
 
 /// Breaks events here and there: members become something else or vanish, events come twice, late or not at all.
@@ -100,8 +100,8 @@ fn broken(seed: u64, number: u64) -> Vec<String> {
         if rng.chance(30) {
             let there: Vec<String> = value.as_object().expect("an object").keys().cloned().collect();
             let name = match rng.chance(70) {
-                true => there[rng.next() as usize % there.len()].clone(),
-                false => MEMBERS[rng.next() as usize % MEMBERS.len()].to_owned(),
+                true => there[rng.draw() as usize % there.len()].clone(),
+                false => MEMBERS[rng.draw() as usize % MEMBERS.len()].to_owned(),
             };
             match rng.chance(25) {
                 true => drop(value.as_object_mut().expect("an object").remove(&name)),
@@ -109,11 +109,11 @@ fn broken(seed: u64, number: u64) -> Vec<String> {
             }
         }
         if rng.chance(5) {
-            let think = ["START", "CONTENT", "END"][rng.next() as usize % 3];
+            let think = ["START", "CONTENT", "END"][rng.draw() as usize % 3];
             events.push(event(&json!({"type": format!("THINKING_TEXT_MESSAGE_{think}"), "delta": "x"})));
         }
         let text = event(&value).replace(&format!("\"{HUGE}\""), "1e999");
-        for _ in 0..[1, 1, 1, 1, 1, 1, 2, 0][rng.next() as usize % 8] {
+        for _ in 0..[1, 1, 1, 1, 1, 1, 2, 0][rng.draw() as usize % 8] {
             let furthest = if rng.chance(10) { 5 } else { 0 };
             let back = rng.between(0, furthest) as usize;
             events.insert(events.len().saturating_sub(back), text.clone());

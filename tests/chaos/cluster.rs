@@ -4,17 +4,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::backing::{
-    Postgres, Proxy, Redis,
-    keeper::Keeper,
-    ports::free_port,
-    postgres::{SmallDisk, quoted},
-};
+use crate::backing::{Postgres, Proxy, Redis, keeper::Keeper, ports::free_port, postgres::SmallDisk};
 
 pub const NODES: usize = 3;
 const BINARY: &str = env!("CARGO_BIN_EXE_threadline");
-/// The variable that chooses a planted bug, in a build that has them.
-const PLANT: &str = "THREADLINE_PLANT";
 /// Time for a node to go by itself.
 const GOING: Duration = Duration::from_secs(20);
 /// Room for the tables of a long run.
@@ -35,13 +28,13 @@ pub struct Node {
 }
 
 impl Cluster {
-    pub fn start(seed: u64, plant: Option<&str>) -> Self {
+    pub fn start(seed: u64) -> Self {
         let options = [("shared_buffers", "64MB"), ("checkpoint_timeout", "60s"), ("max_wal_size", "512MB")];
         let postgres = Postgres::on_small_disk(SmallDisk::Tables(DISK_MIB), &options);
         let redis = Redis::start(&[]);
         let database = postgres.fresh_database();
         let database = database.rsplit('/').next().expect("a name").to_owned();
-        let node = |number| Node::start(number, &postgres, &redis, &database, seed, plant);
+        let node = |number| Node::start(number, &postgres, &redis, &database, seed);
         let nodes = (0..NODES).map(node).collect();
         Self { postgres, redis, nodes }
     }
@@ -52,22 +45,14 @@ impl Cluster {
 }
 
 impl Node {
-    fn start(
-        number: usize,
-        postgres: &Postgres,
-        redis: &Redis,
-        database: &str,
-        seed: u64,
-        plant: Option<&str>,
-    ) -> Self {
+    fn start(number: usize, postgres: &Postgres, redis: &Redis, database: &str, seed: u64) -> Self {
         let mut keeper = Keeper::new(&format!("node-{number}"), &[], "");
         let to_postgres = Proxy::seeded(postgres.port(), seed);
         let to_redis = Proxy::seeded(redis.port(), seed ^ 1);
         let port = free_port();
         let store = postgres.url_by(&to_postgres.address().to_string(), database);
-        let plant = plant.map(|plant| format!("{PLANT}={} ", quoted(plant))).unwrap_or_default();
         let command = format!(
-            "env -C {home} -u THREADLINE_API_KEY NO_COLOR=1 {plant}{BINARY} serve --listen 127.0.0.1:{port} \
+            "env -C {home} -u THREADLINE_API_KEY NO_COLOR=1 {BINARY} serve --listen 127.0.0.1:{port} \
              --store {store} --redis redis://{redis} --drain-delay 0",
             home = keeper.home().display(),
             redis = to_redis.address(),

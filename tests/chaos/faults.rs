@@ -3,9 +3,10 @@
 use std::{sync::Arc, thread::sleep, time::Duration};
 
 use nix::sys::signal::Signal;
+use threadline_testkit::rng::Rng;
 
 use crate::{
-    backing::{Cut, Flow, Proxy, Way, rng::Rng},
+    backing::{Cut, Flow, Proxy, Way},
     cluster::{Cluster, NODES},
     history::{Class, Fault, History, Kind, Line, now},
     world::World,

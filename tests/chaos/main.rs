@@ -2,8 +2,6 @@
 //! while producers and readers work; then a checker in a process of its own compares what clients were told with what
 //! is there. `make chaos MINUTES=10` runs it for long, `make chaos PLANT=name` with a bug that it must find.
 
-#[path = "../backing/mod.rs"]
-mod backing;
 mod check;
 mod cluster;
 mod faults;
@@ -22,10 +20,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backing::rng::seed;
 use history::Kind;
 use plants::{PLANTS, Plant};
 use run::{Plan, Verdict};
+use threadline_backing as backing;
+use threadline_testkit::rng::seed;
 use world::Size;
 
 /// More than 30 runs and as many readers at any moment.
@@ -46,7 +45,7 @@ const SIZE: Size = Size {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_lost_whatever_breaks() {
     // One round of all faults.
-    let plan = Plan { seed: seed(), lasts: Duration::ZERO, kinds: Kind::ALL.to_vec(), size: SIZE, plant: None };
+    let plan = Plan { seed: seed(), lasts: Duration::ZERO, kinds: Kind::ALL.to_vec(), size: SIZE };
     let verdict = plan.carry_out().await;
     println!("{}", verdict.report);
     assert!(verdict.clean, "promises were broken: see above");
@@ -65,9 +64,8 @@ async fn for_long() {
     let verdict = match plant.as_deref() {
         None => {
             let kinds = Kind::ALL.to_vec();
-            Plan { seed: seed(), lasts: minutes(10.0), kinds, size: SIZE, plant: None }.carry_out().await
+            Plan { seed: seed(), lasts: minutes(10.0), kinds, size: SIZE }.carry_out().await
         }
-        Some("all") => all_plants(minutes(2.0)).await,
         Some("none") => no_plants().await,
         Some(name) => planted(Plant::named(name), minutes(2.0)).await,
     };
@@ -75,11 +73,8 @@ async fn for_long() {
     process::exit(i32::from(!verdict.clean));
 }
 
-/// Runs with a bug until it is found, or for this long.
+/// Runs under the faults that bring this bug out, until it is found or for this long.
 async fn planted(plant: &Plant, patience: Duration) -> Verdict {
-    if !cfg!(feature = "planted") {
-        panic!("planted bugs are in builds with --features planted only");
-    }
     let (began, seed) = (Instant::now(), seed());
     let mut round = 0;
     loop {
@@ -92,29 +87,10 @@ async fn planted(plant: &Plant, patience: Duration) -> Verdict {
     }
 }
 
-/// Runs with one bug after the other. Clean, for once, if each was found.
-async fn all_plants(patience: Duration) -> Verdict {
-    let mut report = String::new();
-    let mut missed = 0;
-    for plant in PLANTS {
-        let began = Instant::now();
-        let verdict = planted(plant, patience).await;
-        missed += usize::from(verdict.clean);
-        let how = if verdict.clean { "NOT FOUND" } else { "found" };
-        let last = verdict.report.lines().last().unwrap_or_default().to_owned();
-        let line = format!("{:<24} {how} after {} s: {last}\n", plant.name, began.elapsed().as_secs());
-        print!("{line}");
-        report.push_str(&line);
-    }
-    report.push_str(&format!("planted {}, found {}", PLANTS.len(), PLANTS.len() - missed));
-    Verdict { clean: missed == 0, report }
-}
-
-/// Runs as [`all_plants`], with nothing planted: what finds a bug must find nothing where there is none.
+/// Runs under the faults of every planted bug, with nothing planted: a checker that finds bugs must find none where there are none.
 async fn no_plants() -> Verdict {
     for plant in PLANTS {
-        let plan = Plan { plant: None, ..plant.plan(seed(), SIZE) };
-        let verdict = plan.carry_out().await;
+        let verdict = plant.plan(seed(), SIZE).carry_out().await;
         println!("as for {}: {}", plant.name, verdict.report.lines().last().unwrap_or_default());
         if !verdict.clean {
             return verdict;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// An agent's run may take so long: what it says, and its end by somebody else if its node dies.
-const AGENT_PATIENCE: Duration = Duration::from_secs(60);
+const AGENT_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Has the demo agent do one run after the other on a thread.
 pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64) {
@@ -25,7 +25,7 @@ pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64)
         if ask(&mut caller, &thread, &run).await {
             ends(&mut caller, &thread, &run).await;
         }
-        caller.world.is_over(&run);
+        caller.world.has_ended(&run);
     }
     caller.history.flush();
 }
@@ -65,7 +65,7 @@ async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
 async fn ends(caller: &mut Caller, thread: &str, run: &str) {
     let began = Instant::now();
     let mut stopped = false;
-    while began.elapsed() < AGENT_PATIENCE {
+    while began.elapsed() < AGENT_STORE_TIMEOUT {
         sleep(Duration::from_millis(300)).await;
         if !caller.world.goes_on() && !stopped {
             caller.hop();

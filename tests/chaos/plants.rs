@@ -1,4 +1,5 @@
-//! Bugs on purpose, which are in the product if it is built with the feature `planted`, and what brings each of them out.
+//! Planted bugs, and what brings each of them out. `plants/NAME.patch` is the bug; `make chaos PLANT=name` applies the patch to a
+//! copy of the work tree, which these tests are then a part of.
 
 use std::time::Duration;
 
@@ -57,7 +58,23 @@ impl Plant {
     }
 
     pub fn plan(&self, seed: u64, size: Size) -> Plan {
-        let plant = Some(self.name.to_owned());
-        Plan { seed, lasts: LASTS, kinds: self.kinds.to_vec(), size: (self.size)(size), plant }
+        Plan { seed, lasts: LASTS, kinds: self.kinds.to_vec(), size: (self.size)(size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::PLANTS;
+
+    #[test]
+    fn every_planted_bug_is_a_patch_and_every_patch_a_planted_bug() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chaos/plants");
+        let patches: BTreeSet<_> = fs::read_dir(directory)
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+            .collect();
+        assert_eq!(patches, PLANTS.iter().map(|plant| format!("{}.patch", plant.name)).collect());
     }
 }

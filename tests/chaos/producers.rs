@@ -59,7 +59,7 @@ impl Producer {
                 16..=17 => self.streamed().await,
                 _ => self.whole().await,
             }
-            self.caller.world.is_over(&self.run);
+            self.caller.world.has_ended(&self.run);
         }
         self.caller.history.flush();
     }
@@ -245,7 +245,7 @@ impl Producer {
         let began = Instant::now();
         loop {
             let (client, thread, run) = (self.caller.client(), self.thread.clone(), self.run.clone());
-            let request = client.append_whole(&thread, &run, None, body.clone());
+            let request = client.append_complete_run(&thread, &run, None, body.clone());
             let what = What::Whole { count, terminal };
             match self.caller.ask(&thread, &run, what, request, |told| (told.run.first_seq, true)).await {
                 Answer::Done(_) => return self.acknowledged(count),

@@ -46,7 +46,6 @@ pub struct Plan {
     pub lasts: Duration,
     pub kinds: Vec<Kind>,
     pub size: Size,
-    pub plant: Option<String>,
 }
 
 /// What came of it.
@@ -68,7 +67,7 @@ impl Plan {
     pub async fn carry_out(self) -> Verdict {
         let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{}-{}", self.seed, std::process::id()));
         fs::create_dir_all(&record).expect("a directory");
-        let cluster = block_in_place(|| Cluster::start(self.seed, self.plant.as_deref()));
+        let cluster = block_in_place(|| Cluster::start(self.seed));
         let world = World::new(cluster.urls(), self.size, self.seed, &record);
         let load = begin(&world).await;
         let injector = Injector::new(cluster, world.clone(), self.kinds.clone());

@@ -11,12 +11,10 @@ use std::{
 };
 
 use threadline::client::{Backoff, Client, ClientConfig, ClientError};
+use threadline_testkit::rng::Rng;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{
-    backing::rng::Rng,
-    history::{Class, History, Line, Outcome, Request, What, now},
-};
+use crate::history::{Class, History, Line, Outcome, Request, What, now};
 
 /// How long a client waits for an answer before it asks another node.
 pub const PATIENCE: Duration = Duration::from_secs(3);
@@ -126,7 +124,7 @@ impl World {
         self.active().insert(run.to_owned(), thread.to_owned());
     }
 
-    pub fn is_over(&self, run: &str) {
+    pub fn has_ended(&self, run: &str) {
         self.active().remove(run);
     }
 

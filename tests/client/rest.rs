@@ -124,7 +124,7 @@ async fn runs() {
     let (server, mut sent) = answering(201, started).await;
     let raw: Box<RawValue> = serde_json::from_str(r#"{"type":"A", "n":1.0}"#).expect("JSON");
     let body = EventBody::from_raw([&*raw]);
-    server.client().append_whole("t", "r", Some("a"), body).await.expect("stored");
+    server.client().append_complete_run("t", "r", Some("a"), body).await.expect("stored");
     let (line, kind, body) = sent.recv().await.expect("a request");
     assert_eq!(line, "PUT /v1/threads/t/runs/r?agentId=a");
     assert_eq!((kind.as_str(), body.as_str()), ("application/x-ndjson", "{\"type\":\"A\", \"n\":1.0}\n"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline::{
-    bus::{self, BusEnd, Channel, Heard, Hint, NodeId, Question, ThreadNews, local::LocalBus},
+    bus::{self, BusEnd, BusMessage, Channel, Hint, NodeId, Question, ThreadNews, local::LocalBus},
     domain::{Fence, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE},
     redis_link::client,
 };
@@ -35,7 +35,7 @@ impl Net {
             Self::Local(bus) => bus.join(),
             Self::Redis(prefix) => {
                 let mut end = bus::redis::join(client(&Redis::shared().url()).expect("an address"), prefix);
-                assert_eq!(next(&mut end).await, Heard::Resync, "a node begins by looking");
+                assert_eq!(next(&mut end).await, BusMessage::Resync, "a node begins by looking");
                 end
             }
         }
@@ -47,14 +47,14 @@ impl Net {
         for channel in channels {
             end.bus.listen(channel.clone());
             if matches!(self, Self::Redis(_)) {
-                assert_eq!(next(&mut end).await, Heard::Listening(channel.clone()));
+                assert_eq!(next(&mut end).await, BusMessage::Listening(channel.clone()));
             }
         }
         end
     }
 }
 
-async fn next(end: &mut BusEnd) -> Heard {
+async fn next(end: &mut BusEnd) -> BusMessage {
     time::timeout(PATIENCE, end.heard.recv()).await.expect("something is heard in time").expect("the bus is there")
 }
 
@@ -75,7 +75,7 @@ pub async fn what_is_told_is_heard_elsewhere(net: Net) {
     let (teller, mut listener) = (net.listening(&channels).await, net.listening(&channels).await);
     for hint in hints {
         teller.bus.tell(hint.clone());
-        assert_eq!(next(&mut listener).await, Heard::Hint(hint));
+        assert_eq!(next(&mut listener).await, BusMessage::Hint(hint));
     }
 }
 
@@ -87,7 +87,7 @@ pub async fn the_newest_comes_through_whatever_is_told(net: Net) {
     }
     // Those before it may be left out.
     loop {
-        if next(&mut listener).await == Heard::Hint(thread(1, 500)) {
+        if next(&mut listener).await == BusMessage::Hint(thread(1, 500)) {
             break;
         }
     }
@@ -109,7 +109,7 @@ pub async fn who_does_not_read_is_told_to_look(net: Net) {
     }
     let mut look = false;
     while !look {
-        look = next(&mut listener).await == Heard::Resync;
+        look = next(&mut listener).await == BusMessage::Resync;
         if listener.heard.is_empty() && !look {
             teller.bus.tell(thread(0, 9));
         }
@@ -122,7 +122,7 @@ pub async fn a_node_that_left_is_missed_by_nobody(net: Net) {
     let mut stayer = net.listening(&channel).await;
     drop(leaver);
     teller.bus.tell(feed("p", "u", 1));
-    assert_eq!(next(&mut stayer).await, Heard::Hint(feed("p", "u", 1)));
+    assert_eq!(next(&mut stayer).await, BusMessage::Hint(feed("p", "u", 1)));
 }
 
 pub async fn what_is_asked_is_answered_to_who_has_asked(net: Net) {
@@ -140,7 +140,7 @@ pub async fn what_is_asked_is_answered_to_who_has_asked(net: Net) {
     for (end, node) in ends.iter_mut().zip(nodes).skip(1) {
         let mut heard = [next(end).await, next(end).await];
         heard.sort_by_key(|heard| format!("{heard:?}"));
-        assert_eq!(heard, questions.map(|question| Heard::Hint(Hint::Question(question))));
+        assert_eq!(heard, questions.map(|question| BusMessage::Hint(Hint::Question(question))));
         for question in questions {
             let body = format!("{{\"node\":\"{node}\", \"number\": {}}}", question.number);
             end.bus.tell(Hint::Answer { asker: question.asker, number: question.number, body });
@@ -149,7 +149,7 @@ pub async fn what_is_asked_is_answered_to_who_has_asked(net: Net) {
     let mut answers = Vec::new();
     while answers.len() < 4 {
         // In process everybody hears everything, also their own questions' answers to others.
-        if let Heard::Hint(Hint::Answer { asker, number, body }) = next(&mut ends[0]).await {
+        if let BusMessage::Hint(Hint::Answer { asker, number, body }) = next(&mut ends[0]).await {
             assert_eq!(asker, nodes[0]);
             answers.push((number, body));
         }

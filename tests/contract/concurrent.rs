@@ -66,7 +66,7 @@ pub async fn a_start_races_the_last_appends(env: Env) {
                 fence = started.run.fence;
             }
             // The append extended the lease, or came in before: the start has to look again.
-            StartOutcome::Held(..) | StartOutcome::Lapsed(..) => {
+            StartOutcome::RunActive(..) | StartOutcome::LeaseExpired(..) => {
                 assert!(appended);
                 append_wins += 1;
             }
@@ -283,7 +283,7 @@ pub async fn creates_race_for_one_id(env: Env) {
     let count = |wanted: fn(&StartOutcome) -> bool| answers.iter().filter(|answer| wanted(answer)).count();
     assert_eq!(count(|answer| matches!(answer, StartOutcome::Started(_))), 1);
     assert_eq!(count(|answer| matches!(answer, StartOutcome::Exists(..))), 9);
-    assert_eq!(count(|answer| matches!(answer, StartOutcome::Held(..))), 10);
+    assert_eq!(count(|answer| matches!(answer, StartOutcome::RunActive(..))), 10);
     assert_eq!(env.store.runs(key, None, 10).await.expect("runs")[0].status, RunStatus::Running);
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use threadline::{
     domain::{Fence, NameSource, Thread, ThreadKey, ThreadPatch},
-    store::{Append, Beat, ListOrder, ListThreads, ReadFrom, StartOutcome, StartRun},
+    store::{Append, HeartbeatRequest, ListOrder, ListThreads, ReadFrom, StartOutcome, StartRun},
 };
 
 use crate::support::*;
@@ -153,7 +153,10 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
             14 => {
                 let lease = dice.chance(40).then(|| Duration::from_millis(dice.roll(60_000)));
                 let fence = Fence(fence.0 - i64::from(dice.chance(20)));
-                let beats = [Beat { key, fence, lease }, Beat { key: *dice.pick(&old), fence, lease: None }];
+                let beats = [
+                    HeartbeatRequest { key, fence, lease },
+                    HeartbeatRequest { key: *dice.pick(&old), fence, lease: None },
+                ];
                 both!(envs, at, |env| env.store.heartbeat(&beats).await.expect("beats"));
             }
             15 => {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use threadline::{
     domain::{ProjectId, RunId, ThreadId},
     lock::{Acquired, Claim, DynLock, LockName, local::LocalLock, redis::RedisLock},
-    redis_link::{Link, client},
+    redis_link::{RedisConnection, client},
 };
 
 use crate::backing::Redis;
@@ -24,7 +24,7 @@ impl Gate {
 
     /// Every test has keys of its own in one Redis.
     pub fn redis() -> Self {
-        let link = Link::new(client(&Redis::shared().url()).expect("an address"));
+        let link = RedisConnection::new(client(&Redis::shared().url()).expect("an address"));
         Self(Arc::new(RedisLock::new(link, &format!("{}:", RunId::generate()))))
     }
 

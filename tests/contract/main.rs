@@ -2,8 +2,6 @@
 
 mod agents;
 mod annotations;
-#[path = "../backing/mod.rs"]
-mod backing;
 mod bus;
 mod concurrent;
 mod differential;
@@ -20,6 +18,8 @@ mod sqlite;
 mod support;
 mod threads;
 mod transfer;
+
+use threadline_backing as backing;
 
 /// Runs each test on each back-end.
 macro_rules! contract {

@@ -6,13 +6,13 @@ use std::{
 };
 
 use threadline::{
-    bus::{self, BusEnd, Channel, Heard, Hint, ThreadNews},
+    bus::{self, BusEnd, BusMessage, Channel, Hint, ThreadNews},
     domain::{
         Fence, ProjectId, RunId, ThreadId, ThreadKey,
         limits::{REDIS_PING, REDIS_RETRY, REDIS_TIMEOUT},
     },
     lock::{Acquired, Claim, Lock, LockName, redis::RedisLock},
-    redis_link::{Link, client},
+    redis_link::{RedisConnection, client},
 };
 use tokio::time;
 
@@ -26,7 +26,7 @@ fn claim(run: &str) -> Claim {
 }
 
 fn lock(url: &str) -> RedisLock {
-    RedisLock::new(Link::new(client(url).expect("an address")), "lock:")
+    RedisLock::new(RedisConnection::new(client(url).expect("an address")), "lock:")
 }
 
 fn through(proxy: &Proxy) -> String {
@@ -49,7 +49,7 @@ async fn answered(lock: &RedisLock, run: &str) -> Acquired {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_what_people_expect_to_find() {
     let redis = Redis::start(&[]);
-    let lock = RedisLock::new(Link::new(client(&redis.url()).expect("an address")), "my-app:");
+    let lock = RedisLock::new(RedisConnection::new(client(&redis.url()).expect("an address")), "my-app:");
     assert_eq!(lock.acquire(&claim("a")).await.expect("asked"), Acquired::Taken);
     assert_eq!(redis.command(&["GET", "my-app:p:t"]), "a");
     let left: u64 = redis.command(&["PTTL", "my-app:p:t"]).parse().expect("a number");
@@ -115,7 +115,7 @@ fn hint(tail: u64) -> Hint {
     Hint::Thread(ThreadKey(1), news)
 }
 
-async fn next(end: &mut BusEnd) -> Heard {
+async fn next(end: &mut BusEnd) -> BusMessage {
     time::timeout(PATIENCE, end.heard.recv()).await.expect("something is heard in time").expect("the bus is there")
 }
 
@@ -125,13 +125,13 @@ async fn heard_again(teller: &BusEnd, listener: &mut BusEnd, tail: u64) {
         loop {
             teller.bus.tell(hint(tail));
             if time::timeout(Duration::from_millis(200), listener.heard.recv()).await
-                == Ok(Some(Heard::Hint(hint(tail))))
+                == Ok(Some(BusMessage::Hint(hint(tail))))
             {
                 return;
             }
         }
     };
-    time::timeout(PATIENCE, told).await.expect("the bus is back");
+    time::timeout(PATIENCE, told).await.expect("the connection to the bus is restored");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,7 +141,7 @@ async fn a_bus_that_was_cut_off_asks_to_look_and_goes_on() {
     let teller = bus::redis::join(client(&redis.url()).expect("an address"), "x:");
     let mut listener = bus::redis::join(client(&through(&proxy)).expect("an address"), "x:");
     listener.bus.listen(Channel::Thread(ThreadKey(1)));
-    assert_eq!(next(&mut listener).await, Heard::Resync);
+    assert_eq!(next(&mut listener).await, BusMessage::Resync);
     heard_again(&teller, &mut listener, 1).await;
     for (tail, how) in [(2, "reset"), (3, "closed"), (4, "silent"), (5, "restarted")] {
         match how {
@@ -156,7 +156,7 @@ async fn a_bus_that_was_cut_off_asks_to_look_and_goes_on() {
             }
             _ => redis.restart(),
         }
-        while next(&mut listener).await != Heard::Resync {}
+        while next(&mut listener).await != BusMessage::Resync {}
         heard_again(&teller, &mut listener, tail).await;
     }
     // What nobody here wants any more is not sent here either.
@@ -182,7 +182,7 @@ async fn a_bus_without_redis_swallows_what_it_is_told_and_works_once_there_is_on
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "telling never waits");
     redis.restart();
-    assert_eq!(next(&mut listener).await, Heard::Resync);
+    assert_eq!(next(&mut listener).await, BusMessage::Resync);
     heard_again(&teller, &mut listener, 200_000).await;
 }
 
@@ -192,7 +192,7 @@ async fn nonsense_on_a_channel_is_passed_over() {
     let mut listener = bus::redis::join(client(&redis.url()).expect("an address"), "x:");
     let teller = bus::redis::join(client(&redis.url()).expect("an address"), "x:");
     listener.bus.listen(Channel::Thread(ThreadKey(1)));
-    assert_eq!(next(&mut listener).await, Heard::Resync);
+    assert_eq!(next(&mut listener).await, BusMessage::Resync);
     heard_again(&teller, &mut listener, 1).await;
     for nonsense in ["", "1", "1 x", "2 1 1 1", "1 5 1 999", "1 99999999999999999999 1 1", "\u{0}", "1 -1 -1 -1"] {
         redis.command(&["PUBLISH", "x:thread:1", nonsense]);
@@ -201,10 +201,10 @@ async fn nonsense_on_a_channel_is_passed_over() {
     redis.command(&["PUBLISH", "x:thread:1", "1 7 1 1 more"]);
     let mut heard = next(&mut listener).await;
     // What was said until it was heard may come once more.
-    while heard == Heard::Hint(hint(1)) {
+    while heard == BusMessage::Hint(hint(1)) {
         heard = next(&mut listener).await;
     }
-    assert_eq!(heard, Heard::Hint(hint(7)));
+    assert_eq!(heard, BusMessage::Hint(hint(7)));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use threadline::{
         Fence, NewThread, ProjectId, RunStatus,
         limits::{RELEASE_GRACE, STOP_GRACE},
     },
-    store::{Beat, CloseOutcome, ListThreads, StartOutcome, StopOutcome},
+    store::{CloseOutcome, HeartbeatRequest, ListThreads, StartOutcome, StopOutcome},
 };
 
 use crate::support::*;
@@ -29,14 +29,14 @@ pub async fn a_start_gives_the_thread_to_one_run(env: Env) {
     assert!(shown.version > thread.version);
 
     match env.store.start(start_run(thread.key, "r2")).await.expect("answers") {
-        StartOutcome::Held(run, head) => assert_eq!((run, head), (started.run, started.head)),
+        StartOutcome::RunActive(run, head) => assert_eq!((run, head), (started.run, started.head)),
         other => panic!("{other:?}"),
     }
     assert!(env.store.run(thread.key, &run_id("r2")).await.expect("run").is_none());
     assert_eq!(env.get("t").await, Some(shown));
     assert!(matches!(
         env.store.start(start_run(threadline::domain::ThreadKey(999), "r")).await,
-        Ok(StartOutcome::Gone)
+        Ok(StartOutcome::ThreadGone)
     ));
 }
 
@@ -69,7 +69,7 @@ pub async fn a_thread_without_an_agent_takes_that_of_its_first_run(env: Env) {
     assert_eq!(listed("b").await, [""; 0]);
     // Neither does a start that is refused.
     let (held, _) = env.running("held", "r").await;
-    assert!(matches!(env.store.start(by(held, "no", Some("a"))).await, Ok(StartOutcome::Held(..))));
+    assert!(matches!(env.store.start(by(held, "no", Some("a"))).await, Ok(StartOutcome::RunActive(..))));
     assert_eq!(env.get("held").await.expect("there").agent, None);
     // A run that is appended whole, and one that ends its predecessor, start like any other.
     let whole = env.create("whole").await.key;
@@ -107,13 +107,13 @@ pub async fn a_lapsed_run_is_closed_by_the_next_start(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     env.put(key, fence, [1, 2]).await;
     env.clock.advance(LEASE - Duration::from_millis(1));
-    assert!(matches!(env.store.start(start_run(key, "r2")).await, Ok(StartOutcome::Held(..))));
+    assert!(matches!(env.store.start(start_run(key, "r2")).await, Ok(StartOutcome::RunActive(..))));
     let mut eager = start_run(key, "r2");
     eager.closing = Some(closing(&env.head(key).await, Some(run_error())));
-    assert!(matches!(env.store.start(eager).await, Ok(StartOutcome::Held(..))), "a closing is no way to push in");
+    assert!(matches!(env.store.start(eager).await, Ok(StartOutcome::RunActive(..))), "a closing is no way to push in");
     env.clock.advance(Duration::from_millis(1));
     match env.store.start(start_run(key, "r2")).await.expect("answers") {
-        StartOutcome::Lapsed(run, head) => {
+        StartOutcome::LeaseExpired(run, head) => {
             assert_eq!((run.id, run.producer_seq, head.tail), (run_id("r1"), 2, 2));
         }
         other => panic!("{other:?}"),
@@ -151,7 +151,7 @@ pub async fn a_closing_that_saw_too_little_changes_nothing(env: Env) {
     ] {
         let mut start = start_run(key, "r2");
         start.closing = Some(stale.clone());
-        assert!(matches!(env.store.start(start).await, Ok(StartOutcome::Lapsed(..))));
+        assert!(matches!(env.store.start(start).await, Ok(StartOutcome::LeaseExpired(..))));
         assert!(matches!(env.store.close(key, stale, false).await, Ok(CloseOutcome::Missed)));
     }
     assert_eq!(env.get("t").await, before);
@@ -170,7 +170,7 @@ pub async fn a_released_run_may_go_on_until_the_next_start(env: Env) {
     assert!(env.head(key).await.active.expect("active").finishing);
     env.put(key, fence, [1]).await;
     match env.store.start(start_run(key, "r2")).await.expect("answers") {
-        StartOutcome::Lapsed(run, _) => assert_eq!(run.status, RunStatus::Finishing),
+        StartOutcome::LeaseExpired(run, _) => assert_eq!(run.status, RunStatus::Finishing),
         other => panic!("{other:?}"),
     }
     let mut start = start_run(key, "r2");
@@ -310,7 +310,7 @@ pub async fn a_heartbeat_extends_the_lease(env: Env) {
     let (a, a_fence) = env.running("a", "r").await;
     let (b, b_fence) = env.running("b", "r").await;
     env.clock.advance(Duration::from_secs(5));
-    let beat = |key, fence| Beat { key, fence, lease: None };
+    let beat = |key, fence| HeartbeatRequest { key, fence, lease: None };
     let beats = [beat(b, Fence(b_fence.0 + 1)), beat(a, a_fence), beat(threadline::domain::ThreadKey(99), a_fence)];
     let answers = env.store.heartbeat(&beats).await.expect("beats");
     assert_eq!((&answers[0], &answers[2]), (&None, &None));
@@ -330,7 +330,7 @@ pub async fn a_heartbeat_extends_the_lease(env: Env) {
 pub async fn a_lease_can_be_made_shorter(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let short = Duration::from_secs(2);
-    let beats = [Beat { key, fence, lease: Some(short) }, Beat { key, fence, lease: None }];
+    let beats = [HeartbeatRequest { key, fence, lease: Some(short) }, HeartbeatRequest { key, fence, lease: None }];
     let answers = env.store.heartbeat(&beats).await.expect("beats");
     assert_eq!(answers.len(), 2);
     for answer in answers {
@@ -424,7 +424,7 @@ pub async fn a_whole_run_is_one_commit(env: Env) {
     assert_eq!(env.log(thread.key).await.len(), 2);
     // While another run is active it waits outside.
     let active = env.start(thread.key, "r2").await;
-    assert!(matches!(env.store.start(whole("r3", text)).await, Ok(StartOutcome::Held(..))));
+    assert!(matches!(env.store.start(whole("r3", text)).await, Ok(StartOutcome::RunActive(..))));
     env.put(thread.key, active.fence, [1]).await;
     env.clock.advance(LEASE);
     let mut over = whole("r3", text);
@@ -444,7 +444,7 @@ pub async fn a_start_may_ask_for_a_tail(env: Env) {
         ..start_run(thread.key, run)
     };
     let moved = async |run: &str, at: u64| match env.store.start(whole(run, at)).await.expect("answers") {
-        StartOutcome::Moved(head) => head.tail,
+        StartOutcome::TailMismatch(head) => head.tail,
         other => panic!("{other:?}"),
     };
     assert_eq!(moved("r1", 1).await, 0);
@@ -463,7 +463,7 @@ pub async fn a_start_may_ask_for_a_tail(env: Env) {
     for start in starts.collect::<Vec<_>>() {
         match start.await.expect("no panic") {
             StartOutcome::Started(_) => begun += 1,
-            StartOutcome::Moved(head) => assert_eq!(head.tail, 4),
+            StartOutcome::TailMismatch(head) => assert_eq!(head.tail, 4),
             other => panic!("{other:?}"),
         }
     }
@@ -471,12 +471,12 @@ pub async fn a_start_may_ask_for_a_tail(env: Env) {
     // Who holds the thread is told first. With a predecessor to close, the tail is the one before its end.
     let active = env.start(thread.key, "active").await;
     env.put(thread.key, active.fence, [1]).await;
-    assert!(matches!(env.store.start(whole("r3", 5)).await, Ok(StartOutcome::Held(..))));
+    assert!(matches!(env.store.start(whole("r3", 5)).await, Ok(StartOutcome::RunActive(..))));
     env.clock.advance(LEASE);
-    assert!(matches!(env.store.start(whole("r3", 5)).await, Ok(StartOutcome::Lapsed(..))));
+    assert!(matches!(env.store.start(whole("r3", 5)).await, Ok(StartOutcome::LeaseExpired(..))));
     let closing = closing(&env.head(thread.key).await, Some(run_error()));
     let over = |at: u64| threadline::store::StartRun { closing: Some(closing.clone()), ..whole("r3", at) };
-    assert!(matches!(env.store.start(over(4)).await, Ok(StartOutcome::Moved(head)) if head.tail == 5));
+    assert!(matches!(env.store.start(over(4)).await, Ok(StartOutcome::TailMismatch(head)) if head.tail == 5));
     let done = env.started(over(5)).await;
     assert_eq!((done.slice.count(), done.head.tail), (3, 8));
 }

@@ -231,11 +231,11 @@ pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     assert!(env.append(append(key, fence, None, events([4]))).await.is_none());
     assert!(env.store.run(key, &run_id("r")).await.expect("run").is_none());
     assert!(env.store.runs(key, None, 10).await.expect("runs").is_empty());
-    assert!(matches!(env.store.start(start_run(key, "r2")).await, Ok(StartOutcome::Gone)));
-    assert!(matches!(env.store.start(start_run(key, "r")).await, Ok(StartOutcome::Gone)));
+    assert!(matches!(env.store.start(start_run(key, "r2")).await, Ok(StartOutcome::ThreadGone)));
+    assert!(matches!(env.store.start(start_run(key, "r")).await, Ok(StartOutcome::ThreadGone)));
     assert!(!env.store.release(key, fence).await.expect("release"));
     assert!(!env.store.seal(key).await.expect("seals"));
-    let beat = threadline::store::Beat { key, fence, lease: None };
+    let beat = threadline::store::HeartbeatRequest { key, fence, lease: None };
     assert_eq!(env.store.heartbeat(&[beat]).await.expect("beats"), [None]);
     use threadline::store::{CloseOutcome, StopOutcome};
     let stop = env.store.request_stop(key, &run_id("r")).await.expect("stop");

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use threadline::{
     domain::{
         FeedChange, NameSource, ProjectId, RunStatus, Thread, ThreadKey, ThreadPatch,
-        limits::{FEED_RENEWAL, STAGING_PATIENCE},
+        limits::{FEED_RENEWAL, STAGING_TIMEOUT},
     },
     store::{
         FeedImage, Head, MovedThread, Published, ReadFrom, StagedPart, Staging, StartRun, memory::MemoryStore,
@@ -202,13 +202,13 @@ pub async fn what_was_staged_before_is_given_up(env: Env) {
 
     // The purge takes away what nobody touches any more, and not what somebody does.
     let left = staged(env.store.stage(&moved, part.clone()).await.expect("stages"));
-    env.clock.advance(STAGING_PATIENCE - Duration::from_secs(1));
+    env.clock.advance(STAGING_TIMEOUT - Duration::from_secs(1));
     while env.store.purge(3).await.expect("purges") {}
     assert!(env.store.stage_more(left, StagedPart::default()).await.expect("is there"));
     env.clock.advance(Duration::from_secs(2));
     while env.store.purge(3).await.expect("purges") {}
     assert!(env.store.stage_more(left, StagedPart::default()).await.expect("is there"));
-    env.clock.advance(STAGING_PATIENCE);
+    env.clock.advance(STAGING_TIMEOUT);
     while env.store.purge(3).await.expect("purges") {}
     assert!(!env.store.stage_more(left, StagedPart::default()).await.expect("answers"));
 

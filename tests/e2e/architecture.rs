@@ -6,21 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What each top-level module may import of its siblings; `domain`, `projection` and `client` are crates.
-/// `domain ← projection ← store ← subscription ← service ← api ← app ← main`; beside them the listener, and the command line.
+/// What each top-level module of `src` may import of its siblings, and of the crates under their former names.
+/// `{core, store, engine} ← agents ← api ← app ← main`; next to them the listener, and the command line.
 const MAY: &[(&str, &[&str])] = &[
-    // What is counted, wherever it happens.
-    ("metrics", &[]),
-    // Bugs on purpose, in builds for the fault run only.
-    ("planted", &[]),
-    ("store", &["domain", "planted", "projection"]),
-    ("redis_link", &["domain"]),
-    ("lock", &["domain", "redis_link"]),
-    ("bus", &["domain", "redis_link"]),
-    ("subscription", &["bus", "domain", "metrics", "planted", "projection", "store"]),
-    // How much is allowed to whom.
-    ("quota", &["domain"]),
-    ("service", &["bus", "domain", "lock", "metrics", "planted", "projection", "quota", "store", "subscription"]),
     // Where requests of the server may go.
     ("egress", &["domain"]),
     ("agents", &["domain", "egress", "metrics", "projection", "service", "subscription"]),
@@ -53,18 +41,14 @@ const MAY: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     // Ways into parsers, in builds for fuzzers only; they stand beside their parsers.
     ("fuzzing", &["agents", "api", "auth", "bus", "client", "domain", "moving", "naming", "projection"]),
-    // Measures the program from the inside, beside bare ones.
-    ("bench", &["app", "config", "domain", "progress", "redis_link", "service", "store"]),
     ("progress", &[]),
     // Takes threads from one store to another, by way of files.
     ("moving", &["domain", "progress", "store"]),
-    ("cli", &["app", "bench", "client", "config", "domain", "egress", "moving", "progress"]),
+    ("cli", &["app", "client", "config", "domain", "egress", "moving", "progress"]),
 ];
 
 /// Crates that a module must not know.
 const MUST_NOT: &[(&str, &[&str])] = &[
-    ("subscription", &["redis", "sqlx", "axum", "hyper", "reqwest"]),
-    ("service", &["redis", "sqlx", "axum", "hyper", "reqwest"]),
     ("egress", &["redis", "sqlx", "axum", "hyper"]),
     ("agents", &["redis", "sqlx", "axum", "hyper"]),
     ("naming", &["redis", "sqlx", "axum", "hyper", "reqwest"]),
@@ -75,7 +59,7 @@ const MUST_NOT: &[(&str, &[&str])] = &[
 
 /// Files that are longer than 500 lines, and why.
 const LONG: &[(&str, &str)] = &[
-    ("store/memory/mod.rs", "the reference of all four ports, which reads as one specification"),
+    ("crates/store/src/memory/mod.rs", "the reference of all four ports, which reads as one specification"),
     ("crates/core/src/limits.rs", "every limit in one place, a line or two each"),
 ];
 
@@ -341,8 +325,7 @@ fn modules_know_only_the_crates_of_their_layer() {
 #[test]
 fn only_the_app_names_concrete_back_ends() {
     let mut wrong = Vec::new();
-    // The benchmark measures a back-end itself, so it names it.
-    let may = |source: &&Source| ["store", "bench"].contains(&source.top()) || source.path == "app.rs";
+    let may = |source: &&Source| source.path == "app.rs";
     for source in sources().iter().filter(|source| !may(source)) {
         for path in named(source) {
             if path.starts_with("crate::store::sqlite") || path.starts_with("crate::store::memory") {
@@ -361,8 +344,7 @@ fn only_the_app_names_concrete_back_ends() {
 #[test]
 fn routes_and_frames_are_registered_through_the_doors_only() {
     let mut wrong = Vec::new();
-    // The benchmark has a server of its own to compare with.
-    for source in sources().iter().filter(|source| source.path != "api/doors.rs" && source.top() != "bench") {
+    for source in sources().iter().filter(|source| source.path != "api/doors.rs") {
         for name in ["Router::new", "OpenApiRouter", ".route_service(", ".nest(", ".nest_service(", ".merge("] {
             if source.code.contains(name) && source.top() == "api" {
                 wrong.push(format!("{} says {name}", source.path));

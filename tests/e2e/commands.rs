@@ -1,6 +1,9 @@
-//! `threadline run` against a server with its demo agent.
+//! Commands as a user has them: `threadline run` against a server with its demo agent, `threadline bench`.
 
-use std::future::{pending, ready};
+use std::{
+    future::{pending, ready},
+    process,
+};
 
 use clap::Parser;
 use threadline::{
@@ -120,4 +123,34 @@ async fn a_projects_own_affairs_are_seen_to_on_the_command_line() {
         assert!(Cli::try_parse_from(["threadline", "users", "erase", "ann"]).is_err(), "--yes is needed");
     })
     .await;
+}
+
+/// The program that holds data starts the one that measures, and has nothing of it.
+#[test]
+fn bench_starts_the_program_next_to_it_or_says_where_to_get_it() {
+    let home = tempfile::tempdir().expect("a directory");
+    let program = home.path().join("threadline");
+    // By another process: a file that this one has open for writing is inherited by a program that another test starts at
+    // that moment, and is "busy" until it runs.
+    let shell = |script: &str| {
+        let done = process::Command::new("sh").args(["-ec", script]).current_dir(home.path()).status();
+        assert!(done.expect("a shell").success());
+    };
+    shell(&format!("cp '{}' threadline", env!("CARGO_BIN_EXE_threadline")));
+    let bench = || {
+        let arguments = ["bench", "all", "--quick", "--help"];
+        process::Command::new(&program).args(arguments).env("PATH", "/nowhere").output().expect("the program runs")
+    };
+    let alone = bench();
+    let said = String::from_utf8_lossy(&alone.stderr);
+    assert_eq!(alone.status.code(), Some(1), "{said}");
+    assert!(said.contains("threadline-bench is neither next to threadline nor in PATH"), "{said}");
+
+    shell(
+        r#"printf '#!/bin/sh\necho "$THREADLINE_BENCH_FOR: $*"\nexit 3\n' > threadline-bench; chmod 755 threadline-bench"#,
+    );
+    let started = bench();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(String::from_utf8_lossy(&started.stdout), format!("{version}: all --quick --help\n"));
+    assert_eq!(started.status.code(), Some(3), "its exit code is handed on");
 }

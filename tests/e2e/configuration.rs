@@ -76,7 +76,7 @@ fn the_sources_come_in_their_order() {
         assert!(shown.contains(line), "{line} in {shown}");
     }
     assert!(!shown.contains("s3cret"), "{shown}");
-    assert_eq!(good(&["config", "--check"], &variables), "The configuration is good.\n");
+    assert_eq!(good(&["config", "--check"], &variables), "The configuration is valid.\n");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_key_that_protects_nothing_is_refused() {
     refused(&[("THREADLINE_API_KEY_FILE", path)], &[path, "the file is empty"]);
     assert!(!Path::new(data).exists(), "nothing is touched");
     fs::write(&file, "k".repeat(22)).expect("written");
-    assert_eq!(good(&["config", "--check"], &[("THREADLINE_API_KEY_FILE", path)]), "The configuration is good.\n");
+    assert_eq!(good(&["config", "--check"], &[("THREADLINE_API_KEY_FILE", path)]), "The configuration is valid.\n");
 }
 
 #[test]

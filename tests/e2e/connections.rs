@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::harness::{Options, Server, eventually, raw::Raw, run, soon};
 
 fn hasty() -> Options {
-    Options::memory().with_patience(|patience| {
+    Options::memory().with_timeouts(|patience| {
         patience.header = Duration::from_millis(200);
         patience.body = Duration::from_millis(100);
     })

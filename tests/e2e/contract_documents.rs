@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::Value;
-use threadline::api::{front, native::socket::CLIENT_FRAMES};
+use threadline::api::{front, native::socket::CLIENT_FRAMES, problem::ProblemType};
 
 use crate::{
     harness::{Options, Server, number, run},
@@ -30,6 +30,48 @@ fn the_committed_description_is_the_one_of_the_code() {
         "proto/openapi.json is not what the code describes. If the change is wanted:\n\
          UPDATE_OPENAPI=1 cargo test --test e2e contract_documents"
     );
+}
+
+/// The table of all problem types, as docs/errors.md has it.
+fn problem_table() -> String {
+    let mut table = "| slug | status | title | retry | when | what to do |\n|---|---|---|---|---|---|\n".to_owned();
+    for kind in ProblemType::ALL {
+        let (slug, status, title, help) = (kind.slug(), kind.status().as_u16(), kind.title(), kind.help());
+        let (retry, when) = (if kind.is_retryable() { "yes" } else { "no" }, kind.when());
+        table.push_str(&format!("| `{slug}` | {status} | {title} | {retry} | {when} | {help} |\n"));
+    }
+    table
+}
+
+#[test]
+fn the_committed_table_of_problems_is_the_one_of_the_code() {
+    let path = "docs/errors.md";
+    let page = read(path);
+    let (before, _) = page.split_at(page.find("| slug |").unwrap_or(page.len()));
+    let text = format!("{before}{}", problem_table());
+    if std::env::var_os("UPDATE_ERRORS").is_some() {
+        fs::write(file(path), &text).expect("written");
+    }
+    assert!(
+        read(path) == text,
+        "{path} is not what the code says. If the change is wanted:\n\
+         UPDATE_ERRORS=1 cargo test --test e2e contract_documents\n\n{}",
+        problem_table()
+    );
+}
+
+#[test]
+fn a_title_names_one_problem() {
+    let mut titles = BTreeSet::new();
+    for kind in ProblemType::ALL {
+        let (slug, title) = (kind.slug(), kind.title());
+        for start in ["There ", "This ", "You ", "The request "] {
+            assert!(!title.starts_with(start), "{slug}: {title:?} is a sentence: a title is a noun phrase");
+        }
+        assert!(!title.ends_with('.'), "{slug}: {title:?}");
+        assert!(titles.insert(title), "{slug}: {title:?} is the title of another problem");
+        assert!(kind.when().ends_with('.') && kind.help().ends_with('.'), "{slug}: when and help are sentences");
+    }
 }
 
 #[test]
@@ -108,7 +150,7 @@ fn the_frames_of_the_proto_are_those_of_the_code() {
 async fn every_problem_explains_itself_where_its_type_says() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();
-        for kind in threadline::api::problem::ProblemType::ALL {
+        for kind in ProblemType::ALL {
             let path = format!("/problems/{}", kind.slug());
             let explained = dev.get(&path).await.ok(200);
             assert_eq!(

@@ -218,7 +218,7 @@ async fn in_development_none_holds_unless_it_is_set() {
 
 #[tokio::test]
 async fn a_socket_that_sends_too_much_is_read_no_further_and_served_as_before() {
-    let options = Options::memory().with_patience(|patience| patience.heartbeat = Duration::from_millis(100));
+    let options = Options::memory().with_timeouts(|patience| patience.heartbeat = Duration::from_millis(100));
     let options = options.with_limits(|limits| {
         // A minute for what comes below.
         limits.development.append_bytes_per_second = 1_000;
@@ -294,7 +294,7 @@ async fn a_streamed_run_is_read_more_slowly_and_not_broken_off() {
 #[tokio::test]
 async fn half_sent_bodies_wait_for_room_and_small_requests_do_not() {
     const MIB: usize = 1_024 * 1_024;
-    let options = Options::memory().with_patience(|patience| patience.room = Duration::from_secs(2));
+    let options = Options::memory().with_timeouts(|patience| patience.room = Duration::from_secs(2));
     let options = options.with_limits(|limits| limits.body_memory = 2 * MIB);
     run(options, async |server: &Server| {
         let dev = server.client();

@@ -4,10 +4,7 @@ mod agents;
 mod annotations;
 mod architecture;
 mod audited;
-#[path = "../backing/mod.rs"]
-mod backing;
 mod bad_input;
-mod benchmark;
 mod chat;
 mod clocks;
 mod commands;
@@ -30,6 +27,7 @@ mod metrics;
 mod names;
 mod origins;
 mod parameters;
+mod promises;
 mod read_marker;
 mod readiness;
 mod reading;
@@ -43,7 +41,7 @@ mod subscriptions;
 mod table;
 mod thread_agent;
 mod threads;
-#[path = "../shared/through.rs"]
-#[allow(dead_code, reason = "the simulation uses the rest")]
-mod through;
 mod wire;
+
+use threadline_backing as backing;
+use threadline_testkit::through;

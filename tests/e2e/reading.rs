@@ -182,7 +182,7 @@ everywhere! {
 
 everywhere! {
     async fn a_quiet_stream_has_heartbeats_that_say_where_the_end_is(
-        server: |options| options.with_patience(|patience| patience.heartbeat = Duration::from_millis(50))
+        server: |options| options.with_timeouts(|patience| patience.heartbeat = Duration::from_millis(50))
     ) {
         let dev = server.client();
         prepare(&dev).await;

@@ -32,7 +32,7 @@ fn seqs(frames: &[Value]) -> Vec<u64> {
 #[tokio::test]
 async fn a_reader_who_is_stuck_is_closed_with_4008_and_has_lost_nothing() {
     const EVENTS: u64 = 400;
-    let options = Options::memory().with_patience(|patience| {
+    let options = Options::memory().with_timeouts(|patience| {
         // For as long as the test may take to come to the end.
         patience.close = Duration::from_secs(120);
         patience.write = Duration::from_secs(120);
@@ -76,7 +76,7 @@ async fn a_reader_who_is_stuck_is_closed_with_4008_and_has_lost_nothing() {
 
 #[tokio::test]
 async fn who_does_not_even_answer_pings_is_closed_with_4009() {
-    let options = Options::memory().with_patience(|patience| patience.heartbeat = Duration::from_millis(100));
+    let options = Options::memory().with_timeouts(|patience| patience.heartbeat = Duration::from_millis(100));
     let options = options.with_limits(|limits| limits.socket_idle = Duration::from_secs(2));
     run(options, async |server: &Server| {
         // A client library would answer: raw bytes.

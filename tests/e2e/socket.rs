@@ -224,7 +224,7 @@ everywhere! {
 
 everywhere! {
     async fn heartbeats_say_where_the_threads_end(
-        server: |options| options.with_patience(|patience| patience.heartbeat = Duration::from_millis(50))
+        server: |options| options.with_timeouts(|patience| patience.heartbeat = Duration::from_millis(50))
     ) {
         let dev = server.client();
         let thread = dev.thread("t").await;

@@ -50,7 +50,7 @@ async fn nothing_acknowledged_is_lost_to_kill_9() {
     let began = Instant::now();
     let mut rng = Rng::new(rng::seed(), 0);
     let data = tempfile::tempdir().expect("a directory");
-    let load = Load::begin(Size { lanes: 16, contended: 4, churned: 4, pause: 120 }, rng.next());
+    let load = Load::begin(Size { lanes: 16, contended: 4, churned: 4, pause: 120 }, rng.draw());
     let mut kills = BTreeMap::<Kind, usize>::new();
     let mut first_acks = Vec::new();
     for number in 0..KILLS {

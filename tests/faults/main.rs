@@ -9,8 +9,6 @@ mod churn;
 mod disk;
 mod follow;
 mod full;
-#[path = "../shared/judge.rs"]
-mod judge;
 mod kills;
 mod leaving;
 mod load;
@@ -18,20 +16,14 @@ mod order;
 mod private;
 mod producers;
 mod raw;
-#[path = "../shared/record.rs"]
-mod record;
-#[path = "../shared/reply.rs"]
-mod reply;
-#[path = "../shared/rng.rs"]
-mod rng;
-#[path = "../shared/seen.rs"]
-mod seen;
 mod server;
 mod shutdown;
 mod sockets;
 mod stuck;
 mod told;
 mod trace;
+
+use threadline_testkit::{judge, record, reply, rng, seen};
 
 use std::sync::OnceLock;
 

@@ -112,13 +112,13 @@ async fn data_that_others_could_read_is_closed_to_them_at_the_start() {
     assert_private(&data);
     for path in [data.clone(), data.join("threadline.db"), data.join("threadline.db-wal")] {
         let line = logged(&server, &format!("{} ", path.display())).await;
-        assert!(line.contains("WARN") && line.contains("open to others"), "{line}");
+        assert!(line.contains("WARN") && line.contains("accessible to other users"), "{line}");
     }
     drop(server);
     // Once.
     let server = Server::on(&data);
     Api::of(&server.url).get("/readyz").await.done();
-    assert!(!server.said().contains("open to others"), "{}", server.said());
+    assert!(!server.said().contains("accessible to other users"), "{}", server.said());
 }
 
 #[tokio::test]

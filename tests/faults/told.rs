@@ -77,10 +77,10 @@ async fn lines_about_agents_and_runs_name_their_place() {
     let server = Server::start(command);
     let api = Api::of(&server.url);
     for (agent, message, path) in [
-        ("away", "no answer from an agent", "/run"),
-        ("refusing", "an agent refused a run", "/run"),
-        ("html", "an agent's answer is no event stream", "/run"),
-        ("torn", "an agent's answer broke off", "/run"),
+        ("away", "cannot connect to an agent", "/run"),
+        ("refusing", "an agent rejected a run", "/run"),
+        ("html", "an agent's response is not an event stream", "/run"),
+        ("torn", "lost the connection to an agent", "/run"),
         ("model", "a model's endpoint reported an error", "/v1/chat/completions"),
     ] {
         api.post("/v1/threads", json!({ "threadId": agent }).to_string()).await.done();

@@ -6,11 +6,8 @@ mod lease;
 mod matrix;
 mod probe;
 mod reads;
-#[path = "../shared/seeds.rs"]
-mod seeds;
 mod service;
 mod subscription;
 mod support;
-#[path = "../shared/through.rs"]
-#[allow(dead_code, reason = "the simulation uses the rest")]
-mod through;
+
+use threadline_testkit::{seeds, through};

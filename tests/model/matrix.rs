@@ -7,7 +7,7 @@ use threadline::{
     domain::{Epoch, Seq, ThreadId, limits::RING_BATCHES},
     service::ServiceError,
     store::DynStore,
-    subscription::{Delivery, FollowError, Subscription, Via},
+    subscription::{Delivery, FollowError, FollowMethod, Subscription},
 };
 use tokio::time::timeout;
 
@@ -57,10 +57,13 @@ async fn open(
         other => format!("{other}"),
     };
     match door {
-        Door::Service => events.subscribe(&node.alice, thread, cursor, epoch, None, Via::Socket).await.map_err(refused),
-        Door::ServiceBoundToTheRun => {
-            events.subscribe(&node.alice, thread, cursor, epoch, Some(&run_id("r")), Via::Socket).await.map_err(refused)
+        Door::Service => {
+            events.subscribe(&node.alice, thread, cursor, epoch, None, FollowMethod::Socket).await.map_err(refused)
         }
+        Door::ServiceBoundToTheRun => events
+            .subscribe(&node.alice, thread, cursor, epoch, Some(&run_id("r")), FollowMethod::Socket)
+            .await
+            .map_err(refused),
         Door::Subscription => {
             let (key, store) = (node.key(thread).await, node.store.clone() as DynStore);
             Subscription::open(node.service.hub(), store, key, cursor, epoch, None).await.map_err(|error| match error {
@@ -209,7 +212,7 @@ fn a_cursor_of_the_thread_that_was_deleted_is_refused_by_the_one_made_after_it()
         node.service.threads.delete(&node.alice, &thread).await.expect("delete");
         assert_eq!(
             open(&node, Door::Service, &thread, 0, Some(old)).await.err(),
-            Some("there is no such thread".into())
+            Some("the thread does not exist".into())
         );
         node.thread("t").await;
         assert_eq!(open(&node, Door::Service, &thread, 0, Some(old)).await.err(), Some("replaced 0".into()));

@@ -60,14 +60,14 @@ pub struct Glass {
     pub failing_beats: AtomicUsize,
 }
 
-impl Probe {
-    pub fn new(inner: Arc<MemoryStore>) -> Self {
-        Self { inner, pass: Glass::new(None) }
+impl Glass {
+    pub fn before(inner: Arc<MemoryStore>) -> Probe {
+        Probe::new(inner, Self::new(None))
     }
 
-    /// One whose calls take up to 2 ms, before and after the effect.
-    pub fn slow(inner: Arc<MemoryStore>, rng: Rng) -> Self {
-        Self { inner, pass: Glass::new(Some(Mutex::new(rng))) }
+    /// A glass whose calls take up to 2 ms, before and after the effect.
+    pub fn slow(inner: Arc<MemoryStore>, rng: Rng) -> Probe {
+        Probe::new(inner, Self::new(Some(Mutex::new(rng))))
     }
 }
 

@@ -11,7 +11,10 @@ use threadline::{
 };
 
 pub use crate::seeds::seeds;
-use crate::{probe::Probe, seeds::Announce};
+use crate::{
+    probe::{Glass, Probe},
+    seeds::Announce,
+};
 
 /// SplitMix64: small, and the same everywhere.
 pub struct Rng(u64);
@@ -112,7 +115,7 @@ pub struct Node {
 impl Node {
     pub fn start() -> Self {
         let clock = Clock::manual(Timestamp(1_800_000_000_000));
-        let store = Arc::new(Probe::new(Arc::new(MemoryStore::new(clock.clone()))));
+        let store = Arc::new(Glass::before(Arc::new(MemoryStore::new(clock.clone()))));
         let service = Service::start(Ports::alone(store.clone() as DynStore, clock.clone()));
         Self { service, store, clock, alice: user("alice") }
     }

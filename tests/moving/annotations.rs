@@ -198,7 +198,7 @@ async fn a_file_that_was_changed_is_not_used() {
     let changes = [
         ("\"a119\"", "\"a118\"", "annotations.ndjson: it was changed after the export"),
         ("\"annotationId\":\"a119\"", "\"annotationID\":\"a119\"", "annotations.ndjson, line 1"),
-        ("\"type\":\"t", longer.as_str(), "annotations.ndjson, line 1: the type of an annotation has"),
+        ("\"type\":\"t", longer.as_str(), "annotations.ndjson, line 1: the type of an annotation must have"),
     ];
     for (from, to, place) in changes {
         assert!(whole.contains(from));

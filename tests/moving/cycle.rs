@@ -58,7 +58,7 @@ async fn a_data_directory_moves_to_postgres_with_two_commands_and_back_with_two(
     let imported = on_postgres("import", "moved");
     assert!(imported.starts_with("imported 10 threads with "), "{imported}");
     let again = on_postgres("import", "moved");
-    assert!(again.starts_with("imported 0 threads") && again.contains("10 were there already"), "{again}");
+    assert!(again.starts_with("imported 0 threads") && again.contains("10 existed already"), "{again}");
     let server = server_on(&url, moment).await;
     assert_same(&server, &seen).await;
     let alice = server.user("alice");
@@ -150,16 +150,10 @@ async fn the_same_again_changes_nothing_and_what_has_changed_is_written() {
     let (moment, _) = quiet(&at("data")).await;
     export(&at("data"), &at("moved")).done();
     let again = export(&at("data"), &at("moved")).done();
-    assert!(
-        again.starts_with("exported 0 threads with 0 events") && again.contains("10 were there already"),
-        "{again}"
-    );
+    assert!(again.starts_with("exported 0 threads with 0 events") && again.contains("10 existed already"), "{again}");
     import(&at("other"), &at("moved")).done();
     let again = import(&at("other"), &at("moved")).done();
-    assert!(
-        again.starts_with("imported 0 threads with 0 events") && again.contains("10 were there already"),
-        "{again}"
-    );
+    assert!(again.starts_with("imported 0 threads with 0 events") && again.contains("10 existed already"), "{again}");
 
     let server = server_at(&at("data"), moment).await;
     let alice = server.user("alice");
@@ -170,15 +164,15 @@ async fn the_same_again_changes_nothing_and_what_has_changed_is_written() {
     alice.thread("archived").await;
     server.stop().await;
     let third = export(&at("data"), &at("moved")).done();
-    assert!(third.starts_with("exported 3 threads") && third.contains("; 6 were there already"), "{third}");
+    assert!(third.starts_with("exported 3 threads") && third.contains("; 6 existed already"), "{third}");
     export(&at("data"), &at("fresh")).done();
     assert_same_files(&at("moved"), &at("fresh"));
     // Over the older import: what is as it was is passed over, what went on or is another one is refused, by name.
     let refused = import(&at("other"), &at("moved")).failed();
     for line in [
-        "refused: thread sealed of project default: it is there already, and the event with seq 916 is missing",
-        "refused: thread archived of project default: another thread of this id is there",
-        "2 refused",
+        "rejected: thread sealed of project default: it exists already, and its event with seq 916 is missing",
+        "rejected: thread archived of project default: another thread with this ID exists",
+        "2 rejected",
     ] {
         assert!(refused.contains(line), "{line} in {refused}");
     }
@@ -212,7 +206,7 @@ async fn a_run_under_way_is_ended_where_it_comes_to() {
     assert_eq!(dev.types("t").await, ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR"]);
     server.stop().await;
     // The import is a prefix of what is there now: again it has nothing to do.
-    assert!(import(&at("other"), &at("moved")).done().contains("; 1 was there already"));
+    assert!(import(&at("other"), &at("moved")).done().contains("; 1 existed already"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,9 +223,9 @@ async fn some_threads_or_one_users() {
     assert!(one.err.contains("only the thread sealed") && one.out.starts_with("exported 1 thread"), "{one:?}");
     assert!(!at("one").join("feeds.ndjson").exists() && !at("one").join("agents.ndjson").exists());
     let missing = selected("export", "data", "none", &["--thread", "nowhere"]).failed();
-    assert!(missing.contains("there is no thread nowhere"), "{missing}");
+    assert!(missing.contains("thread not found: nowhere"), "{missing}");
     let other = selected("export", "data", "one", &["--user", "bob"]).failed();
-    assert!(other.contains("holds an export of the thread sealed"), "{other}");
+    assert!(other.contains("contains an export of the thread sealed"), "{other}");
     let bobs = selected("export", "data", "bobs", &["--user", "bob"]);
     assert!(
         bobs.err.contains("only all threads of user bob") && bobs.out.starts_with("exported 2 threads"),
@@ -263,7 +257,7 @@ async fn some_threads_or_one_users() {
     let part = selected("import", "part", "all", &["--thread", "large", "--thread", "empty"]).done();
     assert!(part.starts_with("imported 2 threads"), "{part}");
     let missing = selected("import", "part", "all", &["--thread", "nowhere"]).failed();
-    assert!(missing.contains("there is no thread nowhere in this export"), "{missing}");
+    assert!(missing.contains("thread not found: nowhere in this export"), "{missing}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -271,21 +265,21 @@ async fn whatever_cannot_be_done_is_told_with_what_to_do() {
     let home = tempfile::tempdir().expect("a directory");
     let at = |name: &str| home.path().join(name);
     let nothing = export(&at("nowhere"), &at("moved")).failed();
-    assert!(nothing.contains("there is no data in") && !at("nowhere").exists(), "{nothing}");
+    assert!(nothing.contains("contains no data") && !at("nowhere").exists(), "{nothing}");
     let server = Server::in_directory(&at("data"), Options::new(Backend::Sqlite)).await;
     server.client().thread("t").await;
     for told in [export(&at("data"), &at("moved")).failed(), import(&at("data"), &at("moved")).failed()] {
-        assert!(told.contains("most likely by a running server: stop it"), "{told}");
+        assert!(told.contains("probably by a running server: stop it"), "{told}");
     }
     server.stop().await;
     std::fs::create_dir(at("full")).expect("made");
     std::fs::write(at("full").join("something.txt"), "of value").expect("written");
     let full = export(&at("data"), &at("full")).failed();
-    assert!(full.contains("is not empty and holds no export"), "{full}");
+    assert!(full.contains("is not empty and contains no export"), "{full}");
     let nothing = import(&at("new"), &at("full")).failed();
-    assert!(nothing.contains("there is no export in"), "{nothing}");
+    assert!(nothing.contains("contains no export"), "{nothing}");
     let nothing = import(&at("new"), &at("nowhere")).failed();
-    assert!(nothing.contains("there is no export in"), "{nothing}");
+    assert!(nothing.contains("contains no export"), "{nothing}");
     // Another one at work in the same directory.
     export(&at("data"), &at("moved")).done();
     let held = std::fs::File::open(at("moved")).expect("opens");

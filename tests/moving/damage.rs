@@ -49,8 +49,8 @@ fn replace(file: &Path, old: &str, new: &str) {
 async fn only_the_good_one(home: &Path, files: &Path, what: &str, place: &str) {
     let data = home.join(format!("into-{}", what.replace(' ', "-")));
     let told = import(&data, files).failed();
-    assert!(told.contains("refused: thread bad of project default: threads/"), "{what}: {told}");
-    assert!(told.contains(place) && told.contains("1 refused"), "{what}: {told}");
+    assert!(told.contains("rejected: thread bad of project default: threads/"), "{what}: {told}");
+    assert!(told.contains(place) && told.contains("1 rejected"), "{what}: {told}");
     let server = Server::in_directory(&data, Options::new(Backend::Sqlite)).await;
     let dev = server.client();
     assert_eq!(dev.types("good").await.len(), 6);
@@ -70,12 +70,12 @@ async fn a_file_of_a_thread() {
         |number: usize| whole.split_inclusive(|byte| *byte == b'\n').take(number).map(<[u8]>::len).sum::<usize>();
     assert_eq!(line(100), whole.len());
     let cases: [(&str, &str, &dyn Fn()); 11] = [
-        ("cut in a line", "line 6: the file is cut short here", &|| cut(line(6) - 10)),
-        ("cut between lines", "line 6: the file is cut short behind this line", &|| cut(line(6))),
-        ("cut before its events", "line 2: the file is cut short behind this line", &|| cut(line(2))),
-        ("empty", "the file is cut short", &|| cut(0)),
+        ("cut in a line", "line 6: the file is truncated here", &|| cut(line(6) - 10)),
+        ("cut between lines", "line 6: the file is truncated after this line", &|| cut(line(6))),
+        ("cut before its events", "line 2: the file is truncated after this line", &|| cut(line(2))),
+        ("empty", "the file is truncated", &|| cut(0)),
         ("gone", "No such file", &|| fs::remove_file(&bad).expect("removed")),
-        ("a byte of an event", "its SHA-256 is not the one noted", &|| {
+        ("a byte of an event", "its SHA-256 differs from the manifest", &|| {
             let mut bytes = whole.clone();
             let at = line(4) + bytes[line(4)..].iter().position(|byte| *byte == b'B').expect("an event");
             bytes[at] = b'C';
@@ -86,16 +86,16 @@ async fn a_file_of_a_thread() {
             bytes[line(4)] = b'(';
             fs::write(&bad, bytes).expect("written");
         }),
-        ("an event left out", "line 5: seq 3 where 2 is expected", &|| {
+        ("an event left out", "line 5: seq 3, but expected 2", &|| {
             fs::write(&bad, [&whole[..line(4)], &whole[line(5)..]].concat()).expect("written");
         }),
-        ("more than there was", "line 10: seq 1 where 7 is expected", &|| {
+        ("more than there was", "line 10: seq 1, but expected 7", &|| {
             fs::write(&bad, [&whole[..], &whole[line(3)..line(4)]].concat()).expect("written");
         }),
         ("a run left out", "line 3: the runs have 3 events, the thread has 6", &|| {
             fs::write(&bad, [&whole[..line(1)], &whole[line(2)..]].concat()).expect("written");
         }),
-        ("another thread's", "line 1: this is not the thread that the manifest names", &|| {
+        ("another thread's", "line 1: the manifest names another thread", &|| {
             fs::copy(&good, &bad).expect("copied");
         }),
     ];
@@ -108,7 +108,7 @@ async fn a_file_of_a_thread() {
     // An export that is given again finds the damage, and writes the thread anew.
     cut(line(6) - 10);
     let again = export(&home.path().join("data"), &files).done();
-    assert!(again.starts_with("exported 1 thread with 6 events") && again.contains("1 was there"), "{again}");
+    assert!(again.starts_with("exported 1 thread with 6 events") && again.contains("1 existed already"), "{again}");
     assert_eq!(fs::read(&bad).expect("a file"), whole);
 }
 
@@ -124,22 +124,22 @@ async fn what_everything_rests_on() {
         ("cut", "manifest.ndjson, line 5: the end is missing", &|| {
             fs::write(&manifest, lines[..5].join("\n") + "\n").expect("written");
         }),
-        ("a line left out", "manifest.ndjson, line 5: the lines before are not those that were written", &|| {
+        ("a line left out", "manifest.ndjson, line 5: the previous lines were changed after the export", &|| {
             fs::write(&manifest, [&lines[..2], &lines[3..]].concat().join("\n") + "\n").expect("written");
         }),
-        ("a line more", "line 7: something stands behind the end", &|| {
+        ("a line more", "line 7: unexpected data after the end", &|| {
             fs::write(&manifest, [&lines[..], &lines[1..2]].concat().join("\n") + "\n").expect("written");
         }),
-        ("another file", "line 2: the file has not the name that it must have", &|| {
+        ("another file", "line 2: the file has an unexpected name", &|| {
             let other = lines[1].replace("threads/", "../threads/");
             fs::write(&manifest, [&lines[..1], &[other], &lines[2..]].concat().join("\n") + "\n").expect("written");
         }),
-        ("of the future", "line 1: version 2 of the format, and this program knows 1", &|| {
+        ("of the future", "line 1: version 2 of the format, but this program supports 1", &|| {
             replace(&manifest, "\"version\":1,\"madeBy\"", "\"version\":2,\"madeBy\"");
         }),
-        ("of another program", "line 1: this is no manifest", &|| replace(&manifest, "threadline-export", "else")),
+        ("of another program", "line 1: not the manifest", &|| replace(&manifest, "threadline-export", "else")),
         ("agents", "agents.ndjson", &|| replace(&agents, "127.0.0.1", "127.0.0.2")),
-        ("unfinished", "give the same `threadline export` again", &|| {
+        ("unfinished", "run the same `threadline export` again", &|| {
             fs::rename(&manifest, files.join("manifest.partial.ndjson")).expect("renamed");
         }),
     ];
@@ -161,9 +161,9 @@ async fn what_everything_rests_on() {
     fs::write(&feeds, text.replacen("\"entry\":{\"cursor\":", "\"entry\":{\"cursor\":99", 1)).expect("written");
     let data = home.path().join("feeds");
     let told = import(&data, &files).failed();
-    assert!(told.contains("feeds.ndjson, line 2: positions rise"), "{told}");
+    assert!(told.contains("feeds.ndjson, line 2: positions must increase"), "{told}");
     fs::write(&feeds, &whole[2].1).expect("written");
-    assert!(import(&data, &files).done().contains("; 2 were there already"));
+    assert!(import(&data, &files).done().contains("; 2 existed already"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,7 +175,7 @@ async fn an_agent_that_is_another_one_stays() {
     server.client().put("/v1/agents/a", json!({ "url": "http://127.0.0.1:2/" })).await.ok(200);
     server.stop().await;
     let told = import(&data, &files).failed();
-    assert!(told.contains("refused: agent a of project default: another agent of this name is there"), "{told}");
+    assert!(told.contains("rejected: agent a of project default: another agent has this name"), "{told}");
     let server = Server::in_directory(&data, Options::new(Backend::Sqlite)).await;
     assert_eq!(server.client().get("/v1/agents/a").await.ok(200)["url"], "http://127.0.0.1:2/");
     assert_eq!(server.client().types("bad").await.len(), 6);

@@ -5,8 +5,6 @@
 mod harness;
 
 mod annotations;
-#[path = "../backing/mod.rs"]
-mod backing;
 mod command;
 mod cycle;
 mod damage;
@@ -14,6 +12,6 @@ mod fixture;
 mod keys;
 mod killed;
 mod seen;
-#[allow(dead_code)]
-#[path = "../shared/through.rs"]
-mod through;
+
+use threadline_backing as backing;
+use threadline_testkit::through;

@@ -151,7 +151,7 @@ async fn a_data_directory_is_backed_up_beside_its_server_and_put_back() {
     let (well, said) = run(&mut restore(&words));
     assert!(!well && said.contains("is in use: stop the server first"), "{said}");
     let (well, said) = run(Command::new(PROGRAM).args(["backup", "--data"]).arg(&data).arg(&copy));
-    assert!(!well && said.contains("is there already"), "{said}");
+    assert!(!well && said.contains("exists: choose a new directory"), "{said}");
     server.kill();
 
     // Why a copy is not simply started: once its log has grown beyond an old cursor, other events are served there.
@@ -170,7 +170,7 @@ async fn a_data_directory_is_backed_up_beside_its_server_and_put_back() {
     drop(server);
 
     let said = done(&mut restore(&words));
-    assert!(said.contains("data.before-") && said.contains("2 threads: cursors from before are refused"), "{said}");
+    assert!(said.contains("data.before-") && said.contains("2 threads: earlier cursors are invalid"), "{said}");
     let server = Server::start(quick(&data));
     check(&self::client(&server.url), &before).await;
     let kept = std::fs::read_dir(place.path()).expect("a directory").filter_map(Result::ok);
@@ -201,7 +201,7 @@ async fn a_database_is_dumped_beside_its_nodes_and_put_back() {
     cluster.nodes[0].kill();
     let database = Postgres::shared().fresh_database();
     let said = done(restore(&["postgres", &dump]).env("THREADLINE_STORE", &database));
-    assert!(said.contains("up to date") && said.contains("cursors from before are refused"), "{said}");
+    assert!(said.contains("up to date") && said.contains("earlier cursors are invalid"), "{said}");
     // A second time there is something there, and nothing is changed.
     assert!(!run(restore(&["postgres", &dump]).env("THREADLINE_STORE", &database)).0);
     cluster.database = database;

@@ -1,8 +1,6 @@
 //! Several nodes over one Postgres and one Redis, each the real program in a process of its own.
 
 mod across;
-#[path = "../backing/mod.rs"]
-mod backing;
 mod backups;
 mod balancer;
 mod cluster;
@@ -15,3 +13,5 @@ mod outages;
 mod server;
 mod starting;
 mod watched;
+
+use threadline_backing as backing;

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use threadline::{
-    bus::{Bus, BusEnd, Channel, Heard, Hint},
+    bus::{Bus, BusEnd, BusMessage, Channel, Hint},
     domain::{RunId, Timestamp},
     lock::{Acquired, Claim, Lock, LockError, LockName, LockResult},
 };
@@ -125,8 +125,8 @@ impl Lock for Gate {
 /// Hints under way between nodes. The driver delivers what is due.
 #[derive(Debug, Default)]
 pub struct Ether {
-    ends: BTreeMap<usize, mpsc::Sender<Heard>>,
-    under_way: Vec<(Timestamp, usize, Heard)>,
+    ends: BTreeMap<usize, mpsc::Sender<BusMessage>>,
+    under_way: Vec<(Timestamp, usize, BusMessage)>,
 }
 
 impl Ether {
@@ -158,7 +158,7 @@ pub fn join(world: &Arc<World>, node: usize) -> BusEnd {
 
 impl End {
     /// On its way to a node: lost, doubled, or late.
-    fn send(&self, to: usize, heard: &Heard) {
+    fn send(&self, to: usize, heard: &BusMessage) {
         let plan = &self.world.plan;
         let now = self.world.clock.now();
         let copies: Vec<_> = {
@@ -178,14 +178,14 @@ impl End {
 
 impl Bus for End {
     fn tell(&self, hint: Hint) {
-        let heard = Heard::Hint(hint);
+        let heard = BusMessage::Hint(hint);
         for node in (0..self.world.plan.nodes).filter(|node| *node != self.node) {
             self.send(node, &heard);
         }
     }
 
     fn listen(&self, channel: Channel) {
-        self.send(self.node, &Heard::Listening(channel));
+        self.send(self.node, &BusMessage::Listening(channel));
     }
 
     fn ignore(&self, _: &Channel) {}

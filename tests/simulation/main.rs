@@ -6,33 +6,17 @@
 mod auditor;
 mod beside;
 mod client;
-#[path = "../shared/judge.rs"]
-mod judge;
 mod network;
 mod plan;
 mod planted;
 mod ports;
 mod producer;
 mod reader;
-#[path = "../shared/record.rs"]
-#[allow(dead_code, reason = "the fault tests use the rest")]
-mod record;
-#[path = "../shared/reply.rs"]
-#[allow(dead_code, reason = "the fault tests use the rest")]
-mod reply;
-#[path = "../shared/rng.rs"]
-#[allow(dead_code, reason = "the fault tests use the rest")]
-mod rng;
-#[path = "../shared/seeds.rs"]
-#[allow(dead_code, reason = "the models use the rest")]
-mod seeds;
-#[path = "../shared/seen.rs"]
-mod seen;
 mod simulation;
-#[path = "../shared/through.rs"]
-mod through;
 mod trace;
 mod world;
+
+use threadline_testkit::{judge, record, reply, rng, seeds, seen, through};
 
 use std::{
     sync::{

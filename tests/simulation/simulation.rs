@@ -9,7 +9,7 @@ use std::{
 use threadline::{
     app::App,
     domain::{Limits, Timestamp},
-    server::Patience,
+    server::Timeouts,
     service::{LockTiming, Ports},
     store::DynStore,
 };
@@ -117,8 +117,8 @@ async fn serve(world: Arc<World>, node: usize) -> turmoil::Result {
     // Whoever does not read or send is given up sooner than usual: a seed has only seconds.
     let second = Duration::from_secs(1);
     let patience =
-        Patience { heartbeat: second, drain: second, header: 5 * second, body: 5 * second, ..Patience::default() };
-    let sound = app.with_patience(patience).run(async { told.changed().await.unwrap_or_default() }).await;
+        Timeouts { heartbeat: second, drain: second, header: 5 * second, body: 5 * second, ..Timeouts::default() };
+    let sound = app.with_timeouts(patience).run(async { told.changed().await.unwrap_or_default() }).await;
     if !sound {
         world.tally.violation(format!("{} has ended because a part of it failed", Plan::node(node)));
     }

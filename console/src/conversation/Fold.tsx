@@ -21,7 +21,13 @@ export function Fold(props: {
   };
   return (
     <details className={`fold ${className}`} open={isOpen} onToggle={({ currentTarget }) => toggle(currentTarget.open)}>
-      <summary>
+      <summary
+        onClick={(event) => {
+          // The browser's own toggle is told of later: a fold that is drawn anew in between would forget it.
+          event.preventDefault();
+          toggle(!isOpen);
+        }}
+      >
         <ChevronRight aria-hidden="true" />
         {summary}
       </summary>

@@ -59,9 +59,9 @@ function whyOf(threadId: string, error: ThreadlineError | null): ReactNode {
       </Blank>
     );
   return (
-    <Blank icon={<MessageCircleOff />} title="No such thread">
+    <Blank icon={<MessageCircleOff />} title="Thread not found">
       <p>
-        There is no thread <code>{threadId}</code>, or it is somebody else’s.
+        The thread <code>{threadId}</code> does not exist, or belongs to another user.
       </p>
       {back}
     </Blank>

@@ -5,11 +5,11 @@ import { messageOf } from "../parts/failure.ts";
 export function refusalOf(error: unknown): string {
   if (isProblem(error, "run-active")) {
     const { run } = error.problem as { run?: { agentId?: unknown } };
-    const who = typeof run?.agentId === "string" ? `The agent ${run.agentId} is` : "Somebody else is";
+    const who = typeof run?.agentId === "string" ? `The agent ${run.agentId} is` : "Another client is";
     return `${who} doing a run in this thread. Wait for its end, or stop it; what you wrote is kept.`;
   }
   if (isProblem(error, "interrupts-open"))
-    return "The thread waits for an answer: give it first. What you wrote is kept.";
-  if (isProblem(error, "agent-not-found")) return "There is no such agent any more: choose another one.";
+    return "The thread has an unanswered interrupt: answer it first. What you wrote is kept.";
+  if (isProblem(error, "agent-not-found")) return "Agent not found: choose another agent.";
   return messageOf(error);
 }

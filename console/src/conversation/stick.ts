@@ -12,8 +12,8 @@ const UPWARDS = new Set(["ArrowUp", "PageUp", "Home", " "]);
  * end, or `jump`, takes hold again.
  *
  * That the place has moved up does not say that somebody has scrolled: where something gets smaller the browser moves it, and a
- * moment later all may be larger than before. So it counts only if nothing else has changed since the last look, or if a hand was
- * at the wheel, the screen or the keys.
+ * moment later all may be larger than before, or as large. So it counts only if nothing else has changed since the last look, and
+ * nothing has come or gone in this frame, or if a hand was at the wheel, the screen or the keys.
  */
 export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: RefObject<HTMLElement | null>) {
   const [isAtEnd, setAtEnd] = useState(true);
@@ -32,10 +32,11 @@ export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: 
     const [outer, inner] = [scroller.current, content.current];
     if (!outer || !inner) return;
     let handled = Number.NEGATIVE_INFINITY;
+    let isOther = false;
     const scrolled = () => {
       const before = last.current;
       const now = (last.current = look(outer));
-      const isAsBefore = now.height === before.height && now.view === before.view;
+      const isAsBefore = !isOther && now.height === before.height && now.view === before.view;
       const isByHand = performance.now() - handled < HAND_MS;
       const isAway = distance(outer) > 1;
       if (isAway && now.top < before.top - 1 && (isAsBefore || isByHand)) sticks.current = false;
@@ -48,6 +49,12 @@ export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: 
       if (event instanceof KeyboardEvent && !UPWARDS.has(event.key)) return;
       handled = performance.now();
     };
+    const changed = new MutationObserver(() => {
+      isOther = true;
+      // The browser tells of a scroll before it asks for a frame.
+      requestAnimationFrame(() => (isOther = false));
+    });
+    changed.observe(inner, { childList: true, subtree: true });
     const resized = new ResizeObserver(hold);
     resized.observe(inner);
     resized.observe(outer);
@@ -55,6 +62,7 @@ export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: 
     outer.addEventListener("scroll", scrolled, heard);
     for (const hand of HANDS) outer.addEventListener(hand, touched, heard);
     return () => {
+      changed.disconnect();
       resized.disconnect();
       outer.removeEventListener("scroll", scrolled);
       for (const hand of HANDS) outer.removeEventListener(hand, touched);

@@ -4,9 +4,19 @@
 
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
-import { difference, faults, Gallery, pictures, type Planted, type Show, THEMES, WIDTHS } from "../gallery/gallery.ts";
+import {
+  difference,
+  faults,
+  Gallery,
+  pictures,
+  type Planted,
+  type Show,
+  THEMES,
+  unboxed,
+  WIDTHS,
+} from "../gallery/gallery.ts";
 import { Chromium } from "./harness/chromium.ts";
 
 /** Pixels that may be others than in a picture: of a rounded corner, or of a line between two pixels. */
@@ -22,7 +32,6 @@ beforeAll(async () => {
   [gallery, browser] = await Promise.all([Gallery.start(), Chromium.start()]);
   await rm(DIFFERENT, { recursive: true, force: true });
 });
-afterEach(() => browser.leave());
 afterAll(() => Promise.all([browser?.end(), gallery?.end()]));
 
 /** The letters of a long answer that are shown, of how many, and whether its last words are among them. */
@@ -36,25 +45,47 @@ const shown = (page: Page, name: string) =>
     };
   });
 
-describe.each(SHOWS)("$theme, $width pixels wide", ({ theme, width }) => {
+// One page for what only looks at it.
+describe.each(SHOWS)("$theme, $width pixels wide", (show) => {
+  let page: Page;
+  beforeAll(async () => {
+    page = await gallery.open(browser, { ...show, isBoxes: true });
+  });
+  afterAll(() => browser.leave());
+
+  test("all of it looks as it did", { timeout: 180_000 }, async () => {
+    expect(await faults(page)).toEqual([]);
+    expect(await different(page, show, { kept: DIFFERENT })).toEqual([]);
+  });
+
   test("nothing lies over anything else, with the fonts of this machine", async () => {
-    const page = await gallery.open(browser, { theme, width });
+    await unboxed(page);
     expect(await faults(page)).toEqual([]);
   });
 
-  test("all of it looks as it did", { timeout: 180_000 }, async () => {
-    const page = await gallery.open(browser, { theme, width, isBoxes: true });
-    expect(await faults(page)).toEqual([]);
-    expect(await different(page, { theme, width }, DIFFERENT)).toEqual([]);
+  test("long answers are whole", async () => {
+    for (const name of WHOLE) {
+      const { letters, of, isEnded } = await shown(page, name);
+      expect(letters).toBe(of);
+      expect(isEnded).toBe(true);
+    }
+    expect(await page.getByText(/^Show all/).count()).toBe(0);
   });
 });
 
-/** The cells that are others than in their pictures, with how much of them is; what they are now goes to a folder. */
-async function different(page: Page, { theme, width }: Show, kept?: string): Promise<string[]> {
+/**
+ * The cells that are others than in their pictures, with how much of them is; what they are now goes to a folder. Looks at all of
+ * them, or at these.
+ */
+async function different(
+  page: Page,
+  { theme, width }: Show,
+  { kept, only }: { kept?: string; only?: readonly string[] } = {},
+): Promise<string[]> {
   const folder = fileURLToPath(new URL(`../gallery/pictures/${theme}-${width}/`, import.meta.url));
-  const missing = new Set((await readdir(folder)).map((file) => file.replace(/\.png$/, "")));
+  const missing = new Set(only ?? (await readdir(folder)).map((file) => file.replace(/\.png$/, "")));
   const found: string[] = [];
-  for (const [name, picture] of await pictures(page)) {
+  for (const [name, picture] of await pictures(page, only && new Set(only))) {
     const isKnown = missing.delete(name);
     const before = isKnown ? await readFile(`${folder}${name}.png`) : undefined;
     const pixels = before ? await difference(page, before, picture) : Infinity;
@@ -67,80 +98,63 @@ async function different(page: Page, { theme, width }: Show, kept?: string): Pro
   return [...found, ...[...missing].map((name) => `${name}: is not there any more`)];
 }
 
-test("long answers are whole", async () => {
-  const page = await gallery.open(browser, { theme: "light", width: 1440 });
-  for (const name of WHOLE) {
-    const { letters, of, isEnded } = await shown(page, name);
-    expect(letters).toBe(of);
-    expect(isEnded).toBe(true);
-  }
-  expect(await page.getByText(/^Show all/).count()).toBe(0);
-});
-
 describe("what is planted is found", () => {
-  async function planted(what: Planted, use: (page: Page) => Promise<void>, show: Show): Promise<void> {
+  const LIGHT: Show = { theme: "light", width: 1440 };
+  const cellsOf = (lines: readonly string[]) => [...new Set(lines.map((line) => line.replace(/:.*/, "")))];
+  /** As files of pictures are named. */
+  const hyphened = (names: readonly string[]) => names.map((name) => name.replace(/[^a-z0-9]+/gi, "-"));
+  afterAll(() => browser.leave());
+
+  /** A gallery with something planted in its sources. */
+  async function planted(what: Planted, use: (page: Page) => Promise<void>): Promise<void> {
     const other = await Gallery.start(what);
     try {
-      await use(await other.open(browser, show));
+      await use(await other.open(browser, { ...LIGHT, isBoxes: true }));
     } finally {
       await other.end();
     }
   }
-  const light: Show = { theme: "light", width: 1440 };
-  const boxes: Show = { ...light, isBoxes: true };
 
-  const bare = { "threads.css": (css: string) => `${css}\n.running { height: 0.8rem }` };
-  test("a rule for a state of any component, by how it is laid out", () =>
-    planted(
-      bare,
-      async (page) => {
-        const cells = new Set((await faults(page)).map((fault) => fault.replace(/:.*/, "")));
-        expect([...cells]).toEqual([
-          "assistant with calls running",
-          "tool call empty",
-          "tool call growing",
-          "tool call running",
-        ]);
+  test("a rule for a state of any component, by how it is laid out and by its pictures", () => {
+    const bare = { "threads.css": (css: string) => `${css}\n.running { height: 0.8rem }` };
+    const hit = ["assistant with calls running", "tool call empty", "tool call growing", "tool call running"];
+    return planted(bare, async (page) => {
+      const only = hyphened([...hit, "tool call done", "tool call failed"]);
+      expect(cellsOf(await different(page, LIGHT, { only }))).toEqual(hyphened(hit));
+      await unboxed(page);
+      expect(cellsOf(await faults(page))).toEqual(hit);
+    });
+  });
+
+  describe("in a page that is open", () => {
+    let page: Page;
+    beforeAll(async () => {
+      page = await gallery.open(browser, LIGHT);
+    });
+
+    test.each(["waiting", "done", "failed", "growing", "selected", "unread", "error"])(
+      "a rule for .%s",
+      async (state) => {
+        expect(await faults(page)).toEqual([]);
+        const sheet = await page.addStyleTag({ content: `.${state} { height: 0.8rem }` });
+        expect(await faults(page)).not.toEqual([]);
+        await sheet.evaluate((element) => (element as Element).remove());
       },
-      light,
-    ));
-
-  test("a rule for a state of any component, by its pictures", () =>
-    planted(
-      bare,
-      async (page) => {
-        const names = (await different(page, light)).map((line) => line.replace(/:.*/, ""));
-        expect(names).toEqual([
-          "assistant-with-calls-running",
-          "tool-call-empty",
-          "tool-call-growing",
-          "tool-call-running",
-        ]);
-      },
-      boxes,
-    ));
-
-  test.each(["waiting", "done", "failed", "growing", "selected", "unread", "error"])("a rule for .%s", (state) => {
-    const css = { "index.css": (sheet: string) => `${sheet}\n.${state} { height: 0.8rem }` };
-    return planted(css, async (page) => expect(await faults(page)).not.toEqual([]), light);
+    );
   });
 
   test("a cut at 8,000 characters", () => {
     const cut = {
       "conversation/Parts.tsx": (source: string) => source.replaceAll("{part.text}", "{part.text.slice(0, 8_000)}"),
     };
-    return planted(
-      cut,
-      async (page) => {
-        for (const name of WHOLE) {
-          const { letters, of, isEnded } = await shown(page, name);
-          expect(letters).toBeLessThan(of / 2);
-          expect(isEnded).toBe(false);
-        }
-        const names = (await different(page, light)).map((line) => line.replace(/:.*/, ""));
-        expect(names).toEqual(["assistant-done-30-000-characters", "assistant-done-120-000-characters"]);
-      },
-      boxes,
-    );
+    return planted(cut, async (page) => {
+      for (const name of WHOLE) {
+        const { letters, of, isEnded } = await shown(page, name);
+        expect(letters).toBeLessThan(of / 2);
+        expect(isEnded).toBe(false);
+      }
+      const only = hyphened([...WHOLE, "assistant done"]);
+      expect(cellsOf(await different(page, LIGHT, { only }))).toEqual(hyphened(WHOLE));
+    });
   });
 });

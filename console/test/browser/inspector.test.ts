@@ -1,7 +1,7 @@
 // What the inspector shows is what the API says.
 
 import { execFile } from "node:child_process";
-import { promisify } from "node:util";
+import { isDeepStrictEqual, promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { client, log, type Logged, openRun, Server, text, thread, write } from "./harness/api.ts";
@@ -77,11 +77,11 @@ async function scrolledThrough(page: Page): Promise<(readonly [number, string, s
     element.scrollTo(0, 0);
     const end = performance.now() + 60_000;
     for (;;) {
-      const { top, bottom } = element.getBoundingClientRect();
-      // Rows from edge to edge, and none that is still awaited.
+      // Rows from edge to edge but for the border, and none that is still awaited. What is above may move the list.
       const isWhole = () => {
+        const { top, bottom } = element.getBoundingClientRect();
         const rows = [...element.querySelectorAll("[role=option]")].map((row) => row.getBoundingClientRect());
-        const covers = rows.some((row) => row.top <= top) && rows.some((row) => row.bottom >= bottom - 1);
+        const covers = rows.some((row) => row.top <= top + 2) && rows.some((row) => row.bottom >= bottom - 2);
         return covers && element.querySelector(".event-awaited") === null;
       };
       do await frame();
@@ -232,6 +232,8 @@ test("who holds the lock, until when, and who listens from where", async () => {
   await inspector(page).getByText("Nobody holds the lock.").waitFor();
 });
 
+const areEqual = ([one, other]: unknown[]) => isDeepStrictEqual(one, other);
+
 test("a command that is copied says what the API says", async () => {
   const page = await browser.open(server, {
     at: at("panel=events&event=20"),
@@ -252,7 +254,10 @@ test("a command that is copied says what the API says", async () => {
     await notice(page, name).last().waitFor();
     return run(await copied());
   };
-  expect(await choose(/Get the thread/)).toEqual(await client(server).thread(threadId).get());
+  await choose(/Get the thread/);
+  const get = await copied();
+  // That the page has read it is noted a moment after it is opened.
+  await expect.poll(async () => [await run(get), await client(server).thread(threadId).get()]).toSatisfy(areEqual);
   const page20 = (await choose(/Events after 19/)) as { events: Logged[] };
   expect(page20.events.map(({ seq }) => seq)).toEqual(Array.from({ length: 100 }, (_, index) => 20 + index));
   const moment = await browser.open(server, {
@@ -324,7 +329,7 @@ test("who scrolls up while events come is left there", async () => {
   const open = await openRun(server, live);
   await open.run.append({ type: "TEXT_MESSAGE_START", messageId: "fast", role: "assistant" });
   await expect.poll(async () => (await shown(page)).at(-1)?.[0]).toBe(206);
-  const writing = stream(open.run, "fast", { perSecond: 50, seconds: 6 });
+  const writing = stream(open.run, "fast", { perSecond: 50, seconds: 2 });
   await options(page).last().hover();
   await page.mouse.wheel(0, -2_000);
   await button(page, "Newest").waitFor();
@@ -334,7 +339,7 @@ test("who scrolls up while events come is left there", async () => {
   expect(place).toBeLessThan(await list.evaluate((element) => element.scrollHeight - 2 * element.clientHeight));
   await writing;
   // However long that took: something comes while one is away from the end.
-  await stream(open.run, "fast", { perSecond: 50, seconds: 1 });
+  await stream(open.run, "fast", { perSecond: 50, seconds: 0.4 });
   await open.run.flush();
   const last = (await client(server).thread(live).get()).tail;
   expect(last).toBeGreaterThan(tail);

@@ -13,6 +13,7 @@ import {
   heading,
   idle,
   inspector,
+  messages,
   row,
   rowOf,
   running,
@@ -81,6 +82,7 @@ test("a thread from its first message to its deletion", async () => {
   expect(await field(page).inputValue()).toBe("Write me a long\nanswer");
   await page.keyboard.press("Enter");
   await running(page);
+  await page.waitForURL(/#\/threads\//);
   const threadId = threadIn(page);
   await hasFocus(field(page));
   await from(page, "demo").getByText("(1) You may").waitFor();
@@ -280,7 +282,7 @@ test("the inspector: opened, moved through time, an event opened and closed", as
   await tabTo(page, tab("Events"));
   await page.keyboard.press("ArrowRight");
   await hasFocus(tab("State"));
-  expect(await tab("State").getAttribute("aria-selected")).toBe("true");
+  await expect.poll(() => tab("State").getAttribute("aria-selected")).toBe("true");
   await page.keyboard.press("End");
   await hasFocus(tab("Live"));
   await page.keyboard.press("ArrowRight");
@@ -294,7 +296,8 @@ test("whoever begins from the address can do all of it by Tab alone", async () =
   const examples = page.getByRole("list", { name: "Examples for the demo agent" }).getByRole("button");
   await tabTo(page, examples.first(), "Shift+Tab");
   await page.keyboard.press("Enter");
-  await running(page);
+  // The run may be over before anybody looks; that it was one stays.
+  await messages(page).getByText("finished").waitFor();
   await idle(page);
   await expect.poll(() => page.evaluate(() => document.activeElement?.tagName)).not.toBe("BODY");
 });

@@ -59,6 +59,7 @@ test("a newcomer finds nothing yet, and has the demo agent think, call a tool an
     page.getByText("demo is at work").waitFor(),
     from(page, "You").getByText("Count the words of this sentence").waitFor(),
   ]);
+  await page.waitForURL(/#\/threads\//);
   const threadId = threadIn(page);
   const answer = from(page, "demo").last();
   await answer.getByText("You said").waitFor();

@@ -49,6 +49,29 @@ test("what shrinks and grows between two looks at it does not let go of the end"
   await expect.poll(() => distance(page), { timeout: 5_000 }).toBe(0);
 });
 
+test("what goes and comes back at once, as high as before, does not let go of the end", async () => {
+  const threadId = await thread(server, text("m", "assistant", ...LONG), { name: "Goes and comes" });
+  const page = await browser.open(server, { at: `#/threads/${threadId}` });
+  await from(page, "Assistant").getByText("Paragraph 29").waitFor();
+  await expect.poll(() => distance(page)).toBe(0);
+  await messages(page).evaluate(async (region) => {
+    const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+    const tail = region.querySelector(".messages-tail")!;
+    const block = document.createElement("div");
+    block.style.height = "300px";
+    tail.append(block);
+    while (region.scrollHeight - region.scrollTop - region.clientHeight > 1) await frame();
+    await frame();
+    block.remove();
+    // Looked at in between, as parts of the page do: the browser brings the place back into what is left.
+    region.getBoundingClientRect();
+    tail.append(block);
+    // It tells of that by the next frame.
+    for (let frames = 0; frames < 3; frames += 1) await frame();
+  });
+  await expect.poll(() => distance(page), { timeout: 5_000 }).toBe(0);
+});
+
 test("the state card that comes with a run's end is in sight", async () => {
   const threadId = await thread(server, text("m", "assistant", ...LONG), { name: "State" });
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
@@ -71,7 +94,7 @@ test("who scrolls up while an answer grows is left there, and who comes back is 
   const open = await openRun(server, threadId);
   await open.run.append({ type: "TEXT_MESSAGE_START", messageId: "n", role: "assistant" });
   await running(page);
-  const writing = stream(open.run, "n", { perSecond: 120, seconds: 4 });
+  const writing = stream(open.run, "n", { perSecond: 120, seconds: 2 });
   await messages(page).getByText("word 30").waitFor();
   await messages(page).hover();
   await page.mouse.wheel(0, -500);
@@ -79,13 +102,13 @@ test("who scrolls up while an answer grows is left there, and who comes back is 
   // Once it has come to rest, it stays.
   const place = await atRest(messages(page));
   await writing;
-  await stream(open.run, "n", { perSecond: 120, seconds: 1 });
+  await stream(open.run, "n", { perSecond: 120, seconds: 0.4 });
   await open.run.flush();
   expect(await scrolled(messages(page))).toBe(place);
   expect(await distance(page)).toBeGreaterThan(100);
   await page.mouse.wheel(0, 100_000);
   await button(page, "Jump to newest").waitFor({ state: "hidden" });
-  await stream(open.run, "n", { perSecond: 120, seconds: 1 });
+  await stream(open.run, "n", { perSecond: 120, seconds: 0.4 });
   await open.end();
   await idle(page);
   await expect.poll(() => distance(page)).toBe(0);

@@ -12,6 +12,8 @@ import { boxFont } from "./font.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const NOW = "2026-03-02T12:00:00Z";
 
+const HEIGHT = 900;
+
 export const THEMES = ["light", "dark"] as const;
 export const WIDTHS = [1440, 390] as const;
 
@@ -47,6 +49,7 @@ export class Gallery {
     });
     const files = new Map<string, readonly [string, string | Buffer]>([
       ["/", ["text/html", PAGE]],
+      ["/boxes", ["text/html", PAGE.replace("</head>", `<style id="boxes">${BOXES}</style></head>`)]],
       ["/boxes.ttf", ["font/ttf", boxFont()]],
       ["/app.js", ["text/javascript", outputFiles.find(({ path }) => path.endsWith(".js"))!.text]],
       ["/app.css", ["text/css", outputFiles.find(({ path }) => path.endsWith(".css"))!.text]],
@@ -68,16 +71,15 @@ export class Gallery {
     const page = await browser.open(
       { url: `http://127.0.0.1:${port}` },
       {
-        viewport: { width, height: 900 },
+        at: isBoxes ? "boxes" : "",
+        viewport: { width, height: HEIGHT },
         colorScheme: theme,
         reducedMotion: "reduce",
         timezoneId: "UTC",
         locale: "en-GB",
+        now: NOW,
       },
     );
-    await page.clock.setFixedTime(NOW);
-    await page.reload();
-    if (isBoxes) await page.addStyleTag({ content: BOXES });
     await page.locator("[data-cell]").last().waitFor();
     await page.evaluate(() => document.fonts.ready);
     return page;
@@ -97,6 +99,14 @@ const BOXES = `@font-face { font-family: Boxes; src: url("boxes.ttf") }
 :root { --sans: Boxes; --mono: Boxes; font-synthesis: none }
 * { text-rendering: geometricPrecision !important }`;
 
+/** Gives a page of boxes the fonts of this machine. */
+export async function unboxed(page: Page): Promise<void> {
+  await page.evaluate(async () => {
+    document.getElementById("boxes")!.remove();
+    await document.fonts.ready;
+  });
+}
+
 function plant(build: esbuild.PluginBuild, planted: Planted): void {
   for (const [end, change] of Object.entries(planted)) {
     const filter = new RegExp(`${end.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
@@ -109,8 +119,13 @@ function plant(build: esbuild.PluginBuild, planted: Planted): void {
   }
 }
 
-/** Waits until a cell is as it stays: long texts are laid out when they come near, and find their end. */
-const atRest = async (cell: Element) => {
+/**
+ * Has a cell stand alone, at the top: what stands above would move it by parts of a pixel, and what is not there is not painted.
+ * Waits until it is as it stays: long texts are laid out when they come near, and find their end. Gives where it is.
+ */
+const aloneAtRest = async (cell: Element) => {
+  document.querySelector("[data-alone]")?.removeAttribute("data-alone");
+  cell.setAttribute("data-alone", "");
   const scroller = cell.querySelector(".messages");
   const look = () => `${scroller?.scrollTop} ${scroller?.scrollHeight} ${cell.clientHeight}`;
   let before = "";
@@ -118,19 +133,30 @@ const atRest = async (cell: Element) => {
     before = look();
     await new Promise((resolve) => requestAnimationFrame(resolve));
   }
+  const { left, top, right, bottom } = cell.getBoundingClientRect();
+  const [x, y] = [Math.floor(left), Math.floor(top)];
+  return { x, y, width: Math.ceil(right) - x, height: Math.ceil(bottom) - y };
 };
 
-/** The pictures of all cells, by name. */
-export async function pictures(page: Page): Promise<ReadonlyMap<string, Buffer>> {
+/** The pictures of cells, by name: of all, or of these. */
+export async function pictures(page: Page, only?: ReadonlySet<string>): Promise<ReadonlyMap<string, Buffer>> {
   const found = new Map<string, Buffer>();
-  for (const cell of await page.locator("[data-cell]").all()) {
-    const name = (await cell.getAttribute("data-cell"))!;
-    // Alone, at the top: what stands above would move it by parts of a pixel.
-    await cell.evaluate((element) => element.setAttribute("data-alone", ""));
-    await cell.evaluate(atRest);
-    found.set(name.replace(/[^a-z0-9]+/gi, "-"), await cell.screenshot({ animations: "disabled" }));
-    await cell.evaluate((element) => element.removeAttribute("data-alone"));
+  await page.evaluate(() => {
+    scrollTo(0, 0);
+    document.body.dataset.taken = "";
+  });
+  for (const cell of await page.$$("[data-cell]")) {
+    const name = (await cell.getAttribute("data-cell"))!.replace(/[^a-z0-9]+/gi, "-");
+    if (only && !only.has(name)) continue;
+    const clip = await cell.evaluate(aloneAtRest);
+    // Only what is higher than the window needs another one, in which all is laid out again.
+    const fullPage = clip.height > HEIGHT;
+    found.set(name, await page.screenshot({ clip, animations: "disabled", fullPage }));
   }
+  await page.evaluate(() => {
+    document.querySelector("[data-alone]")?.removeAttribute("data-alone");
+    delete document.body.dataset.taken;
+  });
   return found;
 }
 
@@ -195,26 +221,29 @@ export const faults = (page: Page): Promise<string[]> =>
   });
 
 /** Pixels in which two pictures differ; all of them, if their sizes do. */
-export const difference = (page: Page, one: Buffer, other: Buffer): Promise<number> =>
-  page.evaluate(
-    async (pictures) => {
-      /** Of 255: edges are smoothed a little differently by each version of the browser. */
-      const MOST = 64;
-      const read = async (base64: string) => {
-        const image = new Image();
-        image.src = `data:image/png;base64,${base64}`;
-        await image.decode();
-        const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d")!;
-        canvas.drawImage(image, 0, 0);
-        return canvas.getImageData(0, 0, image.width, image.height);
-      };
-      const [a, b] = await Promise.all(pictures.map(read));
-      if (a!.width !== b!.width || a!.height !== b!.height) return a!.width * a!.height;
-      let count = 0;
-      for (let at = 0; at < a!.data.length; at += 4) {
-        if ([0, 1, 2].some((channel) => Math.abs(a!.data[at + channel]! - b!.data[at + channel]!) > MOST)) count += 1;
-      }
-      return count;
-    },
-    [one.toString("base64"), other.toString("base64")],
-  );
+export const difference = async (page: Page, one: Buffer, other: Buffer): Promise<number> =>
+  one.equals(other)
+    ? 0
+    : page.evaluate(
+        async (pictures) => {
+          /** Of 255: edges are smoothed a little differently by each version of the browser. */
+          const MOST = 64;
+          const read = async (base64: string) => {
+            const image = new Image();
+            image.src = `data:image/png;base64,${base64}`;
+            await image.decode();
+            const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d")!;
+            canvas.drawImage(image, 0, 0);
+            return canvas.getImageData(0, 0, image.width, image.height);
+          };
+          const [a, b] = await Promise.all(pictures.map(read));
+          if (a!.width !== b!.width || a!.height !== b!.height) return a!.width * a!.height;
+          let count = 0;
+          for (let at = 0; at < a!.data.length; at += 4) {
+            if ([0, 1, 2].some((channel) => Math.abs(a!.data[at + channel]! - b!.data[at + channel]!) > MOST))
+              count += 1;
+          }
+          return count;
+        },
+        [one.toString("base64"), other.toString("base64")],
+      );

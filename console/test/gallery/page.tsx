@@ -12,6 +12,9 @@ const WRAPPED: Record<Cell["place"], string> = {
   inspector: "pane inspector",
 };
 
+// Before anything is laid out in another font: it is only there where letters are boxes.
+await document.fonts.load("1rem Boxes");
+
 // The server is this page's own, and is not asked.
 const client = new Threadline({ url: location.origin });
 createRoot(document.getElementById("app")!).render(

@@ -58,7 +58,7 @@ function plain(value: unknown): unknown {
 test("a moment is what the server says, wherever one goes", async () => {
   const random = new Random();
   let folded = 0;
-  for (let thread = 0; thread < 10; thread += 1) {
+  for (let thread = 0; thread < 6; thread += 1) {
     const threadId = await makeThread(server);
     for (let number = 0; number < 4; number += 1) {
       // Names that are counted are asked for; without them it is folded here.
@@ -69,7 +69,7 @@ test("a moment is what the server says, wherever one goes", async () => {
     }
     const { moments, source, tail } = await opened(threadId);
     let at = tail;
-    for (let look = 0; look < 25; look += 1) {
+    for (let look = 0; look < 20; look += 1) {
       at = random.chance(0.6) ? at + random.pick([-1, 1, 2, -3]) : random.below(tail + 1);
       at = Math.min(Math.max(at, 0), tail);
       const { messages, state } = moments.peek(at) ?? (await moments.load(at, never));
@@ -78,9 +78,9 @@ test("a moment is what the server says, wherever one goes", async () => {
       );
       expect(moments.peek(at)?.messages).toBe(messages);
     }
-    if (thread % 2 === 1 && source.asked.messages < 15) folded += 1;
+    if (thread % 2 === 1 && source.asked.messages < 12) folded += 1;
   }
-  expect(folded, "threads that were folded here").toBeGreaterThan(2);
+  expect(folded, "threads that were folded here").toBeGreaterThan(1);
 });
 
 test("steps to and fro ask the server for nothing", async () => {

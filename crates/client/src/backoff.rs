@@ -1,4 +1,4 @@
-//! When to try again: a small, pure state machine, used by readers and producers alike.
+//! Retry policy: a small, pure state machine, used by readers and producers alike.
 //!
 //! ```text
 //!            failed(retryable)                   failed(not retryable)
@@ -7,15 +7,14 @@
 //!       └──────── progress ────────┘   (attempt 0)
 //! ```
 //!
-//! The wait is drawn evenly from `0 ..= min(max, base * 2^n)` (full jitter), so that the many clients of a
-//! server that restarts do not come back at one moment. A server that says how long to wait is obeyed: the
-//! jitter is then added on top.
+//! The wait is drawn evenly from `0 ..= min(max, base * 2^n)` (full jitter), so that the many clients of a server that
+//! restarts do not reconnect at one moment. If the server names a wait, the jitter is added to it.
 
 use std::time::Duration;
 
 use super::ClientError;
 
-/// How long to wait between tries.
+/// Bounds of the wait between tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// Upper bound of the first wait; doubles with every failure in a row.
@@ -30,16 +29,16 @@ impl Default for Backoff {
     }
 }
 
-/// What to do about a failure.
+/// Reaction to a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Try again after this time.
+    /// Retry after this time.
     RetryAfter(Duration),
-    /// Another try cannot help.
+    /// Give up, because another try cannot help.
     GiveUp,
 }
 
-/// Counts failures in a row and says what to do about the next one.
+/// Counts failures in a row and decides about a retry after each.
 #[derive(Debug, Clone)]
 pub struct Retry {
     backoff: Backoff,
@@ -47,23 +46,23 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Nothing has failed yet.
+    /// Makes a counter without failures.
     pub fn new(backoff: Backoff) -> Self {
         Self { backoff, failures: 0 }
     }
 
-    /// Something was achieved: the next failure is the first again.
+    /// Resets the counter: the next failure is the first again.
     pub fn progress(&mut self) {
         self.failures = 0;
     }
 
-    /// A try failed. `chance` is drawn from `0.0 ..= 1.0`.
+    /// Counts a failure and decides about a retry. `chance` must be drawn from `0.0 ..= 1.0`.
     pub fn failed(&mut self, error: &ClientError, chance: f64) -> Decision {
         if !error.is_retryable() {
             return Decision::GiveUp;
         }
         let Backoff { base, max } = self.backoff;
-        // 2^20 times any sensible base is beyond any sensible max.
+        // The product of 2^20 and any sensible base is beyond any sensible max.
         let bound = base.saturating_mul(1 << self.failures.min(20)).min(max);
         self.failures = self.failures.saturating_add(1);
         let jitter = bound.mul_f64(chance.clamp(0.0, 1.0));
@@ -71,9 +70,9 @@ impl Retry {
     }
 }
 
-/// A random number from `0.0 ..= 1.0`.
+/// Random number from `0.0 ..= 1.0`.
 pub(super) fn chance() -> f64 {
-    // Without randomness the wait is merely not spread, which is no reason to fail.
+    // Without randomness the waits are merely not spread, which is no reason to fail.
     let number = getrandom::u32().unwrap_or(u32::MAX);
     f64::from(number) / f64::from(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Events on their way out.
+//! Bodies of events that the client sends.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -6,21 +6,21 @@ use serde_json::value::RawValue;
 use super::ClientError;
 use threadline_core::NewEvents;
 
-/// The body of an append. Sent as it stands; cheap to clone, so that a retry sends the very same bytes.
+/// Body of an append. Sent as it is; cheap to clone, so that a retry sends the very same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventBody {
-    /// One event a line.
+    /// NDJSON: one event a line.
     Ndjson(Bytes),
-    /// A JSON array of events.
+    /// JSON array of events.
     Array(Bytes),
 }
 
 impl EventBody {
-    /// The events one a line. Each keeps its own bytes, but for line breaks between its tokens.
+    /// Puts each event on a line of its own. The events keep their bytes, except for line breaks between tokens.
     pub fn from_raw<'a>(events: impl IntoIterator<Item = &'a RawValue>) -> Self {
         let mut lines = String::new();
         for event in events {
-            // A line break inside a raw value stands between tokens, where a space means the same.
+            // A line break inside a raw value is between tokens, where a space means the same.
             lines.extend(event.get().chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
             lines.push('\n');
         }
@@ -47,7 +47,7 @@ impl From<&NewEvents> for EventBody {
     }
 }
 
-/// Checked events from anything that serialises to objects with a `type`.
+/// Checks and encodes values that serialise to objects with a `type`.
 pub(super) fn encode<T: serde::Serialize>(events: &[T]) -> Result<NewEvents, ClientError> {
     let array = serde_json::to_vec(events)
         .map_err(|error| ClientError::Config(format!("the events cannot be written as JSON: {error}")))?;

@@ -1,4 +1,4 @@
-//! Conversations as documents.
+//! Conversations as documents: read, saved and deleted as one list of messages.
 
 use std::fmt;
 
@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 use super::{Client, ClientError};
 use threadline_core::Seq;
 
-/// A version of a conversation, as the server names it. Every event of the thread makes another one.
+/// Version of a conversation, as the server names it (an entity tag, RFC 9110). Every event of the thread makes another
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ETag(String);
 
@@ -22,39 +23,40 @@ impl fmt::Display for ETag {
     }
 }
 
-/// A whole conversation.
+/// Complete conversation of a thread.
 #[derive(Debug, Clone)]
 pub struct Conversation {
-    /// All of its messages, as AG-UI has them, byte for byte as the server wrote them.
+    /// All messages, as AG-UI has them, byte for byte as the server wrote them.
     pub messages: Vec<Box<RawValue>>,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// The newest event that is in it: follow the thread from here.
+    /// Seq of the newest event that the messages include: follow the thread from here.
     pub seq: Seq,
-    /// Its version.
+    /// Version of the conversation.
     pub etag: ETag,
 }
 
-/// What a save did.
+/// Effect of a save.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedConversation {
-    /// `appended`, `unchanged`, `repeated` or `replaced`.
+    /// Kind of effect: `appended`, `unchanged`, `repeated` or `replaced`.
     pub outcome: String,
-    /// How many messages were put into the log.
+    /// Number of messages that were put into the log.
     pub appended: usize,
-    /// The version that has exactly the saved messages.
+    /// Version that has exactly the saved messages.
     pub etag: ETag,
 }
 
-/// What must be so for a save to be carried out.
+/// Condition under which a save is carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SaveIf {
-    /// Nothing that is stored is lost by it; otherwise the problem `conversation-diverged`.
+    /// The save must lose no stored message; otherwise it fails with the problem `conversation-diverged`.
     #[default]
     NothingIsLost,
-    /// The conversation has this version, and may be replaced; otherwise `conversation-changed`.
+    /// The conversation must have this version, and may be replaced; otherwise the save fails with
+    /// `conversation-changed`.
     Is(ETag),
-    /// There is no conversation yet; otherwise `conversation-changed`.
+    /// There must be no conversation yet; otherwise the save fails with `conversation-changed`.
     Absent,
 }
 
@@ -72,14 +74,16 @@ struct Saved {
 }
 
 impl Client {
-    /// All messages of a thread, whoever appended them. One that is not there is the problem `thread-not-found`.
+    /// Reads all messages of a thread, of all producers. Fails with the problem `thread-not-found` if there is no such
+    /// thread.
     pub async fn conversation(&self, name: &str) -> Result<Conversation, ClientError> {
         let url = self.url(&["conversations", name])?;
         let (Document { messages, epoch, seq }, etag) = self.tagged(self.request(Method::GET, url)).await?;
         Ok(Conversation { messages, epoch, seq, etag })
     }
 
-    /// Saves a conversation as a whole; the server appends what is new. May safely be repeated.
+    /// Saves a complete conversation; the server appends the new messages. May safely be repeated. Fails with the
+    /// problem of `condition` if it does not hold.
     pub async fn save_conversation<T: Serialize>(
         &self,
         name: &str,
@@ -103,7 +107,7 @@ impl Client {
         Ok(SavedConversation { outcome, appended, etag })
     }
 
-    /// Deletes a conversation with its thread. A second time it may be `thread-not-found`.
+    /// Deletes a conversation with its thread. A second time it may fail with `thread-not-found`.
     pub async fn delete_conversation(&self, name: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::DELETE, self.url(&["conversations", name])?)).await.map(drop)
     }
@@ -116,7 +120,9 @@ impl Client {
         let etag = etag(response.headers());
         let body = response.bytes().await.map_err(|error| self.transport(&error))?;
         let document = serde_json::from_slice(&body).ok();
-        document.zip(etag).ok_or_else(|| ClientError::Protocol("the answer is no conversation with an ETag".to_owned()))
+        document
+            .zip(etag)
+            .ok_or_else(|| ClientError::Protocol("the response is not a conversation with an ETag".to_owned()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong, and whether trying again can help.
+//! Errors of the client, and whether a retry can help.
 
 use std::{fmt, time::Duration};
 
@@ -6,81 +6,81 @@ use serde_json::{Map, Value};
 
 use threadline_core::EventError;
 
-/// Why a call did not do what was asked.
+/// Reason for which a call did not do what it was to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The client cannot be set up, or a value cannot be sent: nothing was sent.
+    /// The client cannot be set up, or a value cannot be sent: no request was sent.
     #[error("{0}")]
     Config(String),
-    /// An event that the server would refuse: nothing was sent.
+    /// The server would refuse an event: no request was sent.
     #[error("cannot append: {0}")]
     Event(#[from] EventError),
-    /// There was no connection: nothing reached the server.
+    /// No connection was made: no request reached the server.
     #[error(
-        "no Threadline server answers at {url} ({cause}). Start one with `threadline serve`, \
-         or name another one with --url or THREADLINE_URL"
+        "cannot connect to a Threadline server at {url} ({cause}). Start one with `threadline serve`, \
+         or set another URL with --url or THREADLINE_URL"
     )]
     Unreachable {
-        /// The server's address.
+        /// Address of the server, as configured.
         url: String,
-        /// What the network said.
+        /// Cause, as the network reported it.
         cause: String,
     },
-    /// The connection broke, or the answer did not come in time. The request may have had its effect.
+    /// The connection broke, or the answer did not arrive before the timeout. The request may have had its effect.
     #[error("lost the connection to {url} ({cause}): check that the server is up, and try again")]
     Transport {
-        /// The server's address.
+        /// Address of the server, as configured.
         url: String,
-        /// What the network said.
+        /// Cause, as the network reported it.
         cause: String,
     },
-    /// The server refused, and says why.
+    /// The server refused the request, and says why.
     #[error("{0}")]
     Problem(Box<Problem>),
     /// The server closed the socket.
     #[error("the server closed the connection: {}", closed(*.code, .reason))]
     Closed {
-        /// The WebSocket close code.
+        /// Close code of the WebSocket (RFC 6455, section 7.4, and Threadline's own from 4000 on).
         code: u16,
-        /// The server's words.
+        /// Reason in the server's words, possibly empty.
         reason: String,
-        /// How long the server asks to wait before the next connection.
+        /// Time that the server asks to wait before the next connection; `None` if it names none.
         retry_after: Option<Duration>,
     },
-    /// Events arrived that do not follow the cursor. Nothing of them was delivered; reconnecting from the cursor helps.
-    #[error("events are out of step: {0}")]
+    /// Events arrived that do not follow the cursor. None of them was delivered; reconnecting from the cursor helps.
+    #[error("events are out of order: {0}")]
     OutOfStep(String),
-    /// An earlier batch of this producer has had no answer: nothing of this one was taken.
-    #[error("an earlier batch has had no answer yet: flush the producer until it succeeds, then append this one")]
+    /// An earlier batch of this producer has had no answer: no event of this one was taken.
+    #[error("an earlier batch is not acknowledged yet: flush the producer until it succeeds, then append this one")]
     Unanswered,
-    /// The other side does not speak as Threadline does.
+    /// The other side does not follow Threadline's protocol.
     #[error("{0}. Is this a Threadline server, and as new as this client?")]
     Protocol(String),
 }
 
-/// How a closed connection reads.
+/// Text for a closed connection.
 fn closed(code: u16, reason: &str) -> String {
     let name = match code {
-        1002 => "it found a breach of the WebSocket protocol",
-        1007 => "it found a text that is not UTF-8",
+        1002 => "the client violated the WebSocket protocol",
+        1007 => "the client sent text that is not UTF-8",
         4000 => "draining",
         4001 => "server error",
-        4009 => "nothing was heard of us",
-        4008 => "this reader was too slow",
-        4500 => "it could not read a frame of ours",
-        4501 => "the key or token is not valid any more: get another one",
-        4509 => "a frame of ours was too large",
-        4510 => "it speaks another version of the protocol",
-        1000 | 1001 => "it is going away",
-        _ => "no known reason",
+        4009 => "the client sent nothing before the timeout",
+        4008 => "the client read too slowly",
+        4500 => "the client sent an invalid frame",
+        4501 => "the key or token has expired or was revoked: get a new one",
+        4509 => "the client sent a frame that is too large",
+        4510 => "the server does not support the requested version of the protocol",
+        1000 | 1001 => "the server is shutting down",
+        _ => "unknown reason",
     };
     if reason.is_empty() { format!("{name} (code {code})") } else { format!("{name} (code {code}: {reason})") }
 }
 
 impl ClientError {
-    /// Whether the same request, or a new connection from the cursor, can succeed later.
+    /// True if the same request, or a new connection from the cursor, can succeed later.
     ///
-    /// This is the "reconnect?" column of the close codes, and the `retryable` member of problems.
+    /// Follows the "reconnect?" column of the close codes, and the `retryable` member of problems.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Config(_) | Self::Event(_) | Self::Unanswered | Self::Protocol(_) => false,
@@ -88,14 +88,14 @@ impl ClientError {
             Self::Problem(problem) => problem.retryable,
             Self::Closed { code, .. } => match code {
                 4500..=4999 => false,
-                // The registered codes that blame what we sent.
+                // Registered codes that blame a frame of the client.
                 1002 | 1003 | 1007..=1010 => false,
                 _ => true,
             },
         }
     }
 
-    /// How long the server asks to wait before the next try.
+    /// Time that the server asks to wait before the next try; `None` if it names none.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Problem(problem) => problem.retry_after,
@@ -104,7 +104,7 @@ impl ClientError {
         }
     }
 
-    /// The problem, if this is one of that slug.
+    /// The problem, if this error is a problem with that slug.
     pub fn problem(&self, slug: &str) -> Option<&Problem> {
         match self {
             Self::Problem(problem) if problem.slug == slug => Some(problem),
@@ -113,29 +113,29 @@ impl ClientError {
     }
 }
 
-/// A refusal of the server (RFC 9457).
+/// Refusal of the server (problem details, RFC 9457).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// The stable name of its kind, as `run-active`; `http-502` where something else than Threadline answered.
+    /// Stable name of the problem's kind, such as `run-active`; `http-502` if another server than Threadline answered.
     pub slug: String,
-    /// A short text for people.
+    /// Short text for people.
     pub title: String,
-    /// The HTTP status.
+    /// HTTP status of the answer.
     pub status: u16,
-    /// What exactly was wrong.
+    /// Explanation of this occurrence; may be empty.
     pub detail: String,
-    /// What to do, in the server's words.
+    /// Advice in the server's words; `None` if there is none.
     pub help: Option<String>,
-    /// Whether the same request can succeed later.
+    /// True if the same request can succeed later.
     pub retryable: bool,
-    /// How long to wait before that.
+    /// Time to wait before the same request is sent again; `None` if the server names none.
     pub retry_after: Option<Duration>,
-    /// Further facts, as the active run of a `run-active`.
+    /// Further members, such as the active run of a `run-active`.
     pub facts: Map<String, Value>,
 }
 
 impl Problem {
-    /// Reads the members of a problem. Missing ones are worked out from the status.
+    /// Reads the members of a problem. Missing members are derived from the status.
     pub fn from_members(mut members: Map<String, Value>, fallback_status: u16) -> Self {
         let mut text = |name: &str| match members.remove(name) {
             Some(Value::String(text)) => Some(text),
@@ -177,22 +177,23 @@ impl Problem {
         problem
     }
 
-    /// A number among the further facts, as `expected` of a `producer-seq-gap`.
+    /// Number among the further facts, such as `expected` of a `producer-seq-gap`; `None` if absent or no unsigned
+    /// number.
     pub fn number(&self, fact: &str) -> Option<u64> {
         self.facts.get(fact).and_then(Value::as_u64)
     }
 
-    /// What the person in front of it can do.
+    /// Advice for the person who uses the client.
     fn advice(&self) -> Option<&str> {
         Some(match self.slug.as_str() {
             "unauthorized" | "http-401" => "Set THREADLINE_API_KEY to a key of this server",
             "thread-not-found" => {
-                "Check the id and the user (--user or THREADLINE_USER); `threadline threads --all` lists what there is"
+                "Check the ID and the user (--user or THREADLINE_USER); `threadline threads --all` lists all threads"
             }
-            "log-replaced" => "The thread was deleted and made again: read it from the beginning, without a cursor",
+            "log-replaced" => "The thread was deleted and created again: read it from the beginning, without a cursor",
             "cursor-ahead" => "The log is shorter than the cursor: read it from the beginning, without a cursor",
             "run-active" => "Follow the active run, wait for its end, or stop it",
-            "run-fenced" => "The run was ended by the server or by a newer one: start another",
+            "run-fenced" => "The server or a newer run ended it: start another run",
             _ => return self.help.as_deref().or(self.retryable.then_some("Try again in a moment")),
         })
     }

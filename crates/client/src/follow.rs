@@ -1,6 +1,6 @@
-//! A reader's cursor moving over frames: what to deliver, what to skip, when the stream cannot be trusted.
+//! Cursor of a reader over frames: which events are delivered, which are skipped, and at which frames the stream fails.
 //!
-//! Pure, and alive across connections: only the socket changes.
+//! A pure state machine that outlives connections: only the socket changes.
 //!
 //! ```text
 //!   subscribe ──► (waiting for hello) ──hello──► (open) ──events: seq == cursor + 1──► deliver, cursor += 1
@@ -14,16 +14,16 @@ use std::{collections::VecDeque, sync::Arc};
 use super::{ClientError, ClientFrame, EndReason, Events, Hello, ServerFrame, TailItem, TailOptions};
 use threadline_core::Seq;
 
-/// What a frame means to whoever drives the connection.
+/// Effect of a frame on the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing to do.
+    /// The frame requires no action.
     Nothing,
-    /// The connection works: forget earlier failures.
+    /// The connection works: earlier failures are forgotten.
     Progress,
-    /// The server asks for a sign of life.
+    /// The server has sent a heartbeat, which must be answered.
     Alive,
-    /// Nothing more will come.
+    /// The subscription has ended.
     Done,
 }
 
@@ -33,9 +33,9 @@ pub(super) struct Follow {
     run: Option<String>,
     cursor: Seq,
     epoch: Option<Arc<str>>,
-    /// Hello was seen on this connection.
+    /// True once a hello has arrived on this connection.
     open: bool,
-    /// Where a bounded subscription begins is known: after that its events are dense, too.
+    /// True once the beginning of a subscription to one run is known: from there on its events are dense, too.
     placed: bool,
 }
 
@@ -55,7 +55,7 @@ impl Follow {
         self.cursor
     }
 
-    /// The first frame of a new connection.
+    /// First frame of a new connection.
     pub(super) fn subscribe(&mut self) -> ClientFrame {
         self.open = false;
         ClientFrame::Subscribe {
@@ -66,7 +66,7 @@ impl Follow {
         }
     }
 
-    /// Takes a frame in. What it brings is put into `out`, also if the frame ends in an error.
+    /// Takes in a frame. The frame's items are put into `out`, also if the frame ends in an error.
     pub(super) fn frame(&mut self, frame: ServerFrame, out: &mut VecDeque<TailItem>) -> Result<Step, ClientError> {
         match frame {
             ServerFrame::Hello(hello) if *hello.thread_id == *self.thread => self.hello(hello, out),
@@ -89,7 +89,7 @@ impl Follow {
             }
             ServerFrame::Error(problem) => Err(ClientError::Problem(problem)),
             ServerFrame::Heartbeat { .. } => Ok(Step::Alive),
-            // Other threads, earlier subscriptions, answers to nothing that we asked.
+            // Frames of other threads and of earlier subscriptions, and answers to requests that were not made here.
             _ => Ok(Step::Nothing),
         }
     }
@@ -106,7 +106,7 @@ impl Follow {
         }
         self.open = true;
         if !self.placed {
-            // The events of other runs, up to the first of this one, are passed over.
+            // Events of other runs, up to the first of this one, are skipped.
             self.cursor = self.cursor.max(hello.after);
             self.placed = true;
         }
@@ -136,7 +136,7 @@ impl Follow {
         Ok(step)
     }
 
-    /// The server says that everything up to `seq` was sent.
+    /// Checks the server's statement that every event up to `seq` was sent.
     fn reaches(&self, seq: Seq) -> Result<(), ClientError> {
         if seq > self.cursor {
             return Err(ClientError::OutOfStep(format!(
@@ -156,7 +156,7 @@ mod tests {
         Follow::new("t", TailOptions { after, run: run.map(str::to_owned), ..TailOptions::default() })
     }
 
-    /// Feeds frames; returns what was delivered, as short words, and how the last frame ended.
+    /// Feeds frames; returns the delivered items as short words, and the result of the last frame.
     fn feed(follow: &mut Follow, frames: &[&str]) -> (Vec<String>, Result<Step, ClientError>) {
         let (mut out, mut last) = (VecDeque::new(), Ok(Step::Nothing));
         for text in frames {
@@ -233,7 +233,7 @@ mod tests {
         let (words, _) = feed(&mut follow(0, Some("r")), &[placed, &events("t", "e", 40, 2), end]);
         assert_eq!(words, ["hello e 50", "40", "41", "run-ended"]);
 
-        // What is missing at the start, in the middle or at the end is noticed.
+        // A gap at the start, in the middle or at the end is detected.
         for frames in [[&events("t", "e", 41, 1), ""], [&events("t", "e", 40, 1), end]] {
             let mut reader = follow(0, Some("r"));
             let frames: Vec<_> = [placed].into_iter().chain(frames).filter(|text| !text.is_empty()).collect();

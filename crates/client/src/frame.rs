@@ -1,8 +1,8 @@
-//! Socket frames: JSON text, exactly one top-level member names the frame.
+//! Socket frames: JSON text in which exactly one top-level member names the frame.
 //!
-//! Events stand in a frame as their own bytes. [`ServerFrame`] is generic over how they are held:
-//! `Box<RawValue>` (the default) owns them; `&RawValue` borrows from the frame's text and costs nothing
-//! per event, which is how a replay of millions of events is read.
+//! Events are part of a frame as their own bytes. [`ServerFrame`] is generic over how they are held: `Box<RawValue>`
+//! (the default) owns them; `&RawValue` borrows from the frame's text and costs no allocation per event, which is how a
+//! replay of millions of events is read.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,70 +12,70 @@ use serde_json::value::RawValue;
 use super::{ClientError, FeedEntry, Problem, Run};
 use threadline_core::Seq;
 
-/// What the client says.
+/// Frame that a client sends.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ClientFrame {
-    /// Follow a thread from a cursor. A second one for the same thread replaces the first.
+    /// Follow a thread from a cursor. A second subscription to the same thread replaces the first.
     Subscribe {
-        /// The thread.
+        /// Id of the thread.
         thread_id: String,
-        /// The last seq already seen; 0 for all.
+        /// Seq of the last event already seen; 0 for all events.
         after: Seq,
-        /// The epoch that the cursor belongs to.
+        /// Epoch that the cursor belongs to.
         #[serde(skip_serializing_if = "Option::is_none")]
         epoch: Option<String>,
-        /// Only this run; ends with it.
+        /// Id of a run: only its events, and the subscription ends with it.
         #[serde(skip_serializing_if = "Option::is_none")]
         run_id: Option<String>,
     },
-    /// Follow it no longer.
+    /// End the subscription to a thread.
     Unsubscribe {
-        /// The thread.
+        /// Id of the thread.
         thread_id: String,
     },
     /// Follow the user's list of threads.
     SubscribeFeed {
-        /// The last feed position already seen.
+        /// Last feed position already seen.
         after: u64,
-        /// Whose list, where the principal is a whole project.
+        /// Id of the user whose list is followed, if the principal is a complete project.
         #[serde(skip_serializing_if = "Option::is_none")]
         user_id: Option<String>,
     },
-    /// Follow it no longer.
+    /// End the subscription to the list of threads.
     UnsubscribeFeed {},
-    /// Append to a run.
+    /// Append events to a run.
     Append {
-        /// The thread.
+        /// Id of the thread.
         thread_id: String,
-        /// The run.
+        /// Id of the run.
         run_id: String,
         /// Number of the first event; makes a repetition harmless.
         #[serde(skip_serializing_if = "Option::is_none")]
         producer_seq: Option<u64>,
-        /// A JSON array of events, as it stands: see [`event_array`].
+        /// JSON array of events, sent as it is: see [`event_array`].
         events: Box<RawValue>,
     },
-    /// The producer of a run is alive.
+    /// Heartbeat of a run's producer, which extends the lease.
     Heartbeat {
-        /// The thread.
+        /// Id of the thread.
         thread_id: String,
-        /// The run.
+        /// Id of the run.
         run_id: String,
     },
-    /// Ask a run to stop.
+    /// Request a run to stop.
     Stop {
-        /// The thread.
+        /// Id of the thread.
         thread_id: String,
-        /// The run.
+        /// Id of the run.
         run_id: String,
     },
-    /// Say something, so that an idle connection is not taken for dead.
+    /// Keep an idle connection from being closed by the server.
     Ping {},
 }
 
 impl ClientFrame {
-    /// The frame's text, with an id that the server's answer will carry.
+    /// Text of the frame, with an id that the server's answer will carry.
     pub fn to_text(&self, id: Option<&str>) -> Result<String, ClientError> {
         #[derive(Serialize)]
         struct Outer<'a> {
@@ -89,7 +89,8 @@ impl ClientFrame {
     }
 }
 
-/// The array of an [`ClientFrame::Append`] from events that stand one a line, as in [`threadline_core::NewEvents`].
+/// Array for a [`ClientFrame::Append`] from events that are one a line, as in [`threadline_core::NewEvents`]. Fails
+/// with [`ClientError::Config`] if a line is not JSON.
 pub fn event_array(lines: &[u8]) -> Result<Box<RawValue>, ClientError> {
     let invalid = |error: String| ClientError::Config(format!("these events are not one JSON object a line: {error}"));
     let text = std::str::from_utf8(lines).map_err(|error| invalid(error.to_string()))?;
@@ -103,63 +104,63 @@ pub fn event_array(lines: &[u8]) -> Result<Box<RawValue>, ClientError> {
 pub struct EventBatch<E = Box<RawValue>> {
     /// Seq of the first event.
     pub seq: Seq,
-    /// The run.
+    /// Id of the run that appended the events.
     pub run_id: Arc<str>,
-    /// When they were committed.
+    /// Time of the commit.
     pub at: Arc<str>,
-    /// The events.
+    /// Events in ascending order of their seqs.
     pub events: Vec<E>,
 }
 
-/// A piece of a thread's log.
+/// Contiguous piece of a thread's log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Events<E = Box<RawValue>> {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: Arc<str>,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: Arc<str>,
-    /// The events, in order.
+    /// Batches of events, in ascending order.
     pub batches: Vec<EventBatch<E>>,
 }
 
-/// Where a reader of a thread stands.
+/// Position of a reader in a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Position {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: String,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// The cursor.
+    /// Cursor: the seq up to which events were sent.
     pub seq: Seq,
 }
 
-/// A subscription begins.
+/// Beginning of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: String,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// Seq of its newest event.
+    /// Seq of the thread's newest event.
     pub tail: Seq,
-    /// The cursor that the subscription starts from.
+    /// Cursor that the subscription starts from.
     pub after: Seq,
-    /// The run that it is bounded to.
+    /// Id of the run that the subscription is bounded to, if any.
     pub run_id: Option<String>,
 }
 
-/// Why a subscription has ended.
+/// Reason for the end of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndReason {
-    /// The run that it was bounded to has ended, and everything of it was delivered.
+    /// The run that the subscription was bounded to has ended, and all its events were delivered.
     RunEnded,
-    /// The thread is gone.
+    /// The thread was deleted.
     ThreadDeleted,
-    /// The client asked.
+    /// The client has unsubscribed from the thread.
     Unsubscribed,
     /// A reason that this client does not know.
     #[serde(other)]
@@ -167,7 +168,7 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// The word on the wire.
+    /// Name of the reason on the wire; `ended` for an unknown one.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RunEnded => "run-ended",
@@ -178,25 +179,25 @@ impl EndReason {
     }
 }
 
-/// A subscription ends.
+/// End of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: String,
-    /// The cursor at the end, where the server knows it.
+    /// Cursor at the end, if the server knows it.
     pub seq: Option<Seq>,
-    /// Why.
+    /// Reason for the end.
     pub reason: EndReason,
 }
 
-/// Events of a run are stored.
+/// Receipt for events of a run that were stored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppendedFrame {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: String,
-    /// The run.
+    /// Id of the run.
     pub run_id: String,
     /// Seq of the batch's first event.
     pub first_seq: Seq,
@@ -204,76 +205,76 @@ pub struct AppendedFrame {
     pub last_seq: Seq,
     /// Number of the run's newest stored event.
     pub producer_seq: u64,
-    /// The incarnation of the thread's log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// Whether somebody asked the run to stop.
+    /// True if a client has requested the run to stop.
     pub stop_requested: bool,
 }
 
-/// A run, by name.
+/// Run with its thread, by their ids.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunName {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: String,
-    /// The run.
+    /// Id of the run.
     pub run_id: String,
 }
 
-/// The newest seq of a followed thread.
+/// Tail of a followed thread.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TailMark {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: String,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// Seq of its newest event.
+    /// Seq of the thread's newest event.
     pub tail: Seq,
 }
 
-/// What the server says.
+/// Frame that the server sends.
 #[derive(Debug, Clone)]
 pub enum ServerFrame<E = Box<RawValue>> {
-    /// The first frame of a connection.
+    /// First frame of a connection.
     Welcome {
-        /// The protocol, `threadline.v1`.
+        /// Name of the protocol, `threadline.v1`.
         protocol: String,
-        /// How often the server says something.
+        /// Heartbeat interval of the server.
         heartbeat: Duration,
     },
-    /// A subscription begins; what came before for the same thread belongs to an earlier one.
+    /// A subscription begins; earlier frames of the same thread belong to an earlier subscription.
     Hello(Hello),
     /// Events of a subscribed thread.
     Events(Events<E>),
     /// The subscription has reached the tail.
     CaughtUp(Position),
-    /// The subscription is behind again, and replays.
+    /// The subscription is behind the tail again, and replays.
     FellBehind(Position),
-    /// A subscription ends.
+    /// The subscription of a thread has ended.
     Ended(Ended),
     /// The subscription of the feed begins.
     FeedHello {
-        /// Its cursor.
+        /// Feed position that the subscription starts from.
         cursor: u64,
     },
     /// Changes in the list of threads.
     Feed {
-        /// The changes.
+        /// Changes in the order of their feed positions.
         entries: Vec<FeedEntry>,
-        /// The new cursor.
+        /// Feed position after these changes.
         cursor: u64,
     },
-    /// The feed has reached its end.
+    /// The subscription has reached the end of the feed.
     FeedCaughtUp {
-        /// The cursor.
+        /// Feed position that was reached.
         cursor: u64,
     },
     /// The subscription of the feed ends.
     FeedEnded,
     /// Answer to an append.
     Appended(AppendedFrame),
-    /// Somebody asked a run that this connection appends to, to stop.
+    /// A client has requested a run to stop that this connection appends to.
     StopRequested(RunName),
     /// Answer to a stop.
     Stopping(Box<Run>),
@@ -281,22 +282,22 @@ pub enum ServerFrame<E = Box<RawValue>> {
     Alive(Box<Run>),
     /// Answer to a ping.
     Pong,
-    /// The connection is alive.
+    /// Heartbeat of the server: the connection is alive.
     Heartbeat {
-        /// The tails of the followed threads.
+        /// Tails of the followed threads.
         tails: Vec<TailMark>,
-        /// The position of the feed.
+        /// Position of the feed, if it is followed.
         feed_cursor: Option<u64>,
     },
-    /// A frame of ours was refused.
+    /// The server has refused a frame of this client.
     Error(Box<Problem>),
     /// The connection is about to be closed.
     Closing {
-        /// The close code to come.
+        /// Close code that will follow.
         code: u16,
-        /// The server's words.
+        /// Reason in the server's words, possibly empty.
         reason: String,
-        /// How long to wait before the next connection.
+        /// Time to wait before the next connection; `None` if the server names none.
         retry_after: Option<Duration>,
     },
     /// A frame that this client does not know, and may ignore.

@@ -1,4 +1,4 @@
-//! Where the server is, who we are, and how one request is sent.
+//! Configuration of the client, and the sending of one request.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,30 +14,30 @@ use super::{Backoff, ClientError, Problem};
 pub(super) const PROJECT_HEADER: HeaderName = HeaderName::from_static("threadline-project");
 pub(super) const USER_HEADER: HeaderName = HeaderName::from_static("threadline-user");
 
-/// How to reach a server.
+/// Address of a server, credentials and timeouts.
 #[derive(Clone)]
 pub struct ClientConfig {
-    /// Its address, `http://…` or `https://…`; a path is kept as a prefix.
+    /// Address of the server, `http://…` or `https://…`; a path is kept as a prefix.
     pub url: String,
-    /// The API key; none for a server in development mode.
+    /// API key; `None` for a server in development mode.
     pub api_key: Option<String>,
-    /// The user to act as; none is the server's default user, or with a key the whole project.
+    /// User to act as; `None` is the server's default user, or with a key the complete project.
     pub user: Option<String>,
-    /// The project to act in, with the operator's key; none is the key's own.
+    /// Project to act in, with the operator's key; `None` is the key's own project.
     pub project: Option<String>,
     /// Longest time to make a connection.
     pub connect_timeout: Duration,
-    /// Longest time for one request (a long poll: on top of what it waits).
+    /// Longest time for one request (a long-poll: in addition to its own wait).
     pub request_timeout: Duration,
-    /// How a producer and a reader space their tries.
+    /// Bounds of the waits between the tries of a producer and of a reader.
     pub backoff: Backoff,
-    /// How long a producer tries one request again before it reports the error; longer than one request may
+    /// Time for which a producer retries one request before it reports the error. Must be longer than one request may
     /// take, or a request that hangs is never repeated.
     pub retry_for: Duration,
 }
 
 impl ClientConfig {
-    /// That server, without a key, as the default user.
+    /// Configuration for the server at `url`, without a key, as the default user.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -54,7 +54,7 @@ impl ClientConfig {
 
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The key stays out of logs.
+        // The key must not appear in logs.
         f.debug_struct("ClientConfig")
             .field("url", &self.url)
             .field("api_key", &self.api_key.as_ref().map(|_| "…"))
@@ -63,7 +63,7 @@ impl fmt::Debug for ClientConfig {
     }
 }
 
-/// A client of one server. Cheap to clone; clones share their connections.
+/// Client of one server. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -72,7 +72,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Checks the configuration; makes no connection yet.
+    /// Checks the configuration; makes no connection yet. Fails with [`ClientError::Config`] if a value cannot be used.
     pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
         let invalid = |what: &str| ClientError::Config(what.to_owned());
         let base = Url::parse(&config.url)
@@ -80,7 +80,7 @@ impl Client {
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or_else(|| {
                 ClientError::Config(format!(
-                    "{:?} is no address of a server: write it like http://127.0.0.1:7420 (--url or THREADLINE_URL)",
+                    "invalid server URL {:?}: write it like http://127.0.0.1:7420 (--url or THREADLINE_URL)",
                     config.url
                 ))
             })?;
@@ -109,11 +109,11 @@ impl Client {
         }
         let mut builder = reqwest::Client::builder();
         if base.scheme() == "http" {
-            // Loading the machine's certificates takes a while, and nothing here would look at them.
+            // Loading the machine's certificates takes a while, and no plain HTTP connection would use them.
             builder = builder.tls_certs_only([]);
         }
         let http = builder
-            // A redirect would carry the user, and perhaps the key, to somebody else.
+            // A redirect would carry the user, and perhaps the key, to another server.
             .redirect(Policy::none())
             .default_headers(headers)
             .user_agent(concat!("threadline/", env!("CARGO_PKG_VERSION")))
@@ -124,15 +124,15 @@ impl Client {
         Ok(Self { http, base, config: Arc::new(config) })
     }
 
-    /// What it was made with.
+    /// Configuration that the client was made with.
     pub fn config(&self) -> &ClientConfig {
         &self.config
     }
 
-    /// `<base>/v1/<segments>`.
+    /// URL `<base>/v1/<segments>`; fails if a segment cannot stand in a path.
     pub(super) fn url(&self, segments: &[&str]) -> Result<Url, ClientError> {
         if let Some(id) = segments.iter().find(|id| matches!(**id, "" | "." | "..")) {
-            // Every URL parser on the way takes these for steps in the path, however they are written.
+            // Every URL parser on the way takes these segments for steps in the path, however they are written.
             return Err(ClientError::Config(format!("{id:?} cannot be used as an id in a URL")));
         }
         let mut url = self.base.clone();
@@ -144,7 +144,7 @@ impl Client {
         Ok(url)
     }
 
-    /// A URL beside `v1`.
+    /// URL next to `v1`: `<base>/<name>`.
     pub(super) fn at_root(&self, name: &str) -> Result<Url, ClientError> {
         let mut url = self.base.clone();
         url.path_segments_mut()
@@ -158,12 +158,12 @@ impl Client {
         self.http.request(method, url).timeout(self.config.request_timeout)
     }
 
-    /// A request without a time limit: its body takes as long as it takes.
+    /// Request without a timeout, for a body that may take any time.
     pub(super) fn open_request(&self, method: Method, url: Url) -> RequestBuilder {
         self.http.request(method, url)
     }
 
-    /// Sends; a refusal becomes a [`ClientError::Problem`].
+    /// Sends a request; a refusal becomes a [`ClientError::Problem`].
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|error| self.transport(&error))?;
         let status = response.status();
@@ -182,14 +182,13 @@ impl Client {
         Err(Problem::from_body(status.as_u16(), retry_after.map(Duration::from_secs), &body).into())
     }
 
-    /// Sends, and reads the answer.
+    /// Sends a request, and reads the answer as JSON.
     pub(super) async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
         let response = self.send(request).await?;
         let status: StatusCode = response.status();
         let body = response.bytes().await.map_err(|error| self.transport(&error))?;
-        serde_json::from_slice(&body).map_err(|error| {
-            ClientError::Protocol(format!("the answer (status {status}) is not what was asked for: {error}"))
-        })
+        serde_json::from_slice(&body)
+            .map_err(|error| ClientError::Protocol(format!("unexpected response (status {status}): {error}")))
     }
 
     pub(super) fn transport(&self, error: &reqwest::Error) -> ClientError {
@@ -199,19 +198,19 @@ impl Client {
         } else if error.is_connect() {
             ClientError::Unreachable { url, cause }
         } else if error.is_timeout() {
-            ClientError::Transport { url, cause: "no answer in time".to_owned() }
+            ClientError::Transport { url, cause: "no response before the timeout".to_owned() }
         } else {
             ClientError::Transport { url, cause }
         }
     }
 }
 
-/// Whether a text is an HTTP token (RFC 9110), as the name of a subprotocol must be.
+/// True if a text is an HTTP token (RFC 9110), as the name of a subprotocol must be.
 pub(super) fn is_token(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// The innermost cause, which is what the network said; the layers above only say that something failed.
+/// Innermost cause, which is the network's message; the outer layers only say that a step failed.
 pub(super) fn causes(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -1,4 +1,5 @@
-//! Keys, tokens, projects, users and the audit. Their documents are given as they come.
+//! Administration: keys, tokens, projects, users and the audit log. The server's JSON documents are returned as they
+//! are.
 
 use reqwest::Method;
 use serde_json::Value;
@@ -6,7 +7,7 @@ use serde_json::Value;
 use super::{Client, ClientError, rest::put};
 
 impl Client {
-    /// The project's API keys.
+    /// Lists the project's API keys, without the keys themselves.
     pub async fn keys(&self) -> Result<Value, ClientError> {
         self.json(self.request(Method::GET, self.url(&["keys"])?)).await
     }
@@ -21,17 +22,17 @@ impl Client {
         self.json(self.request(Method::DELETE, self.url(&["keys", key])?)).await
     }
 
-    /// Makes a token for a user.
+    /// Makes a token for an end user of the project.
     pub async fn create_token(&self, body: &Value) -> Result<Value, ClientError> {
         self.json(self.request(Method::POST, self.url(&["tokens"])?).json(body)).await
     }
 
-    /// The projects.
+    /// Lists the projects of the server by their ids.
     pub async fn projects(&self) -> Result<Value, ClientError> {
         self.json(self.request(Method::GET, self.url(&["projects"])?)).await
     }
 
-    /// A project.
+    /// Reads a project with its settings.
     pub async fn project(&self, project: &str) -> Result<Value, ClientError> {
         self.json(self.request(Method::GET, self.url(&["projects", project])?)).await
     }
@@ -51,7 +52,7 @@ impl Client {
         self.json(self.request(Method::DELETE, self.url(&["users", user])?)).await
     }
 
-    /// A page of the audit, newest first.
+    /// Reads a page of the audit log, newest entries first.
     pub async fn audit(&self, limit: usize, cursor: Option<i64>) -> Result<Value, ClientError> {
         let mut url = self.url(&["audit"])?;
         put(&mut url, "limit", Some(&limit.to_string()));

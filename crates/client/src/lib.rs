@@ -1,10 +1,10 @@
-//! The Rust client: typed requests, a producer that retries, a reader that reconnects.
+//! Rust client of Threadline: typed requests, a producer that retries, a reader that reconnects.
 //!
 //! - [`Client`]: one typed method per route; one call is one request.
 //! - [`Producer`] (from [`Client::run`]): starts a run, numbers and appends its events, keeps its lease, ends it.
-//! - [`Client::tail`]: a thread's events as a stream, from a cursor on and for ever, without gap or duplicate.
+//! - [`Client::tail`]: a thread's events as a stream without end, from a cursor on, without gap or duplicate.
 //! - [`Client::conversation`] and [`Client::save_conversation`]: a thread's messages as one list.
-//! - [`Socket`]: the frames themselves, for those who want many threads on one connection.
+//! - [`Socket`]: the frames themselves, for programs that follow many threads on one connection.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), threadline_client::ClientError> {
@@ -22,9 +22,11 @@
 //! # }
 //! ```
 //!
-//! `examples/rust` has two programs on it, `docs/rust.md` says how readers and producers resume.
+//! `examples/rust` has two programs that use the client; `docs/rust.md` describes how readers and producers resume.
 //!
-//! Nothing of the server is known here but its words and limits, [`threadline_core`].
+//! Of the server only its vocabulary and limits are known here, [`threadline_core`].
+
+#![warn(missing_docs)]
 
 mod backoff;
 mod body;

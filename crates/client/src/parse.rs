@@ -1,7 +1,7 @@
-//! Reading the server's frames.
+//! Reading of the server's frames.
 //!
-//! Written by hand, because an enum that stands beside another member would otherwise be gathered as a
-//! tree first, and raw values (the events' own bytes) cannot be taken out of a tree.
+//! Written by hand, because serde would gather an enum next to another member as a tree first, and raw values (the
+//! events' own bytes) cannot be taken out of a tree.
 
 use std::{borrow::Cow, fmt, marker::PhantomData, time::Duration};
 
@@ -16,7 +16,8 @@ use super::{
 };
 
 impl<'a, E: Deserialize<'a>> ServerFrame<E> {
-    /// Reads a frame, and the id of the client's frame that it answers.
+    /// Reads a frame, and the id of the client's frame that it answers. Fails with [`ClientError::Protocol`] if the
+    /// text is no frame; a frame of an unknown name is [`ServerFrame::Unknown`].
     pub fn parse(text: &'a str) -> Result<(Option<String>, Self), ClientError> {
         let Members { id, frame } = serde_json::from_str(text)
             .map_err(|error| ClientError::Protocol(format!("the server sent a frame that cannot be read: {error}")))?;

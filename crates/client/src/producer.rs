@@ -1,4 +1,4 @@
-//! A run from the side of its producer.
+//! Producer: the writing side of a run.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -14,37 +14,37 @@ use super::{
 };
 use threadline_core::{NewEvents, RunId, Seq, limits::DEFAULT_LEASE};
 
-/// A failed heartbeat is repeated after at most this time, not at the next beat.
+/// Longest pause before a failed heartbeat is repeated, in place of the heartbeat interval.
 const FAILED_BEAT: Duration = Duration::from_secs(1);
 
-/// Heartbeats come no closer than this, whatever was asked for.
+/// Shortest heartbeat interval, regardless of the options.
 const FASTEST_BEAT: Duration = Duration::from_millis(1);
 
-/// How to begin a run.
+/// Options with which a run is started.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
-    /// Its id; made here if there is none.
+    /// Id of the run; made by the client if absent.
     pub run_id: Option<String>,
-    /// The agent it belongs to.
+    /// Id of the agent that the run belongs to.
     pub agent_id: Option<String>,
-    /// How long the run may be silent before the server ends it, in whole seconds; 20 s if not given.
+    /// Lease, in whole seconds: the server ends a run whose producer sends nothing for this long; 20 s if not given.
     pub lease: Option<Duration>,
-    /// How often to say that the producer is alive; a third of the lease if not given.
+    /// Heartbeat interval of the producer; a third of the lease if not given.
     pub heartbeat: Option<Duration>,
-    /// Where a run that exists already is taken up: number of the first event to be appended. If not given,
-    /// behind what is stored. A producer that makes the same events again may start from 1: what is stored is
-    /// then compared and not stored twice.
+    /// Number of the first event to be appended, for a run that exists already. If not given, the producer continues
+    /// behind the stored events. A producer that makes the same events again may start from 1: stored events are then
+    /// compared and not stored twice.
     pub producer_seq: Option<u64>,
 }
 
 impl Client {
-    /// Begins a run and keeps it alive.
+    /// Starts a run and keeps its lease.
     ///
-    /// Errors: a problem `run-active` (with the facts of the active run) at once; lost answers and a server
-    /// that is not ready are tried again for [`super::ClientConfig::retry_for`].
+    /// Errors: a problem `run-active` (with the facts of the active run) at once; lost answers and a server that is not
+    /// ready are retried for [`super::ClientConfig::retry_for`].
     pub async fn run(&self, thread: &str, options: RunOptions) -> Result<Producer, ClientError> {
         let lease = options.lease.unwrap_or(DEFAULT_LEASE).max(Duration::from_secs(1));
-        // An id of our own makes the start repeatable.
+        // An id made by the client makes the start repeatable.
         let run_id = options.run_id.unwrap_or_else(|| RunId::generate().to_string());
         let start = StartRun {
             run_id: Some(run_id),
@@ -56,7 +56,7 @@ impl Client {
         let started = self
             .retrying(|| async move {
                 match self.start_run(thread, start).await {
-                    // Waiting for another run's end is not for us to decide.
+                    // The caller must decide whether to wait for the end of another run.
                     Err(error) if error.problem("run-active").is_some() => Ok(Err(error)),
                     other => other.map(Ok),
                 }
@@ -79,7 +79,7 @@ impl Client {
         Ok(Producer { target, started, next, pending: None, terminal: false, _heartbeat: heartbeat })
     }
 
-    /// Repeats a request that may be repeated, until it succeeds, cannot succeed, or time is up.
+    /// Repeats a request that may be repeated, until it succeeds, cannot succeed, or the time has expired.
     ///
     /// Not an `AsyncFnMut`, whose future no `tokio::spawn` can take yet.
     async fn retrying<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, ClientError>
@@ -101,11 +101,11 @@ impl Client {
     }
 }
 
-/// An active run: numbers its events, appends them exactly once, and keeps its lease.
+/// Active run: numbers its events, appends them exactly once, and keeps its lease.
 ///
-/// Dropping it without [`Producer::finish`] or [`Producer::fail`] stops the heartbeat and nothing else: the run's
-/// lease runs out, and the server ends the run with RUN_ERROR. Another producer may take it up before that,
-/// under its run id.
+/// Dropping a producer without [`Producer::finish`] or [`Producer::fail`] stops the heartbeat only: the run's lease
+/// expires, and the server ends the run with RUN_ERROR. Another producer may resume the run before that, under its run
+/// id.
 #[derive(Debug)]
 pub struct Producer {
     target: Arc<Target>,
@@ -116,7 +116,7 @@ pub struct Producer {
     _heartbeat: AbortOnDropHandle<()>,
 }
 
-/// A batch under way. Kept until its answer has come, so that it is sent again with the same number and bytes.
+/// Batch in progress. Kept until its answer has arrived, so that it is sent again with the same number and bytes.
 #[derive(Debug)]
 struct Pending {
     events: NewEvents,
@@ -130,7 +130,7 @@ struct Target {
     run: String,
     lease: Duration,
     stop: CancellationToken,
-    /// When the server last heard of us.
+    /// Time of the last request that the server has answered.
     heard: Mutex<Instant>,
 }
 
@@ -146,47 +146,48 @@ impl Target {
 }
 
 impl Producer {
-    /// The thread.
+    /// Id of the thread that the run is in.
     pub fn thread_id(&self) -> &str {
         &self.target.thread
     }
 
-    /// The run.
+    /// Id of the run, made by the client if the options named none.
     pub fn run_id(&self) -> &str {
         &self.target.run
     }
 
-    /// The incarnation of the thread's log.
+    /// Incarnation of the thread's log.
     pub fn epoch(&self) -> &str {
         &self.started.epoch
     }
 
-    /// A reader that starts from here sees this run and nothing before it.
+    /// Cursor before the run: a reader that starts from here sees this run and no event before it.
     pub fn cursor(&self) -> Seq {
         self.started.cursor
     }
 
-    /// Number of the next event.
+    /// Number of the next event, counted from 1 within the run.
     pub fn next_producer_seq(&self) -> u64 {
         self.next + self.pending.as_ref().map_or(0, |pending| pending.events.count() as u64)
     }
 
-    /// Cancelled as soon as the server lets us know that there is no use in going on: somebody asked the run to stop,
-    /// or the server has ended it. The answer to a heartbeat or an append brings the news. Finish the run then;
-    /// the server does it after some seconds.
+    /// Token that is cancelled as soon as the server reports that the run must not continue: a client requested it to
+    /// stop, or the server has ended it. The report arrives with the answer to a heartbeat or an append. Finish the run
+    /// then; otherwise the server does so after some seconds.
     pub fn stop_token(&self) -> CancellationToken {
         self.target.stop.clone()
     }
 
-    /// Appends events; they are durable when this returns.
+    /// Appends events; they are durable once this method returns.
     ///
-    /// Tried again, with the same number and bytes, after a lost answer and while the server is not ready. If
-    /// that takes longer than [`super::ClientConfig::retry_for`] the error [is retryable](ClientError::is_retryable),
-    /// and the batch stays here: do not append it again, call [`Producer::flush`]. Until that succeeds an append
-    /// is [`ClientError::Unanswered`], and takes nothing. The same holds if this future is dropped half way.
+    /// A lost answer, or a server that is not ready, causes a retry with the same number and bytes. If the retries take
+    /// longer than [`super::ClientConfig::retry_for`] the error [is retryable](ClientError::is_retryable), and the
+    /// batch stays in the producer: do not append it again, call [`Producer::flush`]. Until that succeeds an append
+    /// fails with [`ClientError::Unanswered`], and takes no event. The same holds if this future is dropped before it
+    /// is ready.
     ///
-    /// After a problem that is not retryable nothing of the batch was stored: `invalid-event`, `too-large`,
-    /// or `run-fenced` and `run-not-found` (the run is over).
+    /// After a problem that is not retryable no event of the batch was stored: `invalid-event`, `too-large`, or
+    /// `run-fenced` and `run-not-found` (the run has ended).
     pub async fn append(&mut self, events: NewEvents) -> Result<Appended, ClientError> {
         if self.pending.is_some() {
             return Err(ClientError::Unanswered);
@@ -201,7 +202,7 @@ impl Producer {
         self.append(encode(events)?).await
     }
 
-    /// Sends the batch that an earlier append could not bring home; `None` if there is none.
+    /// Sends the batch that an earlier append could not deliver; `None` if there is none.
     pub async fn flush(&mut self) -> Result<Option<Appended>, ClientError> {
         let Some(Pending { events, from }) = &self.pending else { return Ok(None) };
         let (body, from) = (EventBody::from(events), *from);
@@ -217,7 +218,7 @@ impl Producer {
                 let (sent, body) = (Instant::now(), body.clone());
                 async move {
                     let appended = client.append(thread, run, Some(from), body).await?;
-                    // Counted from the sending: the lease was extended at some moment after it.
+                    // The time counts from the sending: the lease was extended at some moment after it.
                     target.was_heard(sent);
                     Ok(appended)
                 }
@@ -234,9 +235,9 @@ impl Producer {
                 }
             }
             Err(ClientError::Problem(problem)) if !problem.retryable => {
-                // A refusal is final, and says that nothing was stored.
+                // A refusal is final: no event was stored.
                 self.pending = None;
-                if is_over(&problem.slug) {
+                if has_ended(&problem.slug) {
                     self.target.stop.cancel();
                 }
             }
@@ -245,9 +246,10 @@ impl Producer {
         answer
     }
 
-    /// Ends the run well: what is open is closed, and RUN_FINISHED appended, unless the run's own events did so.
+    /// Ends the run successfully: its open parts are closed, and RUN_FINISHED is appended, unless the run's own events
+    /// did so.
     ///
-    /// If the answer does not come, nothing is lost: [`Client::finish`] with the same ids may be called later.
+    /// If the answer does not arrive, no event is lost: [`Client::finish`] with the same ids may be called later.
     pub async fn finish(mut self) -> Result<Run, ClientError> {
         self.flush().await?;
         let Target { client, thread, run, .. } = &*self.target;
@@ -257,31 +259,31 @@ impl Producer {
         client.retrying(|| client.finish(thread, run)).await
     }
 
-    /// Ends the run badly: what is open is closed, and RUN_ERROR appended. A batch that was never answered is
-    /// given up.
+    /// Ends the run with an error: its open parts are closed, and RUN_ERROR is appended. A batch that was never
+    /// answered is given up.
     pub async fn fail(self, code: Option<&str>, message: Option<&str>) -> Result<Run, ClientError> {
         let Target { client, thread, run, .. } = &*self.target;
         client.retrying(|| client.fail(thread, run, code, message)).await
     }
 }
 
-/// Whether a refusal means that the run cannot go on.
-fn is_over(slug: &str) -> bool {
+/// True if a refusal means that the run cannot continue.
+fn has_ended(slug: &str) -> bool {
     matches!(slug, "run-fenced" | "run-not-found" | "thread-not-found")
 }
 
-/// Keeps the lease: says something whenever nothing else was said for that long.
+/// Keeps the lease: sends a heartbeat after each interval without any other answered request.
 async fn beat(target: Arc<Target>, every: Duration) {
     let mut due = target.heard() + every;
     loop {
         sleep_until(due).await;
         let sent = Instant::now();
         if target.heard() + every > sent {
-            // An append has extended the lease in the meantime.
+            // An append has extended the lease since this heartbeat was scheduled.
             due = target.heard() + every;
             continue;
         }
-        // A beat that hangs must not outlast the lease.
+        // A heartbeat without an answer must not outlast the lease.
         let request = target.client.heartbeat(&target.thread, &target.run, Some(target.lease));
         let Ok(answer) = timeout(target.lease / 3, request).await else {
             due = Instant::now();

@@ -1,4 +1,4 @@
-//! One typed method per route. One call is one request: nothing is tried twice here.
+//! One typed method per route. One call is one request: no request is retried here.
 
 use std::time::Duration;
 
@@ -14,105 +14,105 @@ use super::{
 };
 use threadline_core::Seq;
 
-/// Which threads to list.
+/// Selection of threads for a list.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadQuery {
-    /// Archived ones, too.
+    /// True includes archived threads.
     pub include_archived: bool,
-    /// Only those of an agent.
+    /// Id of an agent: only threads of this agent; `None` for all.
     pub agent_id: Option<String>,
-    /// Only those of a user, where the principal is a whole project.
+    /// Id of a user: only threads of this user. For a principal that is a complete project; `None` for all.
     pub user_id: Option<String>,
-    /// Only those whose name has this text in it, whatever the case and the accents of its letters. Then a page may be short, or
-    /// empty, and have another one behind it.
+    /// Text that a thread's name must contain, regardless of the case and the accents of its letters. A page of a
+    /// search may then be short, or empty, and still have another one behind it.
     pub search: Option<String>,
-    /// In which order.
+    /// Order of the threads.
     pub order: ThreadOrder,
-    /// Most threads in the page.
+    /// Most threads in the page; `None` for the server's default.
     pub limit: Option<usize>,
-    /// Where the page before ended.
+    /// End of the previous page ([`ThreadPage::next_cursor`]); `None` for the first page.
     pub cursor: Option<String>,
 }
 
-/// The order of a list of threads.
+/// Order of a list of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ThreadOrder {
-    /// The one used last comes first.
+    /// Most recently used thread first.
     #[default]
     Recent,
-    /// The newest comes first.
+    /// Most recently made thread first.
     Created,
 }
 
-/// Which events to read.
+/// Selection of events of a thread.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
-    /// Those behind this cursor …
+    /// Cursor: only events behind this seq; not together with `before`.
     pub after: Option<Seq>,
-    /// … or the last ones before this seq.
+    /// Seq before which the last events are read; not together with `after`.
     pub before: Option<Seq>,
-    /// Most events in the page.
+    /// Most events in the page; `None` for the server's default.
     pub limit: Option<usize>,
-    /// The epoch that the cursor belongs to.
+    /// Epoch that the cursor belongs to. With it the server detects a cursor of a log that was replaced.
     pub epoch: Option<String>,
-    /// Only this run.
+    /// Id of a run: only events of this run.
     pub run_id: Option<String>,
-    /// How long the server may wait for an event if there is none (in whole seconds).
+    /// Longest wait of the server for an event if there is none (sent in whole seconds).
     pub wait: Option<Duration>,
 }
 
-/// Which changes of the thread list to read.
+/// Selection of changes of the thread list.
 #[derive(Debug, Clone, Default)]
 pub struct FeedQuery {
-    /// Those behind this cursor.
+    /// Cursor: only changes behind this feed position; 0 for all.
     pub after: u64,
-    /// Most entries in the page.
+    /// Most entries in the page; `None` for the server's default.
     pub limit: Option<usize>,
-    /// How long the server may wait for a change if there is none (in whole seconds).
+    /// Longest wait of the server for a change if there is none (sent in whole seconds).
     pub wait: Option<Duration>,
-    /// Whose list, where the principal is a whole project.
+    /// Id of the user whose list is read, if the principal is a complete project.
     pub user_id: Option<String>,
 }
 
-/// How to begin a run.
+/// Request to start a run.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StartRun {
-    /// Its id; the server makes one if there is none. With an id the request may safely be repeated.
+    /// Id of the run; the server makes one if absent. With an id the request may safely be repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// The agent it belongs to.
+    /// Id of the agent that the run belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// How long it may be silent.
+    /// Lease in seconds: the server ends a run whose producer sends nothing for this long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_seconds: Option<u64>,
-    /// AG-UI's RunAgentInput, or a part of it: then the server has the agent do the run.
+    /// AG-UI's RunAgentInput, or a part of it. With an input the server has the agent carry out the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
 }
 
-/// How to begin a streamed run.
+/// Request to start a streamed run.
 #[derive(Debug, Clone, Default)]
 pub struct StreamRun {
-    /// Its id; with one, a broken stream can be taken up again.
+    /// Id of the run; with one, a broken stream can be resumed.
     pub run_id: Option<String>,
-    /// The agent it belongs to.
+    /// Id of the agent that the run belongs to.
     pub agent_id: Option<String>,
-    /// How long it may be silent once its stream is broken, in whole seconds; 20 s if not given.
+    /// Lease for which the run may be without events once its stream is broken, in whole seconds; 20 s if not given.
     pub lease: Option<Duration>,
-    /// Number of the stream's first event; 1 if none is given.
+    /// Number of the stream's first event; 1 if not given.
     pub producer_seq: Option<u64>,
 }
 
 impl Client {
-    /// Whether requests are to be sent to this server, and what it stands on: an error if it cannot be reached, is
+    /// Reads whether the server accepts requests, and the state of its dependencies. Fails if it cannot be reached, is
     /// shutting down, or has no store.
     pub async fn ready(&self) -> Result<Readiness, ClientError> {
         self.json(self.request(Method::GET, self.at_root("readyz")?)).await
     }
 
-    /// Whether the server is alive, and no more: an error if it cannot be reached.
+    /// Checks that the server is alive, and no more. Fails if it cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
         let request = self.request(Method::GET, self.at_root("healthz")?);
         self.send(request).await.map(drop)
@@ -123,12 +123,12 @@ impl Client {
         self.json(self.request(Method::POST, self.url(&["threads"])?).json(thread)).await
     }
 
-    /// A thread as it is now.
+    /// Reads a thread as it is now. Fails with `thread-not-found` if there is none.
     pub async fn thread(&self, thread: &str) -> Result<Thread, ClientError> {
         self.json(self.request(Method::GET, self.url(&["threads", thread])?)).await
     }
 
-    /// A page of the user's threads.
+    /// Reads a page of the user's threads.
     pub async fn list_threads(&self, query: &ThreadQuery) -> Result<ThreadPage, ClientError> {
         let mut url = self.url(&["threads"])?;
         let order = match query.order {
@@ -145,48 +145,48 @@ impl Client {
         self.json(self.request(Method::GET, url)).await
     }
 
-    /// Changes a thread.
+    /// Changes some fields of a thread, and returns it as it is then.
     pub async fn patch_thread(&self, thread: &str, patch: &PatchThread) -> Result<Thread, ClientError> {
         self.json(self.request(Method::PATCH, self.url(&["threads", thread])?).json(patch)).await
     }
 
-    /// Moves the mark of up to where a thread was read ([`Thread::read_seq`]) forward to `seq`, never back. May safely be
-    /// repeated; beyond the tail it is `cursor-ahead`.
+    /// Moves the read mark of a thread ([`Thread::read_seq`]) forward to `seq`, never back. May safely be repeated; a
+    /// seq beyond the tail fails with `cursor-ahead`.
     pub async fn mark_read(&self, thread: &str, seq: Seq) -> Result<Thread, ClientError> {
         let request = self.request(Method::PUT, self.url(&["threads", thread, "read"])?);
         self.json(request.json(&json!({ "seq": seq }))).await
     }
 
-    /// Deletes a thread with its log. A second time it is `thread-not-found`.
+    /// Deletes a thread with its log. A second time it fails with `thread-not-found`.
     pub async fn delete_thread(&self, thread: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::DELETE, self.url(&["threads", thread])?)).await.map(drop)
     }
 
-    /// Begins a run; see [`Client::run`] for more than this one request.
+    /// Starts a run with this one request; see [`Client::run`] for a producer that also retries and keeps the lease.
     pub async fn start_run(&self, thread: &str, run: &StartRun) -> Result<StartedRun, ClientError> {
         self.json(self.request(Method::POST, self.url(&["threads", thread, "runs"])?).json(run)).await
     }
 
-    /// The messages of a thread, after the event `at` or the newest one.
+    /// Reads the messages of a thread as of the event `at`, or of the newest one.
     pub async fn messages(&self, thread: &str, at: Option<Seq>) -> Result<Messages, ClientError> {
         let mut url = self.url(&["threads", thread, "messages"])?;
         put(&mut url, "at", at.map(|seq| seq.to_string()).as_deref());
         self.json(self.request(Method::GET, url)).await
     }
 
-    /// The state of a thread, after the event `at` or the newest one.
+    /// Reads the state of a thread as of the event `at`, or of the newest one.
     pub async fn state(&self, thread: &str, at: Option<Seq>) -> Result<ThreadState, ClientError> {
         let mut url = self.url(&["threads", thread, "state"])?;
         put(&mut url, "at", at.map(|seq| seq.to_string()).as_deref());
         self.json(self.request(Method::GET, url)).await
     }
 
-    /// A run as it is now.
+    /// Reads a run as it is now. Fails with `run-not-found` if there is none.
     pub async fn run_record(&self, thread: &str, run: &str) -> Result<Run, ClientError> {
         self.json(self.request(Method::GET, self.url(&["threads", thread, "runs", run])?)).await
     }
 
-    /// A page of a thread's runs, newest first.
+    /// Reads a page of a thread's runs, newest first.
     pub async fn list_runs(
         &self,
         thread: &str,
@@ -199,9 +199,9 @@ impl Client {
         self.json(self.request(Method::GET, url)).await
     }
 
-    /// Appends events to a run. `producer_seq` is the number of the first one, counted from 1 within the run;
-    /// with it the request may safely be repeated. Without it the events go to the end, and a repetition
-    /// after a lost answer appends them twice.
+    /// Appends events to a run. `producer_seq` is the number of the first one, counted from 1 within the run; with it
+    /// the request may safely be repeated. Without it the events go to the end, and a repetition after a lost answer
+    /// appends them twice.
     pub async fn append(
         &self,
         thread: &str,
@@ -214,8 +214,8 @@ impl Client {
         self.json(with_events(self.request(Method::POST, url), events)).await
     }
 
-    /// Stores a finished run, whole: all of it or nothing. May safely be repeated.
-    pub async fn append_whole(
+    /// Stores a complete, finished run: all of it or no part. May safely be repeated.
+    pub async fn append_complete_run(
         &self,
         thread: &str,
         run: &str,
@@ -227,11 +227,11 @@ impl Client {
         self.json(with_events(self.request(Method::PUT, url), events)).await
     }
 
-    /// A whole run in one streamed request: begins it, appends what the body brings (events one a line),
+    /// Carries out a complete run in one streamed request: starts it, appends the events of the body (one a line),
     /// keeps its lease and finishes it when the body ends.
     ///
-    /// If the body breaks, send the same `run_id` again, from the beginning or from any `producer_seq`.
-    /// If somebody asks the run to stop, the answer comes before the body has ended, with the status `stopped`.
+    /// If the body breaks, send the same `run_id` again, from the beginning or from any `producer_seq`. If a client
+    /// requests the run to stop, the answer arrives before the body has ended, with the status `stopped`.
     pub async fn stream_run<S>(&self, thread: &str, run: &StreamRun, lines: S) -> Result<StartedRun, ClientError>
     where
         S: TryStream<Ok = Bytes> + Send + 'static,
@@ -246,18 +246,18 @@ impl Client {
         self.json(request.body(Body::wrap_stream(lines))).await
     }
 
-    /// Extends the lease of a run, by its own length or by another one.
+    /// Extends the lease of a run, by its own length or by another one (in whole seconds).
     pub async fn heartbeat(&self, thread: &str, run: &str, lease: Option<Duration>) -> Result<Run, ClientError> {
         let lease = lease.map(|lease| ("leaseSeconds".to_owned(), json!(lease.as_secs())));
         self.act(thread, run, "heartbeat", lease.into_iter().collect()).await
     }
 
-    /// Ends a run well: what is open is closed, and RUN_FINISHED appended.
+    /// Ends a run successfully: its open parts are closed, and RUN_FINISHED is appended.
     pub async fn finish(&self, thread: &str, run: &str) -> Result<Run, ClientError> {
         self.act(thread, run, "finish", Map::new()).await
     }
 
-    /// Ends a run badly: what is open is closed, and RUN_ERROR appended.
+    /// Ends a run with an error: its open parts are closed, and RUN_ERROR is appended.
     pub async fn fail(
         &self,
         thread: &str,
@@ -270,17 +270,17 @@ impl Client {
         self.act(thread, run, "fail", facts.collect()).await
     }
 
-    /// Asks a run to stop. It ends within seconds, whatever its producer does.
+    /// Requests a run to stop. The run ends within seconds, even if its producer does not react.
     pub async fn stop(&self, thread: &str, run: &str) -> Result<Run, ClientError> {
         self.act(thread, run, "stop", Map::new()).await
     }
 
-    /// Gives the thread free while the last events of the run are still to come.
+    /// Releases the thread for the next run while the last events of this one are still to come.
     pub async fn release(&self, thread: &str, run: &str) -> Result<Run, ClientError> {
         self.act(thread, run, "release", Map::new()).await
     }
 
-    /// A page of a thread's log.
+    /// Reads a page of a thread's log.
     pub async fn events(&self, thread: &str, query: &EventQuery) -> Result<EventPage, ClientError> {
         let mut url = self.url(&["threads", thread, "events"])?;
         put(&mut url, "after", query.after.map(|n| n.to_string()).as_deref());
@@ -291,7 +291,7 @@ impl Client {
         self.poll(url, query.wait).await
     }
 
-    /// A page of changes in the user's list of threads.
+    /// Reads a page of changes in the user's list of threads.
     pub async fn feed(&self, query: &FeedQuery) -> Result<FeedPage, ClientError> {
         let mut url = self.url(&["feed"])?;
         put(&mut url, "after", Some(&query.after.to_string()));

@@ -1,8 +1,8 @@
-//! One WebSocket with the subprotocol `threadline.v1`: frames out, frames in, nothing clever.
+//! One WebSocket with the subprotocol `threadline.v1`: frames are sent and received as they are.
 //!
-//! Memory is bounded on both sides: a frame has at most [`MAX_FRAME`] bytes, and nothing is queued here. A
-//! connection that is not read stops the server's writing; the server then closes it (4008), and the reader
-//! goes on from its cursor on a new one, as [`Client::tail`] does by itself.
+//! Memory is bounded on both sides: a frame has at most [`MAX_FRAME`] bytes, and no frame is queued here. A connection
+//! that is not read stops the server's writing; the server then closes it (4008), and the reader continues from its
+//! cursor on a new one, as [`Client::tail`] does automatically.
 
 use std::time::Duration;
 
@@ -33,12 +33,12 @@ use threadline_core::limits::{HEARTBEAT_INTERVAL, MAX_BATCH_BYTES};
 
 const PROTOCOL: &str = "threadline.v1";
 
-/// Largest frame in either direction: a full batch with what stands around it.
+/// Largest frame in either direction, in bytes: a full batch with the members around it.
 const MAX_FRAME: usize = MAX_BATCH_BYTES + 1_024 * 1_024;
 
 type WebSocket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// One connection.
+/// One WebSocket connection to the server.
 #[derive(Debug)]
 pub struct Socket {
     stream: WebSocket,
@@ -46,21 +46,21 @@ pub struct Socket {
     heartbeat: Duration,
 }
 
-/// The sending half of a [`Socket`].
+/// Sending half of a [`Socket`].
 #[derive(Debug)]
 pub struct SocketWriter {
     sink: SplitSink<WebSocket, Message>,
     url: String,
 }
 
-/// The receiving half of a [`Socket`].
+/// Receiving half of a [`Socket`].
 #[derive(Debug)]
 pub struct SocketReader {
     stream: SplitStream<WebSocket>,
     peer: Peer,
 }
 
-/// What is needed to tell why a connection ended.
+/// Facts that explain the end of a connection.
 #[derive(Debug)]
 struct Peer {
     url: String,
@@ -99,11 +99,11 @@ impl Client {
         match socket.next().await?.1 {
             ServerFrame::Welcome { heartbeat, .. } => socket.heartbeat = heartbeat.max(Duration::from_secs(1)),
             ServerFrame::Error(problem) => return Err(ClientError::Problem(problem)),
-            // A server that is about to go says so first; the close follows.
+            // A server that is shutting down announces it first; the close follows.
             ServerFrame::Closing { code, reason, retry_after } => {
                 return Err(ClientError::Closed { code, reason, retry_after });
             }
-            _ => return Err(ClientError::Protocol("the first frame is no welcome".to_owned())),
+            _ => return Err(ClientError::Protocol("the first frame is not a welcome".to_owned())),
         }
         Ok(socket)
     }
@@ -138,18 +138,18 @@ impl Client {
 }
 
 impl Socket {
-    /// How often the server says something when there is nothing to say.
+    /// Heartbeat interval of the server: the longest time without a frame on an idle connection.
     pub fn heartbeat(&self) -> Duration {
         self.heartbeat
     }
 
-    /// Sends a frame. `id` comes back with the answer.
+    /// Sends a frame. The answer carries the same `id`.
     pub async fn send(&mut self, id: Option<&str>, frame: &ClientFrame) -> Result<(), ClientError> {
         let sent = self.stream.send(Message::text(frame.to_text(id)?)).await;
         sent.map_err(|error| lost(&self.peer.url, error))
     }
 
-    /// The next frame, with the id of the frame that it answers.
+    /// Receives the next frame, with the id of the frame that it answers.
     ///
     /// The end of the connection is an error: [`ClientError::Closed`] with the server's code, or
     /// [`ClientError::Transport`] if it just broke.
@@ -157,32 +157,32 @@ impl Socket {
         self.peer.frame(&mut self.stream).await
     }
 
-    /// The next frame as it came, for [`ServerFrame::parse`] with borrowed events.
+    /// Receives the next frame as text, for [`ServerFrame::parse`] with borrowed events.
     pub async fn next_text(&mut self) -> Result<Utf8Bytes, ClientError> {
         self.peer.text(&mut self.stream).await
     }
 
-    /// Both directions on their own, for two tasks.
+    /// Splits the socket into its two directions, for two tasks.
     pub fn split(self) -> (SocketWriter, SocketReader) {
         let url = self.peer.url.clone();
         let (sink, stream) = self.stream.split();
         (SocketWriter { sink, url }, SocketReader { stream, peer: self.peer })
     }
 
-    /// Says goodbye. Dropping the socket does as well, only less politely.
+    /// Closes the connection with the close handshake. Dropping the socket closes it without one.
     pub async fn close(mut self) -> Result<(), ClientError> {
         self.stream.close(None).await.map_err(|error| lost(&self.peer.url, error))
     }
 }
 
 impl SocketWriter {
-    /// Sends a frame and all that was fed before.
+    /// Sends a frame and all frames that were fed before.
     pub async fn send(&mut self, id: Option<&str>, frame: &ClientFrame) -> Result<(), ClientError> {
         self.feed(id, frame).await?;
         self.flush().await
     }
 
-    /// Writes a frame into the buffer; it leaves when that is full, or with [`SocketWriter::flush`].
+    /// Writes a frame into the buffer, which is sent when it is full, or by [`SocketWriter::flush`].
     pub async fn feed(&mut self, id: Option<&str>, frame: &ClientFrame) -> Result<(), ClientError> {
         self.feed_text(frame.to_text(id)?).await
     }
@@ -192,7 +192,7 @@ impl SocketWriter {
         self.sink.feed(Message::Text(frame.into())).await.map_err(|error| lost(&self.url, error))
     }
 
-    /// Sends what was fed.
+    /// Sends all frames that were fed.
     pub async fn flush(&mut self) -> Result<(), ClientError> {
         flush(&mut self.sink).await.map_err(|error| lost(&self.url, error))
     }
@@ -203,12 +203,12 @@ async fn flush(sink: &mut (impl Sink<Message, Error = WsError> + Unpin)) -> Resu
 }
 
 impl SocketReader {
-    /// See [`Socket::next`].
+    /// Receives the next frame, as [`Socket::next`] does.
     pub async fn next(&mut self) -> Result<(Option<String>, ServerFrame), ClientError> {
         self.peer.frame(&mut self.stream).await
     }
 
-    /// See [`Socket::next_text`].
+    /// Receives the next frame as text, as [`Socket::next_text`] does.
     pub async fn next_text(&mut self) -> Result<Utf8Bytes, ClientError> {
         self.peer.text(&mut self.stream).await
     }
@@ -242,7 +242,7 @@ impl Peer {
                 Some(Ok(Message::Binary(_))) => {
                     return Err(ClientError::Protocol("the server sent a binary frame".to_owned()));
                 }
-                // The library answers pings by itself.
+                // The library answers pings on its own.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Err(error)) => return Err(lost(&self.url, error)),
                 None => return Err(lost(&self.url, WsError::ConnectionClosed)),
@@ -250,7 +250,7 @@ impl Peer {
         }
     }
 
-    /// Why there is no connection.
+    /// Error for a connection that was not made.
     fn refused(&self, error: WsError) -> ClientError {
         match error {
             WsError::Http(response) if response.status().is_success() => {
@@ -266,7 +266,7 @@ impl Peer {
     }
 }
 
-/// Why there is no connection any more.
+/// Error for a connection that broke.
 fn lost(url: &str, error: WsError) -> ClientError {
     match error {
         WsError::Capacity(error) => ClientError::Protocol(format!("a frame is too large: {error}")),

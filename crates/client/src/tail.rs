@@ -1,4 +1,4 @@
-//! A thread's events as a stream that outlives connections.
+//! Events of a thread as a stream that outlives connections.
 
 use std::{collections::VecDeque, fmt, pin::Pin, sync::Arc, task, time::Duration};
 
@@ -13,72 +13,72 @@ use super::{
 };
 use threadline_core::Seq;
 
-/// So many heartbeats may fail to appear before a connection is taken for dead.
+/// Heartbeats that may fail to arrive before a connection is taken for dead.
 const MISSED_HEARTBEATS: u32 = 3;
 
-/// Where to begin, and what to follow.
+/// Start of a tail, and the events that it follows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TailOptions {
-    /// The last seq already seen; 0 for all.
+    /// Seq of the last event already seen; 0 for all events.
     pub after: Seq,
-    /// The epoch that `after` belongs to. Without it a cursor of a log that was replaced goes unnoticed.
+    /// Epoch that `after` belongs to. Without it a cursor of a log that was replaced goes undetected.
     pub epoch: Option<String>,
-    /// Only this run; the stream ends with it.
+    /// Id of a run: only its events; the stream ends with the run.
     pub run: Option<String>,
 }
 
-/// What happens to a followed thread.
+/// Item of a followed thread's stream.
 #[derive(Debug)]
 pub enum TailItem {
-    /// Connected; comes again after every reconnect.
+    /// The connection is made; repeated after every reconnect.
     Hello {
-        /// The incarnation of the log. To resume in another process, keep it together with the last seq.
+        /// Incarnation of the log. To resume in another process, keep it together with the last seq.
         epoch: String,
         /// Seq of the newest event.
         tail: Seq,
     },
-    /// The next event. Over the whole life of the stream seqs are dense: none is left out or comes twice.
+    /// The next event. Over the complete life of the stream seqs are dense: none is left out or delivered twice.
     Event {
-        /// Its position.
+        /// Position of the event in the thread.
         seq: Seq,
-        /// The run that appended it.
+        /// Id of the run that appended the event.
         run_id: Arc<str>,
-        /// When it was committed.
+        /// Time of the commit.
         at: Arc<str>,
-        /// The payload's own bytes.
+        /// Payload of the event, byte for byte.
         event: Box<RawValue>,
     },
-    /// All there was has been delivered, up to this seq; what follows is live.
+    /// All stored events up to this seq were delivered; later ones are live.
     CaughtUp(Seq),
-    /// Live no longer: history is read again from this seq on. Nothing is lost.
+    /// The stream is no longer live: history is read again from this seq on. No event is lost.
     FellBehind(Seq),
-    /// The connection is gone; another one is made.
+    /// The connection is lost; another one is made.
     Reconnecting {
-        /// The cursor it goes on from.
+        /// Cursor that the stream continues from.
         after: Seq,
-        /// How long it waits first.
+        /// Wait before the next connection is made.
         wait: Duration,
-        /// Why.
+        /// Error that ended the connection.
         error: ClientError,
     },
-    /// Nothing more will come. The stream ends here.
+    /// The subscription has ended. No item follows.
     Ended {
-        /// Why.
+        /// Reason for the end.
         reason: EndReason,
     },
 }
 
 impl Client {
-    /// Follows a thread from a cursor on: first what is there, then what comes.
+    /// Follows a thread from a cursor on: first the stored events, then new ones as they arrive.
     ///
-    /// Connects when first polled, and reconnects by itself, waiting as the server asks or with exponential back-off and full
-    /// jitter; a wait begins at its shortest again once an event or a heartbeat has arrived. An error is the
-    /// last item, and comes only where no reconnect can help: the thread is not there (`thread-not-found`),
-    /// its log is another (`log-replaced`, `cursor-ahead`), the key is wrong (`unauthorized`), or the other
-    /// side is not a Threadline server.
+    /// The stream connects when first polled, and reconnects automatically, after the wait that the server names or
+    /// with exponential back-off and full jitter; the waits begin at their shortest again once an event or a heartbeat
+    /// has arrived. An error is the last item, and occurs only if no reconnect can help: the thread does not exist
+    /// (`thread-not-found`), its log is another (`log-replaced`, `cursor-ahead`), the key is wrong (`unauthorized`), or
+    /// the other side is not a Threadline server.
     ///
-    /// Nothing is read ahead but the frame at hand, so a stream that is not polled holds little memory. If it
-    /// rests for longer than a minute the server may close the connection; polling goes on from the cursor.
+    /// The stream reads ahead no more than one frame, so one that is not polled holds little memory. If it is not
+    /// polled for longer than a minute the server may close the connection; polling continues from the cursor.
     pub fn tail(&self, thread: &str, options: TailOptions) -> Tail {
         let driver = Driver {
             client: self.clone(),
@@ -94,12 +94,12 @@ impl Client {
             let item = driver.next().await?;
             Some((item, driver))
         });
-        // Fused, because a loop over several streams may ask once more after the end.
+        // Fused, because a loop over several streams may poll again after the end.
         Tail(Box::pin(items.fuse()))
     }
 }
 
-/// The stream of [`Client::tail`]. Dropping it closes the connection.
+/// Stream of [`Client::tail`]. Dropping it closes the connection.
 pub struct Tail(Pin<Box<dyn Stream<Item = Result<TailItem, ClientError>> + Send>>);
 
 impl Stream for Tail {
@@ -130,7 +130,7 @@ struct Driver {
 impl Driver {
     async fn next(&mut self) -> Option<Result<TailItem, ClientError>> {
         loop {
-            // What arrived before a failure is still delivered before it.
+            // Items that arrived before a failure are still delivered before it.
             if let Some(item) = self.queue.pop_front() {
                 return Some(Ok(item));
             }
@@ -158,7 +158,7 @@ impl Driver {
         }
     }
 
-    /// Takes in one frame; connects first if need be.
+    /// Takes in one frame; connects first if there is no connection.
     async fn advance(&mut self) -> Result<(), ClientError> {
         let socket = match &mut self.socket {
             Some(socket) => socket,
@@ -178,7 +178,7 @@ impl Driver {
             Step::Progress => self.retry.progress(),
             Step::Alive => {
                 self.retry.progress();
-                // The server closes connections that never say anything.
+                // The server closes connections that send nothing.
                 socket.send(None, &ClientFrame::Ping {}).await?;
             }
             Step::Done => {

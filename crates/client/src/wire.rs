@@ -1,7 +1,7 @@
-//! What travels over HTTP, as this client reads it.
+//! JSON documents of the HTTP API, as this client reads them.
 //!
-//! These structs are the client's own: the server writes its answers from others, so that a test which
-//! runs one against the other notices when they drift apart. Unknown members are ignored.
+//! The structs are the client's own: the server writes its answers from others, so that a test which runs one against
+//! the other notices a difference. Unknown members are ignored.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,92 +10,92 @@ use serde_json::{Map, Value, value::RawValue};
 
 use threadline_core::Seq;
 
-/// A thread.
+/// Thread, as the server shows it to its owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Thread {
-    /// Its id, unique in the project.
+    /// Id of the thread, unique in the project.
     pub thread_id: String,
-    /// Its name.
+    /// Name of the thread; `None` if it has none.
     pub name: Option<String>,
-    /// Who gave the name: `auto`, `title` or `person`.
+    /// Source of the name: `auto`, `title` or `person`; `None` if there is no name.
     pub name_source: Option<String>,
-    /// The agent it was made for.
+    /// Id of the agent that the thread was made for, if any.
     pub agent_id: Option<String>,
-    /// Its owner.
+    /// Id of the user who owns the thread.
     pub user_id: String,
-    /// Whether it is hidden from lists.
+    /// True if the thread is hidden from lists.
     pub archived: bool,
-    /// Free facts, a JSON object.
+    /// Metadata of the application: a JSON object.
     pub metadata: Map<String, Value>,
-    /// When it was made (ISO-8601, UTC, as all times here).
+    /// Time at which the thread was made (ISO-8601, UTC, as all times here).
     pub created_at: String,
-    /// When it was last edited.
+    /// Time of the last edit.
     pub updated_at: String,
-    /// When a run of it last began or ended.
+    /// Time at which a run of the thread last began or ended; `None` if it had no run.
     pub last_run_at: Option<String>,
-    /// Seq of its newest event, 0 if none.
+    /// Seq of the newest event, 0 if there is none.
     pub tail: Seq,
-    /// Up to which event its owner has read it, 0 if never; servers of 0.1.0 do not say.
+    /// Seq up to which the owner has read the thread, 0 if never. Absent in answers of servers 0.1.0, and then 0.
     #[serde(default)]
     pub read_seq: Seq,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// The run that holds it.
+    /// Run that holds the thread; `None` if no run is active.
     pub active_run: Option<Run>,
 }
 
-/// The messages of a thread as of an event.
+/// Messages of a thread as of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Messages {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: String,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// The newest event that is in them: follow from here.
+    /// Seq of the newest event that the messages include: follow the thread from here.
     pub seq: Seq,
-    /// The messages, as AG-UI has them.
+    /// Messages in order, as AG-UI has them.
     pub messages: Vec<Value>,
-    /// Whether older ones were left out.
+    /// True if older messages were left out.
     pub has_more: bool,
-    /// Interrupts that wait for an answer.
+    /// Interrupts that wait for an answer, as AG-UI has them.
     pub interrupts: Vec<Value>,
-    /// Tool calls that have no result yet.
+    /// Ids of tool calls that have no result yet.
     pub pending_tool_call_ids: Vec<String>,
 }
 
-/// The state of a thread as of an event.
+/// State of a thread as of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadState {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: String,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// The newest event that is in it: follow from here.
+    /// Seq of the newest event that the state includes: follow the thread from here.
     pub seq: Seq,
-    /// The state.
+    /// State as JSON; an empty object before the first event of state.
     pub state: Value,
-    /// Deltas that could not be applied.
+    /// Number of deltas that could not be applied.
     pub skipped_deltas: u64,
 }
 
-/// Where a run stands.
+/// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
-    /// Its producer may append.
+    /// The producer may append.
     Running,
-    /// Released; it may append until its terminal event or the next start.
+    /// The run was released; its producer may append until the terminal event or the next start.
     Finishing,
-    /// Ended by RUN_FINISHED.
+    /// The run ended with RUN_FINISHED.
     Finished,
-    /// Ended by RUN_ERROR.
+    /// The run ended with RUN_ERROR.
     Error,
-    /// Ended after a stop was asked.
+    /// The run ended after a stop was requested.
     Stopped,
-    /// Ended without a single event.
+    /// The run ended without a single event.
     Abandoned,
     /// A status that this client does not know. Counts as ended.
     #[serde(other)]
@@ -103,12 +103,12 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// Whether the run may still append.
+    /// True if the run may still append.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Running | Self::Finishing)
     }
 
-    /// The word on the wire.
+    /// Name of the status on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -122,54 +122,54 @@ impl RunStatus {
     }
 }
 
-/// A run.
+/// Run of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Its id, unique in the thread for ever.
+    /// Id of the run, unique in the thread for ever.
     pub run_id: String,
-    /// Its thread, where the answer says it.
+    /// Id of the thread, if the answer names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// Its agent.
+    /// Id of the agent that the run belongs to, if any.
     pub agent_id: Option<String>,
-    /// Where it stands.
+    /// State of the run.
     pub status: RunStatus,
-    /// `code` of its RUN_ERROR.
+    /// `code` of the run's RUN_ERROR, if it has one.
     pub error_code: Option<String>,
-    /// `message` of its RUN_ERROR.
+    /// `message` of the run's RUN_ERROR, if it has one.
     pub error_message: Option<String>,
-    /// What it has used, if its terminal event says so.
+    /// Usage of the run by provider and model, if its terminal event reports it.
     #[serde(default)]
     pub usage: Option<Value>,
     /// Seq of the event with producer_seq 1.
     pub first_seq: Seq,
-    /// Seq of its newest event; `first_seq - 1` when it has none.
+    /// Seq of the newest event; `first_seq - 1` if there is none.
     pub last_seq: Seq,
-    /// Number of its newest stored event, 0 if none.
+    /// Number of the newest stored event, 0 if there is none.
     pub producer_seq: u64,
-    /// When it began.
+    /// Time at which the run began.
     pub started_at: String,
-    /// When it ended.
+    /// Time at which the run ended; `None` while it is active.
     pub ended_at: Option<String>,
-    /// Until when it may be silent.
+    /// End of the lease, until which the producer may send nothing; `None` once the run has ended.
     pub lease_until: Option<String>,
-    /// Whether somebody asked it to stop.
+    /// True if a client has requested the run to stop.
     pub stop_requested: bool,
 }
 
-/// A run that was begun (or a whole one that was stored), and from where to follow it.
+/// Run that was started (or stored completely), and the cursor from which to follow it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StartedRun {
-    /// The run.
+    /// The run, as it is after the request.
     pub run: Run,
-    /// The incarnation of the thread's log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// The tail before the run: a reader that starts here sees all of it and nothing else.
+    /// Tail before the run: a reader that starts here sees all of the run and no event before it.
     pub cursor: Seq,
 }
 
-/// What an append changed.
+/// Receipt of an append.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Appended {
@@ -177,68 +177,68 @@ pub struct Appended {
     pub first_seq: Seq,
     /// Seq of the batch's last event.
     pub last_seq: Seq,
-    /// Number of the newest stored event.
+    /// Number of the run's newest stored event.
     pub producer_seq: u64,
-    /// The incarnation of the thread's log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// Whether somebody asked the run to stop.
+    /// True if a client has requested the run to stop.
     pub stop_requested: bool,
-    /// Until when the run may be silent; `None` once it has ended.
+    /// End of the lease, until which the producer may send nothing; `None` once the run has ended.
     #[serde(default)]
     pub lease_until: Option<String>,
 }
 
-/// An event with its place in the log.
+/// Event with its position in the log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Envelope {
-    /// Its position.
+    /// Position of the event in the log.
     pub seq: Seq,
-    /// The run that appended it.
+    /// Id of the run that appended the event.
     pub run_id: Arc<str>,
-    /// When it was committed.
+    /// Time of the commit.
     pub at: Arc<str>,
-    /// The payload's own bytes.
+    /// Payload of the event, byte for byte.
     pub event: Box<RawValue>,
 }
 
-/// A page of a thread's log.
+/// Page of a thread's log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventPage {
-    /// The thread.
+    /// Id of the thread.
     pub thread_id: String,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: String,
-    /// Seq of its newest event.
+    /// Seq of the thread's newest event.
     pub tail: Seq,
-    /// The events, in order.
+    /// Events of the page in ascending order.
     pub events: Vec<Envelope>,
-    /// What to pass as `after` (or, for a page asked with `before`, as `before`) for the next page.
+    /// Cursor of the next page: the value for `after` (or for `before`, if the page was requested with `before`).
     pub cursor: Seq,
-    /// Whether there is more at this moment.
+    /// True if there are more events at this moment.
     pub has_more: bool,
 }
 
-/// A page of threads.
+/// Page of a list of threads.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadPage {
-    /// The threads, in the order asked for.
+    /// Threads in the requested order.
     pub threads: Vec<Thread>,
-    /// What to pass as `cursor` for the next page; `None` on the last one.
+    /// Cursor of the next page; `None` on the last one.
     pub next_cursor: Option<String>,
-    /// Where to begin with the feed, so that list and feed together miss nothing.
+    /// Position from which to read the feed, so that list and feed together miss no change.
     pub feed_cursor: u64,
 }
 
-/// A page of runs, newest first.
+/// Page of a thread's runs, newest first.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPage {
-    /// The runs.
+    /// Runs of the page, newest first.
     pub runs: Vec<Run>,
-    /// What to pass as `cursor` for the next page; `None` on the last one.
+    /// Cursor of the next page; `None` on the last one.
     pub next_cursor: Option<i64>,
 }
 
@@ -246,76 +246,76 @@ pub struct RunPage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum FeedEntry {
-    /// The thread is new, or not as it was.
+    /// The thread is new, or has changed.
     Upsert {
-        /// Position in the feed.
+        /// Position of the change in the feed.
         cursor: u64,
-        /// The thread.
+        /// Id of the thread.
         thread_id: String,
-        /// As it is now.
+        /// Thread as it is now.
         thread: Box<Thread>,
     },
-    /// The thread is gone.
+    /// The thread was deleted.
     Delete {
-        /// Position in the feed.
+        /// Position of the change in the feed.
         cursor: u64,
-        /// The thread.
+        /// Id of the thread.
         thread_id: String,
     },
 }
 
-/// A page of the feed.
+/// Page of a user's feed.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedPage {
-    /// The changes, oldest first; at most one per thread.
+    /// Changes, oldest first; at most one per thread.
     pub entries: Vec<FeedEntry>,
-    /// What to pass as `after` for the next page.
+    /// Cursor of the next page: the value for `after`.
     pub cursor: u64,
-    /// Whether there is more at this moment.
+    /// True if there are more changes at this moment.
     pub has_more: bool,
 }
 
-/// What to make a thread with.
+/// Request to make a thread.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateThread {
-    /// Its id; the server makes one if there is none. With an id the request may safely be repeated.
+    /// Id of the thread; the server makes one if absent. With an id the request may safely be repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// Its name.
+    /// Name of the thread, if it is to have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The agent it is for.
+    /// Id of the agent that the thread is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Free facts.
+    /// Metadata of the application: a JSON object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// Its owner, where the principal is a whole project.
+    /// Id of the owner, if the principal is a complete project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
 }
 
-/// What to change in a thread; `None` leaves a field alone.
+/// Changes of a thread; `None` leaves a field as it is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PatchThread {
-    /// A new name; `Some(None)` takes the name away.
+    /// New name; `Some(None)` removes the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Option<String>>,
-    /// A merge patch (RFC 7396) for the metadata.
+    /// Merge patch (RFC 7396) for the metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// Hide from lists, or show again.
+    /// True hides the thread from lists, false shows it again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archived: Option<bool>,
 }
 
-/// Whether requests are to be sent to a server, and what it stands on.
+/// Readiness of a server, with the state of its dependencies.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Readiness {
-    /// `ready`, or `degraded`: something is missing that can be done without.
+    /// `ready`, or `degraded`: a dependency is missing that the server can do without.
     pub status: String,
-    /// What it stands on: `ok` or `unavailable`.
+    /// State of each dependency by its name: `ok` or `unavailable`.
     pub dependencies: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! Agents: what a run can be handed to.
+//! Agents, which carry out runs.
 
 use std::{fmt, time::Duration};
 
@@ -6,68 +6,68 @@ use serde::{Deserialize, Serialize};
 
 use super::AgentId;
 
-/// A named agent of a project.
+/// Named agent of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// Its name.
+    /// Name of the agent, by which a run requests it.
     pub id: AgentId,
-    /// What it is.
+    /// Protocol and settings of the agent.
     pub kind: AgentKind,
-    /// What becomes of a run whose requester goes away.
+    /// Policy for a run whose requester disconnects.
     pub on_disconnect: OnDisconnect,
-    /// Longest silence of the agent before its run is ended.
+    /// Read timeout: a run whose agent sends nothing for this long is ended.
     pub idle_timeout: Duration,
-    /// Whether it may be asked for the names of its threads, beside their runs.
+    /// True if the agent may also be asked for names of its threads, not only for their runs.
     pub names_threads: bool,
 }
 
-/// What an agent is.
+/// Protocol of an agent, with its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentKind {
-    /// An AG-UI endpoint: `POST` of a RunAgentInput, answered by an SSE stream of events.
+    /// AG-UI endpoint: a `POST` of a RunAgentInput is answered by an SSE stream of events.
     AgUi {
-        /// Its address.
+        /// Address to which the request is sent.
         url: String,
         /// Header fields sent with each request.
         headers: Vec<(String, Secret)>,
     },
-    /// An endpoint in the shape of OpenAI's chat completions.
+    /// Endpoint that is compatible with OpenAI's chat completions.
     OpenAi {
-        /// Up to and without `/chat/completions`.
+        /// Address up to and without `/chat/completions`.
         base_url: String,
-        /// The model asked for.
+        /// Model named in each request.
         model: String,
-        /// Sent as bearer token.
+        /// API key, sent as bearer token; `None` sends no token.
         api_key: Option<Secret>,
-        /// A system message put before the conversation.
+        /// System message put before the conversation; `None` adds no message.
         instructions: Option<String>,
     },
-    /// The built-in demo: scripted, without any network.
+    /// Built-in demo agent: scripted, without any network.
     Demo,
 }
 
-/// What becomes of a run whose requester goes away while it waits for the run's events.
+/// Policy for a run whose requester disconnects while it waits for the run's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDisconnect {
-    /// The run goes on; its events are in the log.
+    /// The run continues; its events are in the log.
     #[default]
     Continue,
     /// The run is stopped.
     Stop,
 }
 
-/// A text that is never printed.
+/// Text that is never printed: its [`fmt::Debug`] form hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// Keeps a text from being printed.
+    /// Wraps a text so that it is not printed.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for the one place that sends it.
+    /// Text of the secret, for the one place that sends it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

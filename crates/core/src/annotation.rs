@@ -1,4 +1,4 @@
-//! Annotations: what somebody notes about a thread, beside its log. No event, and no part of what was said.
+//! Annotations: notes about a thread, kept next to its log. An annotation is no event and no part of the conversation.
 
 use serde_json::value::RawValue;
 
@@ -7,53 +7,53 @@ use super::{
     limits::{MAX_ANNOTATION_BYTES, MAX_ANNOTATION_TYPE_BYTES, MAX_JSON_DEPTH},
 };
 
-/// Why something cannot be an annotation.
+/// Reason for which an annotation is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AnnotationError {
-    /// The type is empty, too long, or no text that every store can keep.
-    #[error("the type of an annotation has 1 to {MAX_ANNOTATION_TYPE_BYTES} bytes, and no U+0000")]
+    /// The type is empty, longer than [`MAX_ANNOTATION_TYPE_BYTES`], or holds U+0000, which not every store can keep.
+    #[error("the type of an annotation must have 1 to {MAX_ANNOTATION_TYPE_BYTES} bytes and no U+0000")]
     Type,
-    /// The payload is too large.
-    #[error("the payload of an annotation has at most {MAX_ANNOTATION_BYTES} bytes of JSON")]
+    /// The payload is larger than [`MAX_ANNOTATION_BYTES`].
+    #[error("the payload of an annotation exceeds {MAX_ANNOTATION_BYTES} bytes of JSON")]
     TooLarge,
-    /// The payload is nested too deep.
-    #[error("the payload of an annotation is nested at most {MAX_JSON_DEPTH} levels deep")]
+    /// The payload is nested deeper than [`MAX_JSON_DEPTH`].
+    #[error("the payload of an annotation is nested deeper than {MAX_JSON_DEPTH} levels")]
     TooDeep,
 }
 
-/// An annotation of a thread.
+/// Annotation of a thread, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Annotation {
-    /// Its id, unique in the thread: the same annotation sent again is known by it.
+    /// Id of the annotation, unique in its thread. The same annotation sent again is recognised by it.
     pub id: AnnotationId,
-    /// What it is, in the words of whoever makes it.
+    /// Type of the annotation, chosen by the client that makes it.
     pub kind: String,
-    /// What it says: a JSON text on one line, `null` if it says nothing.
+    /// Payload: a JSON text on one line, `null` if there is none.
     pub payload: String,
-    /// When it happened, as its maker says.
+    /// Time of what the annotation reports, as its client states it; `None` if the client states none.
     pub occurred_at: Option<Timestamp>,
-    /// When it was stored.
+    /// Time at which the annotation was stored.
     pub at: Timestamp,
 }
 
 /// An annotation that is to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAnnotation {
-    /// See [`Annotation::id`].
+    /// Id of the annotation; see [`Annotation::id`].
     pub id: AnnotationId,
-    /// See [`Annotation::kind`].
+    /// Type of the annotation; see [`Annotation::kind`].
     pub kind: String,
-    /// See [`Annotation::payload`].
+    /// Payload as JSON text; see [`Annotation::payload`].
     pub payload: String,
-    /// See [`Annotation::occurred_at`].
+    /// Time that the client states; see [`Annotation::occurred_at`].
     pub occurred_at: Option<Timestamp>,
-    /// When it was stored before, in a store that it is moved from.
+    /// Time at which another store stored the annotation, if it is moved from there; `None` for a new annotation.
     pub at: Option<Timestamp>,
 }
 
 impl NewAnnotation {
-    /// Checks what is to be stored for the first time. The payload is kept byte for byte; only CR and LF outside strings
-    /// become spaces.
+    /// Checks an annotation that is to be stored for the first time. The payload is kept byte for byte; only CR and LF
+    /// outside strings become spaces. Fails with an [`AnnotationError`] if type or payload exceed their limits.
     pub fn new(
         id: AnnotationId,
         kind: String,
@@ -70,11 +70,11 @@ impl NewAnnotation {
         if json::depth(payload.as_bytes(), MAX_JSON_DEPTH) > MAX_JSON_DEPTH {
             return Err(AnnotationError::TooDeep);
         }
-        // Valid JSON has CR and LF only between tokens, so this touches no string.
+        // Valid JSON has CR and LF only between tokens, so no string is changed.
         Ok(Self { id, kind, payload: payload.replace(['\r', '\n'], " "), occurred_at, at: None })
     }
 
-    /// The annotation that it becomes when it is stored now.
+    /// Annotation as it is stored at `now`; a moved one keeps the time at which it was stored first.
     pub fn made(self, now: Timestamp) -> Annotation {
         let Self { id, kind, payload, occurred_at, at } = self;
         Annotation { id, kind, payload, occurred_at, at: at.unwrap_or(now) }

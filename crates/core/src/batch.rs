@@ -1,45 +1,45 @@
-//! Events on their way out: committed batches, shared by all readers.
+//! Committed events in batches, as readers receive them.
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use memchr::memchr_iter;
 
-use super::{NewEvents, RunId, Seq, Timestamp, limits::ROW_BYTES};
+use super::{NewEvents, RunId, Seq, Timestamp, limits::ROW_BYTES, lines};
 
-/// Committed, contiguous events of one run that were appended at one moment. Immutable and shared.
+/// Committed, contiguous events of one run that were appended at one moment. Immutable and shared by all readers.
 #[derive(Debug, Clone)]
 pub struct Batch {
     /// Seq of the first event.
     pub first_seq: Seq,
     /// Seq of the last event.
     pub last_seq: Seq,
-    /// The run that appended them.
+    /// Run that appended the events.
     pub run: RunId,
-    /// When they were committed.
+    /// Time of the commit, which all events of the batch share.
     pub at: Timestamp,
-    /// The events' own bytes, one a line.
+    /// Bytes of the events, one event a line, without a newline at the end.
     pub body: Bytes,
     encoded: OnceLock<Bytes>,
 }
 
 impl Batch {
-    /// A batch whose `body` holds exactly the events `first_seq..=last_seq`, one a line.
+    /// Makes a batch. `body` must hold exactly the events `first_seq..=last_seq`, one a line.
     pub fn new(first_seq: Seq, last_seq: Seq, run: RunId, at: Timestamp, body: Bytes) -> Self {
         Self { first_seq, last_seq, run, at, body, encoded: OnceLock::new() }
     }
 
-    /// Number of events.
+    /// Number of events in the batch.
     pub fn count(&self) -> u64 {
         self.last_seq + 1 - self.first_seq
     }
 
-    /// The events with their seqs.
+    /// Events with their seqs, in ascending order.
     pub fn events(&self) -> impl Iterator<Item = (Seq, &[u8])> {
-        (self.first_seq..).zip(self.body.split(|byte| *byte == b'\n'))
+        (self.first_seq..).zip(lines(&self.body))
     }
 
-    /// The part of this batch with `after < seq < before`; `None` if that is nothing.
+    /// Part of the batch with `after < seq < before`; `None` if no event is in that range. The bytes are shared.
     pub fn between(self: &Arc<Self>, after: Seq, before: Seq) -> Option<Arc<Self>> {
         if after < self.first_seq && before > self.last_seq {
             return Some(self.clone());
@@ -59,18 +59,20 @@ impl Batch {
         Some(Arc::new(Self::new(first, last, self.run.clone(), self.at, self.body.slice(start..end))))
     }
 
-    /// A serialised form that all subscribers of one log share: made by the first who asks.
+    /// Serialised form that all subscribers of one log share. The first caller makes it; later callers receive the same
+    /// bytes.
     pub fn encoded(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.encoded.get_or_init(|| encode(self)).clone()
     }
 }
 
-/// A contiguous piece of a log, possibly empty.
+/// Contiguous piece of a log in ascending order, possibly empty.
 #[derive(Debug, Clone, Default)]
 pub struct LogSlice(pub Vec<Arc<Batch>>);
 
 impl LogSlice {
-    /// Events of a run that were committed together, from `first_seq` on, cut as the log keeps them.
+    /// Slice of events of a run that were committed together, from `first_seq` on, cut into batches as the log keeps
+    /// them.
     pub fn of(events: &NewEvents, first_seq: Seq, run: &RunId, at: Timestamp) -> Self {
         let mut next = first_seq;
         let pieces = events.pieces(ROW_BYTES).into_iter().map(|(count, body)| {
@@ -81,32 +83,32 @@ impl LogSlice {
         Self(pieces.collect())
     }
 
-    /// Seq of the first event.
+    /// Seq of the first event; `None` if the slice is empty.
     pub fn first_seq(&self) -> Option<Seq> {
         self.0.first().map(|batch| batch.first_seq)
     }
 
-    /// Seq of the last event.
+    /// Seq of the last event; `None` if the slice is empty.
     pub fn last_seq(&self) -> Option<Seq> {
         self.0.last().map(|batch| batch.last_seq)
     }
 
-    /// Number of events.
+    /// Number of events in the slice.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|batch| batch.count()).sum()
     }
 
-    /// Bytes of events.
+    /// Size of the bodies of all batches, in bytes.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|batch| batch.body.len()).sum()
     }
 
-    /// The part with `after < seq < before`.
+    /// Part of the slice with `after < seq < before`, possibly empty.
     pub fn between(&self, after: Seq, before: Seq) -> Self {
         Self(self.0.iter().filter_map(|batch| batch.between(after, before)).collect())
     }
 
-    /// Each event with its seq and its batch.
+    /// Events of the slice in ascending order, each with its seq and its batch.
     pub fn events(&self) -> impl Iterator<Item = (Seq, &[u8], &Batch)> {
         self.0.iter().flat_map(|batch| batch.events().map(|(seq, event)| (seq, event, batch.as_ref())))
     }

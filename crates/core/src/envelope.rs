@@ -1,6 +1,6 @@
-//! Events in envelopes: `{"seq":…,"runId":…,"at":…,"event":…}`, the payload as its own bytes.
+//! Events in envelopes: `{"seq":…,"runId":…,"at":…,"event":…}`, the payload byte for byte.
 //!
-//! Written by hand, since a payload is never parsed and written again.
+//! Envelopes are written by hand, because a payload is never parsed and written again.
 
 use std::io::Write;
 
@@ -8,16 +8,16 @@ use bytes::Bytes;
 
 use super::{Batch, LogSlice, json::quoted};
 
-/// The part of an envelope that a whole batch shares.
+/// Part of an envelope that all events of a batch share: `runId` and `at`.
 pub struct BatchHead(String);
 
 impl BatchHead {
-    /// Of this batch.
+    /// Makes the shared part for the events of this batch.
     pub fn new(batch: &Batch) -> Self {
         Self(format!("\"runId\":{},\"at\":\"{}\"", quoted(batch.run.as_str()), batch.at))
     }
 
-    /// Writes the envelope of one event.
+    /// Appends the envelope of one event to `out`. The event's bytes are copied as they are.
     pub fn write(&self, out: &mut Vec<u8>, seq: u64, event: &[u8]) {
         // Writing to a vector cannot fail.
         let _ = write!(out, "{{\"seq\":{seq},{},\"event\":", self.0);
@@ -26,7 +26,7 @@ impl BatchHead {
     }
 }
 
-/// Envelopes, one a line.
+/// Envelopes of all events of a slice as NDJSON; every line ends with a newline.
 pub fn ndjson(slice: &LogSlice) -> Bytes {
     let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 110);
     for batch in &slice.0 {

@@ -1,7 +1,7 @@
-//! Events on their way in: checked once, here, and then carried as bytes.
+//! Events as producers send them: checked once, here, and then carried as bytes.
 //!
-//! An event is one JSON object with a `type`. Its payload is kept byte for byte; only CR and LF
-//! outside strings become spaces, so that one event is one line.
+//! An event is one JSON object with a `type`. The payload is kept byte for byte; only CR and LF outside strings become
+//! spaces, so that one event is one line.
 
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memchr_iter, memchr2};
@@ -14,74 +14,74 @@ use super::{
     },
 };
 
-/// What is wrong with an event.
+/// Reason for which an event or a batch is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventErrorKind {
-    /// Not valid UTF-8.
+    /// The bytes are not valid UTF-8.
     #[error("the bytes are not valid UTF-8")]
     NotUtf8,
-    /// Not valid JSON; the parser's words.
+    /// The text is not valid JSON; holds the parser's message.
     #[error("not valid JSON: {0}")]
     NotJson(String),
     /// The list of events is not an array.
     #[error("expected a JSON array of events")]
     NotArray,
-    /// Valid JSON, but not an object.
+    /// The event is valid JSON, but not an object.
     #[error("an event must be a JSON object")]
     NotObject,
-    /// No string member `type`.
-    #[error("an event needs a non-empty string member \"type\"")]
+    /// The event has no string member `type`, or an empty one.
+    #[error("an event must have a non-empty string member \"type\"")]
     NoType,
-    /// Nested deeper than [`MAX_JSON_DEPTH`].
+    /// The event is nested deeper than [`MAX_JSON_DEPTH`].
     #[error("nested deeper than {MAX_JSON_DEPTH} levels")]
     TooDeep,
-    /// Longer than [`MAX_EVENT_BYTES`].
-    #[error("an event has at most {MAX_EVENT_BYTES} bytes")]
+    /// The event is longer than [`MAX_EVENT_BYTES`].
+    #[error("the event exceeds {MAX_EVENT_BYTES} bytes")]
     EventTooLarge,
     /// The batch is longer than [`MAX_BATCH_BYTES`].
-    #[error("a batch has at most {MAX_BATCH_BYTES} bytes")]
+    #[error("the batch exceeds {MAX_BATCH_BYTES} bytes")]
     BatchTooLarge,
-    /// More than [`MAX_BATCH_EVENTS`].
-    #[error("a batch has at most {MAX_BATCH_EVENTS} events")]
+    /// The batch has more events than [`MAX_BATCH_EVENTS`].
+    #[error("the batch has more than {MAX_BATCH_EVENTS} events")]
     TooMany,
-    /// No event at all.
-    #[error("a batch needs at least one event")]
+    /// The batch has no event at all.
+    #[error("the batch has no events")]
     Empty,
-    /// Something follows RUN_FINISHED or RUN_ERROR.
-    #[error("nothing may follow the terminal event (RUN_FINISHED or RUN_ERROR) of a run")]
+    /// An event follows RUN_FINISHED or RUN_ERROR.
+    #[error("no event may follow the terminal event (RUN_FINISHED or RUN_ERROR) of a run")]
     AfterTerminal,
 }
 
-/// An event that cannot be appended. Nothing of its batch was.
+/// Event that cannot be appended. No event of its batch was appended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {index}: {kind}")]
 pub struct EventError {
-    /// Position in the batch, from 0.
+    /// Position of the event in the batch, from 0.
     pub index: usize,
-    /// What is wrong.
+    /// Reason for which the event is refused.
     pub kind: EventErrorKind,
 }
 
-/// How a run's own last event ended it.
+/// Terminal event, with which a run ended itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Terminal {
-    /// RUN_FINISHED.
+    /// The run ended with RUN_FINISHED.
     Finished {
-        /// Its `usage`, a JSON array.
+        /// `usage` of the event, a JSON array; `None` if absent, no array, or larger than [`MAX_USAGE_BYTES`].
         usage: Option<String>,
     },
-    /// RUN_ERROR.
+    /// The run ended with RUN_ERROR.
     Error {
-        /// Its `code`.
+        /// `code` of the event, cut by [`cut`]; `None` if absent or no string.
         code: Option<String>,
-        /// Its `message`.
+        /// `message` of the event, cut by [`cut`]; `None` if absent or no string.
         message: Option<String>,
-        /// Its `usage`, a JSON array.
+        /// `usage` of the event, a JSON array; `None` if absent, no array, or larger than [`MAX_USAGE_BYTES`].
         usage: Option<String>,
     },
 }
 
-/// A checked, non-empty batch of events, one a line, without a newline at the end.
+/// Checked, non-empty batch of events, one a line, without a newline at the end.
 #[derive(Debug, Clone)]
 pub struct NewEvents {
     body: Bytes,
@@ -90,7 +90,7 @@ pub struct NewEvents {
 }
 
 impl NewEvents {
-    /// Reads `[event, …]`.
+    /// Reads a JSON array, `[event, …]`. Fails with the first event that is refused.
     pub fn from_array(bytes: &[u8]) -> Result<Self, EventError> {
         let fail = |kind| EventError { index: 0, kind };
         let text = std::str::from_utf8(bytes).map_err(|_| fail(EventErrorKind::NotUtf8))?;
@@ -102,7 +102,7 @@ impl NewEvents {
         Self::from_raw_array(array)
     }
 
-    /// Reads `[event, …]` whose JSON syntax was checked.
+    /// Reads `[event, …]` whose JSON syntax was checked before. Fails with the first event that is refused.
     pub fn from_raw_array(array: &RawValue) -> Result<Self, EventError> {
         let Some(mut rest) = array.get().trim_ascii_start().strip_prefix('[') else {
             return Err(EventError { index: 0, kind: EventErrorKind::NotArray });
@@ -121,7 +121,7 @@ impl NewEvents {
         }
     }
 
-    /// Reads one event a line; blank lines are skipped.
+    /// Reads one event a line; blank lines are skipped. Fails with the first event that is refused.
     pub fn from_ndjson(bytes: &[u8]) -> Result<Self, EventError> {
         let mut batch = BatchBuilder::default();
         let mut rest = bytes;
@@ -133,7 +133,7 @@ impl NewEvents {
         batch.finish()
     }
 
-    /// Events that Threadline itself makes: objects with a `type`, the last one possibly terminal.
+    /// Makes a batch of Threadline's own events: objects with a `type`, of which the last may be terminal.
     pub fn from_values(events: &[serde_json::Value]) -> Self {
         let mut batch = BatchBuilder::default();
         for event in events {
@@ -148,22 +148,22 @@ impl NewEvents {
         self.count
     }
 
-    /// The events, one a line.
+    /// Bytes of the events, one event a line.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// Set if the last event ends the run.
+    /// Terminal event, if the last event ends the run.
     pub fn terminal(&self) -> Option<&Terminal> {
         self.terminal.as_ref()
     }
 
-    /// The first `n` events as lines; all of them if there are no more.
+    /// First `n` events as lines; all of them if there are no more.
     pub fn head(&self, n: usize) -> &[u8] {
         if n >= self.count { &self.body } else { &self.body[..self.offset(n).saturating_sub(1)] }
     }
 
-    /// The batch without its first `n` events; `None` if nothing is left.
+    /// Batch without its first `n` events; `None` if no event is left.
     pub fn skip(&self, n: usize) -> Option<Self> {
         (n < self.count).then(|| Self {
             body: self.body.slice(self.offset(n)..),
@@ -172,7 +172,7 @@ impl NewEvents {
         })
     }
 
-    /// The events in pieces of at most `bytes` (or one larger event): how many, and their lines.
+    /// Events in pieces of at most `bytes` (or one larger event): their number, and their lines.
     pub fn pieces(&self, bytes: usize) -> Vec<(u64, Bytes)> {
         if self.body.len() <= bytes {
             return vec![(self.count as u64, self.body.clone())];
@@ -190,7 +190,7 @@ impl NewEvents {
         pieces
     }
 
-    /// One batch from several, in order. `None` for an empty list.
+    /// Joins batches into one, in order. `None` for an empty list.
     pub fn concat(mut parts: Vec<Self>) -> Option<Self> {
         if parts.len() <= 1 {
             return parts.pop();
@@ -225,19 +225,25 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// Adds a line of NDJSON; a blank one is skipped.
+    /// Adds a line of NDJSON; a blank line is skipped. Fails if the event is refused, or the batch would exceed its
+    /// limits.
     pub fn push_line(&mut self, line: &[u8]) -> Result<(), EventError> {
         let text = std::str::from_utf8(line).map_err(|_| self.error(EventErrorKind::NotUtf8))?.trim();
         if text.is_empty() {
             return Ok(());
         }
-        // Deliberately no size check before the syntax check: the caller bounds the line.
+        // No size check comes before the syntax check, on purpose: the caller bounds the line.
         serde_json::from_str::<&RawValue>(text)
             .map_err(|error| self.error(EventErrorKind::NotJson(error.to_string())))?;
         self.push_valid(json::look(text, "type", MAX_JSON_DEPTH))
     }
 
-    /// Adds one event whose JSON syntax was checked.
+    /// Adds one event whose JSON syntax was checked before. Fails like [`BatchBuilder::push_line`].
+    pub fn push_raw(&mut self, event: &RawValue) -> Result<(), EventError> {
+        self.push_valid(json::look(event.get(), "type", MAX_JSON_DEPTH))
+    }
+
+    /// Adds one event of valid syntax, after a look at it.
     fn push_valid(&mut self, look: json::Look<'_>) -> Result<(), EventError> {
         let json::Look { text: event, depth, member } = look;
         if self.terminal.is_some() {
@@ -268,7 +274,7 @@ impl BatchBuilder {
         }
         let start = self.body.len();
         self.body.extend_from_slice(event.as_bytes());
-        // Valid JSON has CR and LF only between tokens, so this touches no string.
+        // Valid JSON has CR and LF only between tokens, so no string is changed.
         let mut at = start;
         while let Some(found) = memchr2(b'\r', b'\n', &self.body[at..]) {
             at += found;
@@ -278,27 +284,27 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Events gathered so far.
+    /// Number of events gathered so far.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Bytes gathered so far.
+    /// Bytes gathered so far, newlines included.
     pub fn len(&self) -> usize {
         self.body.len()
     }
 
-    /// Whether nothing was gathered.
+    /// True if no event was gathered.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether the last event ends the run.
+    /// True if the last event ends the run.
     pub fn is_terminal(&self) -> bool {
         self.terminal.is_some()
     }
 
-    /// The batch; an error if there is no event.
+    /// Ends the batch. Fails with [`EventErrorKind::Empty`] if there is no event.
     pub fn finish(self) -> Result<NewEvents, EventError> {
         if self.count == 0 {
             return Err(self.error(EventErrorKind::Empty));
@@ -312,7 +318,7 @@ impl BatchBuilder {
 }
 
 fn terminal(kind: &str, event: &str) -> Option<Terminal> {
-    // Cheap for the many: only the two names below are decoded any further.
+    // Most events cost little: only the two names below are decoded any further.
     let decoded = if kind.contains('\\') { json::string(kind) } else { None };
     match decoded.as_deref().unwrap_or(&kind[1..kind.len() - 1]) {
         "RUN_FINISHED" => Some(Terminal::Finished { usage: usage(event) }),
@@ -325,7 +331,7 @@ fn terminal(kind: &str, event: &str) -> Option<Terminal> {
     }
 }
 
-/// What the run has used, as AG-UI 1.0 has it in terminal events: a list with an entry per provider and model.
+/// Usage of the run, as AG-UI 1.0 has it in terminal events: a list with an entry per provider and model.
 fn usage(event: &str) -> Option<String> {
     json::member(event, "usage")
         .filter(|list| list.starts_with('[') && list.len() <= MAX_USAGE_BYTES)

@@ -1,23 +1,23 @@
-//! The feed: what changed in a user's list of threads.
+//! Feed of a user: the changes of the user's list of threads.
 
 use super::{Thread, ThreadId};
 
-/// What happened to a thread, as far as a list needs to know.
+/// Change of a thread, as far as a list of threads needs to know.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FeedChange {
-    /// It exists and looks like this now (which may be newer than the change).
+    /// The thread exists. The state given is the present one, which may be newer than the change.
     Upsert(Box<Thread>),
-    /// It is gone.
+    /// The thread was deleted.
     Delete,
 }
 
-/// The newest change of one thread.
+/// Newest change of one thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedEntry {
-    /// Position in the user's feed: a reader that has seen it goes on after it.
+    /// Position in the user's feed: a reader that has seen this entry continues after it.
     pub cursor: u64,
-    /// The thread.
+    /// Id of the thread that changed.
     pub thread_id: ThreadId,
-    /// What it looks like now.
+    /// Present state of the thread, or its deletion.
     pub change: FeedChange,
 }

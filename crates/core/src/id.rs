@@ -1,4 +1,5 @@
-//! Identifiers. Opaque strings of 1–256 bytes without control characters (not `.` or `..`), made by clients or by Threadline (UUIDv7).
+//! Identifiers: opaque strings of 1–256 bytes without control characters (not `.` or `..`), made by clients or by
+//! Threadline (UUIDv7).
 
 use std::{
     borrow::{Borrow, Cow},
@@ -13,24 +14,24 @@ use serde::{
 
 use super::limits::MAX_ID_BYTES;
 
-/// Why a text cannot be an identifier.
+/// Reason for which a text cannot be an identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// The text is empty.
-    #[error("an id must not be empty")]
+    #[error("an ID must not be empty")]
     Empty,
     /// The text is longer than [`MAX_ID_BYTES`].
-    #[error("an id has at most {MAX_ID_BYTES} bytes")]
+    #[error("an ID must not exceed {MAX_ID_BYTES} bytes")]
     TooLong,
     /// The text holds a control character.
-    #[error("an id must not hold control characters")]
+    #[error("an ID must not contain control characters")]
     ControlCharacter,
     /// The text is `.` or `..`, which no URL can carry as a path segment (RFC 3986, section 5.2.4).
-    #[error("an id must not be \".\" or \"..\"")]
+    #[error("an ID must not be \".\" or \"..\"")]
     DotSegment,
 }
 
-/// Looks at every byte, without a branch for each.
+/// True if all bytes are printable ASCII. Looks at every byte, without a branch for each.
 fn is_printable_ascii(text: &str) -> bool {
     text.bytes().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~'))
 }
@@ -49,7 +50,7 @@ fn check(text: &str) -> Result<(), IdError> {
     }
 }
 
-/// Reads an id without a copy of its text in between.
+/// Visitor that reads an id without an intermediate copy of its text.
 struct IdVisitor<F>(F);
 
 impl<T, F: FnOnce(&str) -> Result<T, IdError>> Visitor<'_> for IdVisitor<F> {
@@ -64,12 +65,12 @@ impl<T, F: FnOnce(&str) -> Result<T, IdError>> Visitor<'_> for IdVisitor<F> {
     }
 }
 
-/// The text of an identifier, checked but not copied yet.
+/// Text of an identifier, checked but not copied yet.
 #[derive(Debug)]
 pub struct IdText<'a>(Cow<'a, str>);
 
 impl IdText<'_> {
-    /// The text.
+    /// Checked text of the identifier, 1 to 256 bytes.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -109,7 +110,8 @@ macro_rules! text_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Parses an identifier; see [`IdError`] for what is refused.
+            /// Parses an identifier. Fails with an [`IdError`] if the text is empty, too long, a dot segment, or holds
+            /// a control character.
             pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
                 check(text.as_ref())?;
                 Ok(Self(Arc::from(text.as_ref())))
@@ -120,7 +122,7 @@ macro_rules! text_id {
                 Self(Arc::from(uuid::Uuid::now_v7().to_string()))
             }
 
-            /// The identifier as text.
+            /// Text of the identifier, 1 to 256 bytes.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -144,7 +146,7 @@ macro_rules! text_id {
             }
         }
 
-        // Hashes and compares as its text does.
+        // `Borrow` requires that an id hashes and compares as its text does.
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
@@ -167,73 +169,74 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// A tenant: owns threads, users, keys and agents.
+    /// Id of a project: the tenant that owns threads, users, keys and agents.
     ProjectId
 );
 text_id!(
-    /// The end user that a thread belongs to.
+    /// Id of the end user that a thread belongs to.
     UserId
 );
 text_id!(
-    /// A thread, unique within its project.
+    /// Id of a thread, unique within its project.
     ThreadId
 );
 text_id!(
-    /// A run, unique within its thread for ever.
+    /// Id of a run, unique within its thread for ever.
     RunId
 );
 text_id!(
-    /// A named agent.
+    /// Id of an agent, which is its name.
     AgentId
 );
 text_id!(
-    /// An annotation, unique within its thread.
+    /// Id of an annotation, unique within its thread.
     AnnotationId
 );
 text_id!(
-    /// An API key, by which it is spoken of; not the key itself.
+    /// Id of an API key, by which people and the audit log name it; not the key itself.
     KeyId
 );
 
-/// The store's own number for one incarnation of a thread. Never used twice, so whatever was meant
-/// for a deleted thread cannot touch the thread made later under the same id.
+/// Number that the store gives to one incarnation of a thread. Never used twice, so a write that was meant for a
+/// deleted thread cannot touch the thread made later under the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadKey(pub i64);
 
-/// A number that grows with every run of a thread (and with its deletion). A writer that carries an
-/// old one is refused by the store.
+/// Number that grows with every run of a thread (and with its deletion). The store refuses a writer that carries an old
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fence(pub i64);
 
-/// One incarnation of a thread's log. Opaque outside: compare for equality, nothing else.
+/// One incarnation of a thread's log. Opaque to clients: epochs may be compared for equality only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch(i64);
 
 impl Epoch {
-    /// A fresh epoch that no other log has.
+    /// Makes a fresh epoch that no other log has.
     pub fn generate() -> Self {
-        // The random part of a v4 UUID; shifted so that it is positive in the stores' signed column.
+        // Random part of a v4 UUID, shifted so that the number is positive in the stores' signed column.
         Self((uuid::Uuid::new_v4().as_u64_pair().1 >> 2) as i64)
     }
 
-    /// The stored number.
+    /// Number that the store keeps for this epoch.
     pub fn to_i64(self) -> i64 {
         self.0
     }
 
-    /// From the stored number.
+    /// Epoch of a number that the store has kept.
     pub fn from_i64(number: i64) -> Self {
         Self(number)
     }
 
-    /// The epoch that a client names. A text that is no epoch of ours is the epoch of some other log, and equals none.
+    /// Epoch that a client names. A text that is no epoch of Threadline's becomes an epoch that no log has.
     pub fn named(text: &str) -> Self {
         Self::parse(text).unwrap_or(Self(-1))
     }
 
-    /// Reads the form that [`fmt::Display`] writes. Any other text is simply no epoch of ours.
+    /// Reads the form that [`fmt::Display`] writes: 16 hexadecimal digits. `None` for any other text, which is no epoch
+    /// of Threadline's.
     pub fn parse(text: &str) -> Option<Self> {
-        // The number's own parser would take a sign.
+        // The number's own parser would accept a sign.
         let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         digits.then(|| i64::from_str_radix(text, 16).ok().map(Self))?
     }

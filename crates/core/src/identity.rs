@@ -1,94 +1,95 @@
-//! API keys, projects' settings, and the audit.
+//! API keys, settings of projects, and the audit log.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Credential, KeyId, Principal, ProjectId, ProjectLimits, Scopes, Timestamp};
 
-/// SHA-256 of a secret: what is kept of it.
+/// SHA-256 of a secret, which is all that is kept of the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);
 
-/// An API key, without the key itself.
+/// API key of a project, without the key itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
-    /// By which it is spoken of, unique within its project.
+    /// Id that names the key, unique within its project.
     pub id: KeyId,
-    /// Its project.
+    /// Project that the key belongs to.
     pub project: ProjectId,
-    /// What it may do.
+    /// Scopes that the key grants.
     pub scopes: Scopes,
-    /// When it was made.
+    /// Time at which the key was made.
     pub created_at: Timestamp,
-    /// When it ceases to be valid.
+    /// Time from which the key is no longer valid; `None` for a key that does not expire.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// Time at which the key was revoked; `None` if it was not.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl ApiKey {
-    /// Whether it lets anybody in.
+    /// True if the key authenticates a caller at `now`: neither revoked nor expired.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|until| now < until)
     }
 }
 
-/// A project's settings.
+/// Settings of a project, as the API reads and writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ProjectSettings {
-    /// Tokens that somebody else makes for the project's users.
+    /// Issuer outside Threadline that makes tokens for the project's users; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issuer: Option<IssuerSettings>,
-    /// What happens to threads that nobody uses.
+    /// Retention of threads that are no longer used.
     pub retention: Retention,
-    /// Limits of its own, in place of those of the configuration.
+    /// Limits of the project, in place of those of the configuration.
     pub limits: ProjectLimits,
-    /// Whether its threads are named by us; as the server does if left out, and never where that is switched off.
+    /// True if Threadline names the project's threads. Absent means as the server does; no thread is named if the
+    /// server has naming switched off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generate_thread_names: Option<bool>,
 }
 
-/// An issuer of users' tokens with public keys (RS256 or ES256), such as an OpenID provider.
+/// Issuer of users' tokens with public keys (RS256 or ES256), such as an OpenID provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IssuerSettings {
-    /// `iss` of its tokens.
+    /// `iss` claim that the issuer's tokens carry.
     pub issuer: String,
-    /// `aud` of its tokens.
+    /// `aud` claim that the issuer's tokens carry.
     pub audience: String,
-    /// Where its keys are (a JWK Set, RFC 7517).
+    /// Address of the issuer's public keys (a JWK Set, RFC 7517).
     pub jwks_url: String,
 }
 
-/// What happens to threads that nobody uses: no run began or ended, and nobody edited them, for so many days.
+/// Retention of unused threads. A thread is unused while no run of it begins or ends and no client edits it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Retention {
-    /// After which they are archived.
+    /// Days without use after which a thread is archived; absent for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive_after_days: Option<u32>,
-    /// After which they are deleted.
+    /// Days without use after which a thread is deleted; absent for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_after_days: Option<u32>,
 }
 
-/// Something done in a project's own affairs.
+/// Entry of the audit log: an administrative action in a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Where.
+    /// Project in which the action was taken.
     pub project: ProjectId,
-    /// When.
+    /// Time of the action.
     pub at: Timestamp,
-    /// Who: `operator`, `development`, `key:<id>`, `retention`.
+    /// Actor: `operator`, `development`, `key:<id>`, `user` or `retention`.
     pub actor: String,
-    /// What: a stable name such as `key.revoked`.
+    /// Action by its stable name, such as `key.revoked`.
     pub action: String,
-    /// The facts, a JSON object.
+    /// Facts about the action: a JSON object, as text.
     pub facts: String,
 }
 
 impl AuditEntry {
-    /// What a principal did in a project.
+    /// Entry for an action that a principal has taken in a project.
     pub fn by(
         principal: &Principal,
         project: &ProjectId,
@@ -97,7 +98,7 @@ impl AuditEntry {
         facts: &serde_json::Value,
     ) -> Self {
         let actor = match &principal.credential {
-            // A page acts for its user.
+            // A page with lent access acts for its user.
             Credential::Lent { .. } => "user".to_owned(),
             credential => credential.label(),
         };
@@ -105,22 +106,22 @@ impl AuditEntry {
     }
 }
 
-/// What there is of a user.
+/// Amount of data that is stored for a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Footprint {
-    /// Threads.
+    /// Number of the user's threads.
     pub threads: u64,
-    /// Their runs.
+    /// Number of runs in the user's threads.
     pub runs: u64,
-    /// Their events.
+    /// Number of events in the user's threads.
     pub events: u64,
-    /// Their snapshots of messages and state.
+    /// Number of snapshots of messages and state in the user's threads.
     pub snapshots: u64,
-    /// Their annotations.
+    /// Number of annotations in the user's threads.
     pub annotations: u64,
-    /// Entries of the user's feed.
+    /// Number of entries in the user's feed.
     pub feed_entries: u64,
-    /// Deleted threads of which something is left.
+    /// Number of deleted threads of which some data is left.
     pub tombstones: u64,
 }

@@ -1,22 +1,22 @@
-//! Looking into JSON text without building a tree: nesting depth, and the members of one object.
+//! Access to JSON text without building a tree: nesting depth, and the members of one object.
 //!
-//! Payloads are kept byte for byte, so they are never parsed into values and written again.
-//! `serde_json`'s raw values are checked for syntax but not for depth, hence [`depth`].
+//! Payloads are kept byte for byte, so they are never parsed into values and written again. `serde_json`'s raw values
+//! are checked for syntax but not for depth, hence [`depth`].
 
 use memchr::memchr2;
 
-/// Eight bytes that are all the same.
+/// Word of eight equal bytes.
 const fn eight(byte: u8) -> u64 {
     u64::from_le_bytes([byte; 8])
 }
 
-/// The high bit of the first byte of `word` that is `byte`; bits above it may be set as well.
+/// High bit of the first byte of `word` that is `byte`; bits above it may be set as well.
 fn where_is(word: u64, byte: u8) -> u64 {
     let zero_there = word ^ eight(byte);
     zero_there.wrapping_sub(eight(1)) & !zero_there & eight(0x80)
 }
 
-/// A text as a JSON string.
+/// Text as a JSON string token, quotes included.
 pub fn quoted(text: &str) -> String {
     if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
         return serde_json::Value::from(text).to_string();
@@ -31,7 +31,7 @@ pub fn quoted(text: &str) -> String {
 /// Index just behind the string token that starts at `start` (which holds its opening quote).
 fn string_end(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
-    // Most strings are short: a few words at a time find their end before memchr has begun.
+    // Most strings are short: a look at a few words finds their end before memchr has begun.
     while at < start + 64
         && let Some(chunk) = text.get(at..).and_then(<[u8]>::first_chunk)
     {
@@ -57,7 +57,7 @@ fn string_end(text: &[u8], start: usize) -> usize {
     text.len()
 }
 
-/// Deepest nesting of arrays and objects. Works on any bytes; stops counting at `limit + 1`.
+/// Deepest nesting of arrays and objects, 0 for any other value. Works on any bytes; stops counting at `limit + 1`.
 pub fn depth(text: &[u8], limit: usize) -> usize {
     let (mut at, mut depth, mut deepest) = (0, 0usize, 0usize);
     while at < text.len() {
@@ -122,9 +122,9 @@ fn value_end(text: &[u8], start: usize) -> usize {
     }
 }
 
-/// The value of a member of one object, as it stands in the text. `object` must be valid JSON; of what is not, anything
-/// may be found, or nothing.
-/// Where a name occurs twice the last one counts, as `JSON.parse` has it.
+/// Value of a member of one object, as written in the text; `None` if there is no such member. `object` must be valid
+/// JSON; for any other text the result is arbitrary. If a name occurs twice the last one counts, as `JSON.parse` has
+/// it.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let text = object.as_bytes();
     let mut found = None;
@@ -150,28 +150,28 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     found
 }
 
-/// Whether a string token says `text`, which holds nothing that must be escaped.
+/// True if a string token says `text`, which must hold no character that has to be escaped.
 fn is_string(token: &str, text: &str) -> bool {
-    // With escapes it is longer.
+    // A token with escapes is longer.
     if token.len() <= text.len() + 2 {
         return token.get(1..token.len().saturating_sub(1)) == Some(text);
     }
     token.contains('\\') && string(token).as_deref() == Some(text)
 }
 
-/// What one look at a value finds.
+/// Result of one look at a value; see [`look`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look<'a> {
-    /// The value.
+    /// The value, as written in the text.
     pub text: &'a str,
-    /// Its deepest nesting; see [`depth`].
+    /// Deepest nesting of the value; see [`depth`].
     pub depth: usize,
-    /// The member that was looked for, if the value is an object; see [`member`].
+    /// Value of the requested member, if the value is an object that has it; see [`member`].
     pub member: Option<&'a str>,
 }
 
-/// Looks once at the value at the start of `text`, which must be valid JSON up to its end: the same as [`depth`] and
-/// [`member`] find, and where it ends. Deeper than `limit` it looks no further.
+/// Looks once at the value at the start of `text`, which must be valid JSON up to its end. Finds the same as [`depth`]
+/// and [`member`], and the end of the value. Stops at a nesting deeper than `limit`.
 pub fn look<'a>(text: &'a str, name: &str, limit: usize) -> Look<'a> {
     let bytes = text.as_bytes();
     let (mut at, mut depth, mut deepest) = (0, 0usize, 0usize);
@@ -217,7 +217,7 @@ pub fn look<'a>(text: &'a str, name: &str, limit: usize) -> Look<'a> {
     Look { text: &text[..at], depth: deepest, member: found }
 }
 
-/// The text of a string token; `None` for any other token, and for one that no UTF-8 text can hold (lone surrogates).
+/// Text of a string token; `None` for any other token, and for one that no UTF-8 text can hold (lone surrogates).
 pub fn string(token: &str) -> Option<String> {
     if !token.starts_with('"') {
         return None;
@@ -225,7 +225,7 @@ pub fn string(token: &str) -> Option<String> {
     serde_json::from_str(token).ok()
 }
 
-/// The text of a string member, see [`member`] and [`string`].
+/// Text of a string member; see [`member`] and [`string`].
 pub fn string_member(object: &str, name: &str) -> Option<String> {
     member(object, name).and_then(string)
 }

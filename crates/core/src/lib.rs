@@ -1,7 +1,9 @@
-//! The vocabulary of Threadline and the folds over its events: pure types, parsed at the edge so that the inside never
+//! Vocabulary of Threadline and the folds over its events: pure types, parsed at the edge so that the inside never
 //! re-validates.
 //!
-//! Neither a runtime, a database nor a transport is known here.
+//! The crate depends on no runtime, database or transport.
+
+#![warn(missing_docs)]
 
 pub mod agent;
 pub mod annotation;
@@ -13,6 +15,7 @@ pub mod id;
 pub mod identity;
 pub mod json;
 pub mod limits;
+pub mod lines;
 pub mod origin;
 pub mod principal;
 pub mod projection;
@@ -21,6 +24,7 @@ pub mod run;
 pub mod search;
 pub mod thread;
 pub mod time;
+pub mod version;
 
 pub use annotation::{Annotation, AnnotationError, NewAnnotation};
 pub use batch::{Batch, LogSlice};
@@ -30,6 +34,7 @@ pub use id::{
     AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
 };
 pub use identity::{ApiKey, AuditEntry, Digest, Footprint, IssuerSettings, ProjectSettings, Retention};
+pub use lines::lines;
 pub use origin::{AllowedOrigins, Origin};
 pub use principal::{Credential, Principal, Scope, Scopes};
 pub use quota::{Limit, Limits, ProjectLimits, Quotas};
@@ -37,6 +42,7 @@ pub use run::{Run, RunStatus};
 pub use search::NameSearch;
 pub use thread::{NameSource, NewThread, Thread, ThreadPatch};
 pub use time::{Clock, Timestamp};
+pub use version::Version;
 
-/// Position of an event in its thread: dense, from 1. `0` stands before the first event.
+/// Position of an event in its thread: dense, from 1. `0` is the position before the first event.
 pub type Seq = u64;

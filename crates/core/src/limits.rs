@@ -1,4 +1,4 @@
-//! Every limit of Threadline, one named constant each. Validation, documents and tests use these.
+//! Every limit of Threadline, one named constant each. Validation, documents and tests use these constants.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub const MAX_ID_BYTES: usize = 256;
 pub const MAX_NAME_BYTES: usize = 1_024;
 /// Largest metadata object of a thread, in bytes of JSON.
 pub const MAX_METADATA_BYTES: usize = 64 * 1_024;
-/// Longest `code` or `message` kept from a failed run, in bytes; longer ones are cut.
+/// Longest `code` or `message` kept from a failed run, in bytes; a longer text is cut.
 pub const MAX_ERROR_TEXT_BYTES: usize = 4_096;
 /// Largest `usage` of a terminal event that is kept with its run, in bytes of JSON.
 pub const MAX_USAGE_BYTES: usize = 16 * 1_024;
@@ -17,7 +17,7 @@ pub const MAX_USAGE_BYTES: usize = 16 * 1_024;
 pub const MAX_ANNOTATION_TYPE_BYTES: usize = 256;
 /// Largest payload of an annotation, in bytes of JSON.
 pub const MAX_ANNOTATION_BYTES: usize = 64 * 1_024;
-/// Annotations on a page, at most: even the largest fit into [`MAX_PAGE_BYTES`].
+/// Most annotations on a page: even the largest annotations fit into [`MAX_PAGE_BYTES`].
 pub const MAX_ANNOTATION_PAGE: usize = 50;
 
 /// Largest single event, in bytes of JSON.
@@ -33,151 +33,157 @@ pub const MAX_JSON_DEPTH: usize = 128;
 /// Largest JSON body that is not events (create, rename, …), in bytes.
 pub const MAX_REQUEST_BYTES: usize = 256 * 1_024;
 
-/// Largest body that saves a conversation as a whole.
+/// Largest body that saves a complete conversation, in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = MAX_BATCH_BYTES;
-/// Most messages in one.
+/// Most messages in one saved conversation.
 pub const MAX_DOCUMENT_MESSAGES: usize = MAX_BATCH_EVENTS;
-/// Largest message in one; what the event that brings it says beside it fits behind it.
+/// Largest message in one saved conversation, in bytes: the rest of the event that carries it still fits into
+/// [`MAX_EVENT_BYTES`].
 pub const MAX_DOCUMENT_MESSAGE_BYTES: usize = MAX_EVENT_BYTES - 8 * 1_024;
-/// Entity tags that a condition may name.
+/// Most entity tags that a condition may name.
 pub const MAX_CONDITION_TAGS: usize = 32;
 
-/// Page size of thread lists, run lists and the feed: used when the client names none.
+/// Page size of thread lists, run lists and the feed if the client names none.
 pub const DEFAULT_PAGE: usize = 50;
 /// Largest page of thread lists, run lists and the feed.
 pub const MAX_PAGE: usize = 500;
-/// Threads whose names one request of a search looks at; then it says where to go on.
+/// Threads whose names one request of a search compares; the answer then says where to continue.
 pub const SEARCH_ROWS: usize = 10_000;
-/// The same in bytes of these names: long ones of rare letters take long to compare. It is looked at between two pages.
+/// Bytes of names that one request of a search compares, because long names of rare letters take long. Checked between
+/// two pages.
 pub const SEARCH_BYTES: usize = 1_024 * 1_024;
-/// Events in a page when the client names no limit.
+/// Events in a page if the client names no limit.
 pub const DEFAULT_EVENT_PAGE: usize = 1_000;
 /// Most events in a page.
 pub const MAX_EVENT_PAGE: usize = 10_000;
 /// Bytes of events read from the store at once. A page stops at the first event that passes it.
 pub const PAGE_BYTES: usize = 256 * 1_024;
-/// Bytes of events in one paged answer, whatever number of events was asked for.
+/// Bytes of events in one paged answer, regardless of the number of events requested.
 pub const MAX_PAGE_BYTES: usize = 4 * 1_024 * 1_024;
-/// A page larger than this (it holds an event that is) is delivered only while it finds room in …
+/// Size in bytes above which a page counts as large (it holds a large event). A large page is delivered only while it
+/// fits into [`LARGE_PAGES_BYTES`].
 pub const LARGE_PAGE_BYTES: usize = 2 * ROW_BYTES + 1;
-/// … this many bytes, which all readers of a node share: stuck readers of large events cost no more.
+/// Bytes of large pages held at once by all readers of a node: readers stuck at large events use no more.
 pub const LARGE_PAGES_BYTES: usize = 64 * 1_024 * 1_024;
 /// Log rows read by one statement.
 pub const PAGE_ROWS: usize = 512;
-/// Longest time that a long-poll waits.
+/// Longest wait of a long-poll.
 pub const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Events kept in memory per followed thread: this many batches …
+/// Most batches kept in memory per followed thread; [`RING_BYTES`] holds as well.
 pub const RING_BATCHES: usize = 256;
-/// … and this many bytes, whichever is reached first.
+/// Most bytes of events kept in memory per followed thread; [`RING_BATCHES`] holds as well.
 pub const RING_BYTES: usize = 256 * 1_024;
-/// How often a node asks the store for the heads of all followed threads, in case a wake-up was lost.
+/// Time between two reads of the heads of all followed threads, in case a wake-up was lost.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// Heads asked for by one recheck statement.
+/// Heads read by one recheck statement.
 pub const RECHECK_CHUNK: usize = 512;
 
 /// Lease of a run when the producer names none (`lockTtlSeconds`).
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(20);
-/// Shortest lease.
+/// Shortest lease that a producer can request.
 pub const MIN_LEASE: Duration = Duration::from_secs(1);
-/// Longest lease.
+/// Longest lease that a producer can request.
 pub const MAX_LEASE: Duration = Duration::from_secs(3_600);
-/// How often the server renews the lease of a streamed run: a third of the default lease.
+/// Time between two renewals of the lease of a streamed run by the server: a third of the default lease.
 pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(6);
-/// How long a streamed run waits for a store that does not take its events: long enough for a restart of the database, and
+/// Timeout of a streamed run for a store that does not take its events: long enough for a restart of the database, and
 /// less than the lease that most runs have.
-pub const STREAM_PATIENCE: Duration = Duration::from_secs(10);
-/// Pause before such a renewal, or such an append, is tried again.
+pub const STREAM_STORE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause before a failed lease renewal, or a failed append, of a streamed run is retried.
 pub const STREAM_RETRY: Duration = Duration::from_millis(500);
-/// How often expired leases and overdue stops are looked for. With the time to close it stays below the 5 s of P5.
+/// Time between two searches for expired leases and overdue stops. With the time to close a run it stays below the 5 s
+/// of P5.
 pub const REAP_INTERVAL: Duration = Duration::from_secs(1);
-/// Time that a run whose lock was released has for its last events, if it is silent meanwhile. With the time to close it
-/// the run is over within the 5 s of P5.
+/// Time that a run whose lock was released has for its last events, if its producer sends none meanwhile. With the time
+/// to close it the run has ended within the 5 s of P5.
 pub const RELEASE_GRACE: Duration = Duration::from_secs(4);
-/// Time that a producer has to end a run after a stop was asked.
+/// Time that a producer has to end a run after a stop was requested.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Runs closed by one sweep of the reaper.
 pub const REAP_BATCH: usize = 256;
-/// Time that a whole-run append waits for the active run to end.
-pub const WHOLE_RUN_WAIT: Duration = Duration::from_secs(10);
+/// Time that an append of a complete run waits for the active run to end.
+pub const COMPLETE_RUN_WAIT: Duration = Duration::from_secs(10);
 
-/// Requests waiting for the group commit; further appends wait for room (back-pressure, never a drop).
+/// Requests that may wait for the group commit; further appends wait for a permit (back-pressure, never a drop).
 pub const COMMIT_QUEUE: usize = 1_024;
 /// Most requests merged into one commit.
 pub const COMMIT_MAX_REQUESTS: usize = 1_024;
 /// Most bytes merged into one commit (a single larger batch still passes).
 pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 
-/// Largest conversation (messages and state, about) that is folded from a log; no model could read it.
+/// Largest conversation (messages and state, about) that is folded from a log, in bytes; no model could read it.
 pub const MAX_CONVERSATION_BYTES: usize = 64 * 1_024 * 1_024;
-/// Conversations that one node folds at once; others wait.
+/// Conversations that one node folds at once; other requests wait.
 pub const MAX_FOLDS: usize = 16;
-/// Bytes of events after which a conversation that is being folded is weighed.
+/// Bytes of events after which the size of a conversation that is being folded is checked.
 pub const WEIGH_BYTES: usize = 8 * 1_024 * 1_024;
 
 /// Events of a long run after which a snapshot of its thread's projections may be due.
 pub const SNAPSHOT_EVENTS: u64 = 4_096;
-/// Fewest bytes of new events that are worth a snapshot …
+/// Fewest bytes of new events that are worth a snapshot.
 pub const SNAPSHOT_MIN_BYTES: u64 = 64 * 1_024;
-/// … and the share of the old snapshot's size that they must reach: one in this many.
+/// Divisor of the old snapshot's size: new events must reach that share of it before the next snapshot.
 pub const SNAPSHOT_SHARE: u64 = 2;
 
 /// Fewest events in a sealed segment.
 pub const SEGMENT_MIN_EVENTS: u64 = 256;
-/// Bytes of events in one log row and one delivery; a larger append is cut at events into several, so that readers
-/// hold little however it came in. A single larger event has a row of its own.
+/// Bytes of events in one log row and one delivery. A larger append is cut at events into several rows, so that readers
+/// hold little memory regardless of how it arrived. A single larger event has a row of its own.
 pub const ROW_BYTES: usize = 256 * 1_024;
 /// Raw bytes at which a segment is cut.
 pub const SEGMENT_TARGET_BYTES: usize = 256 * 1_024;
 /// Most raw bytes in a segment. A larger single batch is sealed alone only if it fits.
 pub const SEGMENT_MAX_BYTES: usize = 1_024 * 1_024;
-/// Bytes appended to a thread after which it is sealed while its run goes on: several segments at once, because each
+/// Bytes appended to a thread after which it is sealed while its run continues: several segments at once, because each
 /// sealing is a commit of its own.
 pub const SEAL_AFTER_BYTES: usize = 1_024 * 1_024;
-/// Log rows replaced by one sealing step in SQLite: appends wait while it commits.
+/// Log rows replaced by one sealing step in SQLite: appends wait while the step commits.
 pub const SEAL_ROWS: usize = 256;
-/// While appends are coming in, sealing rests this many times as long as its last step took, so that it stays out of
-/// their way; what has gathered is sealed when they pause.
+/// Pause of sealing while appends arrive, as a multiple of the time that its last step took, so that sealing does not
+/// delay them. The rows that have gathered are sealed once the appends pause.
 pub const SEAL_REST: u32 = 40;
 /// Log rows removed by one step of deleting a thread.
 pub const PURGE_ROWS: usize = 512;
-/// Feed entries removed by one step of forgetting a user.
+/// Feed entries removed by one step of erasing a user.
 pub const FORGET_ENTRIES: usize = 4_096;
-/// Threads counted by one statement on Postgres when it is asked what there is of a user.
+/// Threads counted by one Postgres statement of a user's footprint.
 pub const FOOTPRINT_THREADS: usize = 10_000;
-/// Old socket tickets removed by one step, and when one is made: more than one, so that they become fewer.
+/// Old socket tickets removed by one step, and with each ticket made: more than one, so that their number falls.
 pub const TICKET_SWEEP: usize = 64;
-/// How often old socket tickets are swept though none is made: they hold the ids of their users.
+/// Time between two sweeps of old socket tickets if none is made: tickets hold the ids of their users.
 pub const TICKET_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
-/// After this long without a step an import of a thread is given up, and what it has staged is removed.
-pub const STAGING_PATIENCE: Duration = Duration::from_secs(3_600);
-/// Threads that one export or import has under way at once.
+/// Timeout of an import of a thread: after this long without a step it is given up, and its staged data is removed.
+pub const STAGING_TIMEOUT: Duration = Duration::from_secs(3_600);
+/// Threads that one export or import transfers at once.
 pub const TRANSFER_THREADS: usize = 4;
-/// How often leftovers of sealing, deleting and the feed are swept.
+/// Time between two sweeps for leftovers of sealing, deleting and the feed.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Connections that read the SQLite file. Its one writer is not among them.
+/// Connections that read the SQLite file. The one writer is not among them.
 pub const SQLITE_READERS: u32 = 4;
 /// Page cache of each SQLite connection, in KiB.
 pub const SQLITE_CACHE_KIB: usize = 16 * 1_024;
-/// Pages in SQLite's write-ahead log after which they are written back, beside the commits.
+/// Pages in SQLite's write-ahead log after which they are written back, next to the commits.
 pub const WAL_CHECKPOINT_PAGES: i64 = 4_000;
 /// Pages not written back that are few enough for a commit to wait for.
 pub const WAL_REST_PAGES: i64 = 128;
-/// Pages in the write-ahead log at which a commit writes it back by itself, should all else have failed.
+/// Pages in the write-ahead log at which a commit itself writes it back, should all other ways have failed.
 pub const WAL_RESTART_PAGES: u32 = 12_000;
-/// Commits after which the length of the write-ahead log is looked at.
+/// Commits after which the length of the write-ahead log is checked.
 pub const WAL_LOOK_COMMITS: u64 = 16;
-/// Size at which the write-ahead log is written back whole and truncated.
+/// Size at which the write-ahead log is written back completely and truncated.
 pub const WAL_LIMIT_BYTES: u64 = 64 * 1_024 * 1_024;
-/// How long that waits for whoever still reads the beginning of the log (a backup does): appends wait behind it.
-pub const WAL_PATIENCE: Duration = Duration::from_millis(50);
-/// Group commits of one node that are under way at once on Postgres, each on a connection of its own: fewer leave it waiting for
-/// the disk, more have smaller groups, and wait for each other to extend the log; …
+/// Longest wait of that truncation ([`WAL_LIMIT_BYTES`]) for connections that still read the beginning of the log (a
+/// backup does): appends wait behind it.
+pub const WAL_TIMEOUT: Duration = Duration::from_millis(50);
+/// Group commits of one node that run at once on Postgres, each on a connection of its own: fewer leave the node
+/// waiting for the disk, more have smaller groups, and wait for each other to extend the log.
 pub const PG_PIPELINES: usize = 4;
-/// … connections for all that writes and may wait for a lock, so that it never keeps a group commit waiting; …
+/// Postgres connections for all statements that write and may wait for a lock, so that such a wait never delays a group
+/// commit.
 pub const PG_WRITERS: usize = 6;
-/// … and for what reads, so that readers never take a writer's place.
+/// Postgres connections for statements that read, so that readers never take a writer's connection.
 pub const PG_READERS: usize = 6;
 /// Time in which a connection to Postgres must be made.
 pub const PG_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -187,354 +193,368 @@ pub const PG_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 pub const PG_LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest run of a statement (`statement_timeout`).
 pub const PG_STATEMENT_TIMEOUT: Duration = Duration::from_secs(8);
-/// How long an answer is waited for: longer than the server's own time-outs, for when the server or the network is gone.
+/// Longest wait for an answer: longer than the server's own timeouts, in case the server or the network is gone.
 pub const PG_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait of a migration for a lock: another node may be migrating.
 pub const PG_MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Memory that a statement may use before it goes to disk, in KiB: a group commit's bodies fit.
+/// Memory that a statement may use before it goes to disk, in KiB: the bodies of a group commit fit.
 pub const PG_WORK_MEM_KIB: usize = 64 * 1_024;
-/// Log rows replaced by one sealing step: no append waits for it, so there are enough for segments of full size, of which
-/// more fit on a page.
+/// Log rows replaced by one sealing step in Postgres. No append waits for it, so the rows are enough for segments of
+/// full size, of which more fit on a page.
 pub const PG_SEAL_ROWS: usize = 2_048;
-/// Tries of what lost a race against another node.
+/// Tries of a statement that loses races against other nodes.
 pub const PG_RACES: usize = 16;
 /// Raw bytes of log rows read by one sealing step.
 pub const SEAL_BYTES: usize = 4 * 1_024 * 1_024;
-/// Positions that a feed is moved up by once a backup was put back: more than it can ever have given, and few enough that
-/// thousands of backups may be put back before a position is no whole number of JSON any more.
+/// Positions that a feed is moved forward by once a backup was restored: more than it can ever have given, and few
+/// enough that thousands of backups may be restored before a position exceeds the whole numbers of JSON.
 pub const FEED_RENEWAL: u64 = 1 << 40;
-/// Threads whose logs get another epoch in one transaction.
+/// Threads whose logs receive another epoch in one transaction.
 pub const RENEWAL_CHUNK: usize = 4_096;
-/// Threads that get their feed positions in one transaction.
+/// Threads that receive their feed positions in one transaction.
 pub const FEED_CHUNK: usize = 512;
 
-/// Time that Redis has for an answer, or for a new connection. Nothing waits for it longer.
+/// Timeout of Redis for an answer, or for a new connection. No request waits for it longer.
 pub const REDIS_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time after which Redis is tried again once it did not answer.
 pub const REDIS_RETRY: Duration = Duration::from_secs(1);
-/// How often the connection that hears of other nodes is asked whether it is still there.
+/// Time between two pings on the connection that receives the hints of other nodes.
 pub const REDIS_PING: Duration = Duration::from_secs(2);
-/// Hints heard and not looked at yet. Beyond it all that is followed is rechecked.
+/// Hints received and not processed yet. Beyond this number every followed thread and feed is rechecked.
 pub const BUS_QUEUE: usize = 4_096;
-/// Threads and feeds with news not told yet. Beyond it news are lost, and found by the other nodes' recheck.
+/// Threads and feeds with changes not published yet. Beyond this number changes are lost, and found by the recheck of
+/// the other nodes.
 pub const BUS_PENDING: usize = 65_536;
 /// Hints or subscriptions sent to Redis in one piece.
 pub const BUS_PIPELINE: usize = 512;
-/// Followers of a thread that a node shows; beyond them it says how many there are.
+/// Followers of a thread that a node shows; of more it gives only the number.
 pub const SHOWN_FOLLOWERS: usize = 200;
-/// How long a node waits for what the others say about a thread's followers.
+/// Time that a node waits for the other nodes' answers about the followers of a thread.
 pub const CENSUS_WAIT: Duration = Duration::from_millis(300);
-/// Nodes that can answer such a question.
+/// Most answers of other nodes that are taken about the followers of one thread.
 pub const CENSUS_ANSWERS: usize = 64;
-/// Begins the keys of locks in Redis (`lockKeyPrefix`).
+/// Default prefix of the keys of locks in Redis (`lockKeyPrefix`).
 pub const DEFAULT_LOCK_KEY_PREFIX: &str = "threadline:lock:";
-/// How often a lock is renewed while its run is active (`lockHeartbeatIntervalSeconds`) …
+/// Time between two renewals of a lock while its run is active (`lockHeartbeatIntervalSeconds`).
 pub const LOCK_HEARTBEAT: Duration = Duration::from_secs(15);
-/// … which is at most this long.
+/// Longest value of `lockHeartbeatIntervalSeconds`.
 pub const MAX_LOCK_HEARTBEAT: Duration = Duration::from_secs(3_000);
-/// How often it is looked whether a lock is to be renewed: also the pause after a renewal that failed.
+/// Time between two checks whether a lock is due for renewal: also the pause after a renewal that failed.
 pub const LOCK_TICK: Duration = Duration::from_secs(1);
 /// Locks renewed at once.
 pub const LOCK_CHUNK: usize = 512;
 
-/// Time that the store has to answer when it is asked whether the node is ready …
+/// Time that the store has to answer a readiness check.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(1);
-/// … and for how long its answer is good, so that probes do not load it.
+/// Time for which the answer of a readiness check is reused, so that probes do not load the store.
 pub const READY_MEMORY: Duration = Duration::from_secs(1);
-/// Longest `x-request-id` that is taken over from whoever sends it.
+/// Longest `x-request-id` that is taken over from a client, in bytes.
 pub const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// Connections served at once by one node.
 pub const MAX_CONNECTIONS: usize = 16_384;
-/// Time to send the whole head of a request.
+/// Time in which the complete head of a request must arrive.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest silence inside a request body (a streamed run may pause longer, see below).
+/// Read timeout inside a request body (a streamed run may pause longer, see [`STREAM_IDLE_TIMEOUT`]).
 pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for a whole request body (a streamed run has none).
+/// Time in which a complete request body must arrive (a streamed run has no such limit).
 pub const BODY_DEADLINE: Duration = Duration::from_secs(300);
-/// Longest silence of a streamed run whose producer has asked for no lease; a blank line counts as a sign of life.
+/// Read timeout of a streamed run whose producer has requested no lease; a blank line counts as a heartbeat.
 pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-/// A page that is refused is named in the log once in this time …
+/// Time in which a refused origin is named in the log only once.
 pub const REFUSED_ORIGIN_QUIET: Duration = Duration::from_secs(600);
-/// … and so many different ones in it.
+/// Most different origins that are named in the log within [`REFUSED_ORIGIN_QUIET`].
 pub const REFUSED_ORIGINS: usize = 100;
-/// Bytes of an Origin that its refusal repeats, at most.
+/// Most bytes of an `Origin` that its refusal repeats.
 pub const ORIGIN_SHOWN: usize = 256;
 /// Most bytes of the head of a request.
 pub const MAX_HEAD_BYTES: usize = 32 * 1_024;
 /// Most header fields in a request.
 pub const MAX_HEADERS: usize = 64;
-/// Time that one write to a client may take before its connection is closed …
+/// Time that one write to a client may take before its connection is closed.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
-/// … and this much more where nobody can be told why: a socket is to be closed with its code before its connection is.
+/// Time added to [`WRITE_TIMEOUT`] for the connection itself, so that a socket is closed with its code before its
+/// connection is.
 pub const WRITE_GRACE: Duration = Duration::from_secs(5);
-/// Time that a client has to answer when its socket is closed.
+/// Time that a client has to answer the close handshake of its socket.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of request bodies that one node holds at once; further ones are read no further until there is room.
+/// Bytes of request bodies that one node holds at once; further bodies are read no further until memory is free.
 pub const BODY_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
-/// The beginning of a body, which is not counted: small requests go on while large ones wait. The connections bound it.
+/// Bytes at the beginning of a body that are not counted: small requests continue while large ones wait. The number of
+/// connections bounds them.
 pub const BODY_FREE_BYTES: usize = 16 * 1_024;
-/// A stranger holds at most one part in this many of the room for bodies, but always enough for one batch, and of the room
-/// for answers.
-pub const STRANGERS_PART: usize = 8;
+/// Divisor of the memory for bodies and of the memory for answers: an untrusted client holds at most that part, but of
+/// the memory for bodies always enough for one batch.
+pub const UNTRUSTED_SHARE: usize = 8;
 /// Bytes of large answers that one node holds at once, until their clients have read them.
 pub const ANSWER_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
-/// Answers below this size are not counted; the connections bound them.
+/// Size in bytes below which an answer is not counted; the number of connections bounds such answers.
 pub const ANSWER_FREE_BYTES: usize = 64 * 1_024;
-/// How long a body or a large answer waits for room.
+/// Longest wait of a body or a large answer for memory.
 pub const BODY_ROOM_WAIT: Duration = Duration::from_secs(10);
-/// Time for requests under way to end when the server shuts down.
+/// Time that running requests have to end when the server shuts down.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for the end of a run to reach who follows it through the door of AG-UI; at most [`DRAIN_TIMEOUT`].
+/// Time for the end of a run to reach its followers over the AG-UI API; at most [`DRAIN_TIMEOUT`].
 pub const RUN_END_TIMEOUT: Duration = Duration::from_secs(3);
-/// What a draining server tells its readers to wait before they reconnect.
+/// Time that a draining server tells its readers to wait before they reconnect.
 pub const DRAIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// How long a browser remembers which requests of a page are let in.
+/// Time for which a browser remembers which requests of a page are allowed.
 pub const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 /// Time between heartbeats on sockets and SSE streams.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// Bytes of a reference in a frame of Phoenix channels, or of the name of an event; clients count from 1.
+/// Most bytes of a reference in a frame of Phoenix channels, or of the name of an event; clients count from 1.
 pub const MAX_CHANNEL_REF_BYTES: usize = 64;
-/// Bytes of a topic: a kind and an id.
+/// Most bytes of a topic: a kind and an id.
 pub const MAX_TOPIC_BYTES: usize = 512;
-/// How long the end of a run is kept from clients at most, until its runner has its acknowledgement.
+/// Longest time for which the end of a run is kept from clients until its runner has its acknowledgement.
 pub const ACK_FIRST: Duration = Duration::from_millis(500);
-/// How long a runner waits for an append; its own patience is 10 s, and it sends the same again.
-pub const INGEST_PATIENCE: Duration = Duration::from_secs(8);
-/// Cursors that are looked for in old parts of logs at the same time.
+/// Longest wait of a runner for an append; the runner's own timeout is 10 s, after which it sends the same append
+/// again.
+pub const INGEST_TIMEOUT: Duration = Duration::from_secs(8);
+/// Searches for cursors in old parts of logs that run at the same time.
 pub const MAX_CURSOR_SCANS: usize = 2;
-/// Events read at once to find the one that a cursor names.
+/// Events read at once to find the event that a cursor names.
 pub const CURSOR_PAGE: usize = 500;
 /// Runs of old runners that a node remembers.
 pub const MAX_LEGACY_RUNS: u64 = 10_000;
-/// The newest threads, whose looks a socket on a feed reads when it joins, to name their changes.
+/// Newest threads whose shown fields a socket on a feed reads when it joins, to name their changes.
 pub const FEED_BASELINE: usize = 100;
-/// Threads whose looks a socket on a feed remembers.
+/// Threads whose shown fields a socket on a feed remembers.
 pub const MAX_REMEMBERED_THREADS: usize = 500;
-/// Suggestions that an agent makes for one user at the same time.
+/// Suggestions that agents make for one user at the same time.
 pub const MAX_SUGGESTING: usize = 4;
-/// For how long a node remembers where a list was that was read: the client asks for a token behind it.
+/// Time for which a node remembers the feed position at which a list was read: the client requests a token for it
+/// afterwards.
 pub const LIST_MEMORY: Duration = Duration::from_secs(60);
-/// Lists that a node remembers.
+/// Positions of lists that a node remembers.
 pub const MAX_LISTS: u64 = 100_000;
-/// How far a token for a feed reaches back in any case; its client may have read its list from another node.
+/// Feed positions that a token for a feed always reaches back; the client may have read its list from another node.
 pub const FEED_LOOK_BACK: u64 = 32;
-/// Bytes of events shown to an inspector; of a longer log the newest ones.
+/// Bytes of events shown to an inspector; of a longer log only the newest events.
 pub const MAX_INSPECTED_BYTES: usize = 8 * 1_024 * 1_024;
-/// How long after its end a run's lock may be renewed without anybody being told: the renewal was on its way.
+/// Time after a run's end in which a renewal of its lock is accepted without an error: the renewal was on its way.
 pub const LATE_RENEWAL: Duration = Duration::from_secs(60);
-/// Subscriptions on one socket.
+/// Most subscriptions on one socket.
 pub const MAX_SUBSCRIPTIONS: usize = 256;
-/// Append and stop frames of one socket that may be under way at once; then the socket is read no further.
+/// Append and stop frames of one socket that may be in progress at once; at this number the socket is read no further.
 pub const SOCKET_MAX_INFLIGHT: usize = 256;
-/// Bytes of such frames that may be under way (a single larger frame still passes).
+/// Bytes of append and stop frames of one socket that may be in progress (a single larger frame still passes).
 pub const SOCKET_MAX_INFLIGHT_BYTES: usize = 4 * 1_024 * 1_024;
-/// Bytes a second that a client must read while something is written to it.
+/// Bytes a second that a client must read while data is written to it.
 pub const SOCKET_SLOWEST_READ: usize = 16 * 1_024;
-/// Largest frame on a socket that was opened with an end user's token; larger batches go over HTTP.
-pub const STRANGER_FRAME_BYTES: usize = 1_024 * 1_024;
-/// Read buffer of a socket: small, so that an idle subscriber stays cheap.
+/// Largest frame, in bytes, on a socket that was opened with an end user's token; larger batches go over HTTP.
+pub const UNTRUSTED_FRAME_BYTES: usize = 1_024 * 1_024;
+/// Read buffer of a socket in bytes: small, so that an idle subscriber stays cheap.
 pub const SOCKET_READ_BUFFER: usize = 4 * 1_024;
-/// Write buffer of a socket: frames gathered until one write.
+/// Write buffer of a socket in bytes: frames are gathered until one write.
 pub const SOCKET_WRITE_BUFFER: usize = 64 * 1_024;
 /// Raw bytes of events put into one frame when history is replayed.
 pub const FRAME_TARGET_BYTES: usize = 64 * 1_024;
-/// A socket that sends nothing at all (not even a pong) for this long is closed.
+/// Read timeout of a socket: one that sends nothing at all (not even a pong) for this long is closed.
 pub const SOCKET_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for a whole message of a socket, from its first byte; else the socket is closed. Pings put nothing off.
+/// Time for a complete message of a socket, from its first byte; else the socket is closed. A ping does not extend it.
 pub const SOCKET_MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Topics joined over one socket of Phoenix channels. Their clients join one each.
+/// Topics joined over one socket of Phoenix channels. Clients join one each.
 pub const MAX_CHANNELS: usize = 32;
-/// Largest frame on such a socket that was opened with an API key: what is larger than a batch is refused with a reply,
-/// because a client that lost its socket over it would send it again.
+/// Largest frame, in bytes, on a socket of Phoenix channels that was opened with an API key. A frame larger than a
+/// batch is refused with a reply, because a client that lost its socket over it would send it again.
 pub const CHANNEL_FRAME_BYTES: usize = 2 * MAX_BATCH_BYTES;
-/// Frames that have come together are carried out together, up to this many …
+/// Most frames that are carried out together if they arrive together.
 pub const FRAMES_TOGETHER: usize = 64;
-/// … or about this many bytes: replies and pushes wait for no more than these.
+/// Bytes of frames, about, that are carried out together: replies and pushes wait for no more than these.
 pub const FRAMES_TOGETHER_BYTES: usize = 256 * 1_024;
-/// Deepest nesting of what is pushed to a channel: an event of a batch lies two levels deep.
+/// Deepest nesting of a payload that is pushed to a channel: an event of a batch lies two levels deep.
 pub const CHANNEL_PAYLOAD_DEPTH: usize = MAX_JSON_DEPTH + 2;
-/// Longest time that a long-poll of channels waits for something to answer; its clients give up after 20 s.
+/// Longest wait of a long-poll of channels for an answer; its clients give up after 20 s.
 pub const CHANNEL_POLL_WAIT: Duration = Duration::from_secs(10);
-/// A long-poll session whose client does not come back for this long is over.
-pub const CHANNEL_POLL_PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a long-poll session: it has ended once its client makes no request for this long.
+pub const CHANNEL_POLL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Long-poll sessions of one node.
 pub const MAX_POLL_SESSIONS: usize = 4_096;
-/// Of these, one in so many is for one project at most.
+/// Divisor of [`MAX_POLL_SESSIONS`]: one project has at most that part of them.
 pub const POLL_SESSIONS_PART: usize = 4;
-/// Requests of one such session that wait for their turn.
+/// Requests of one long-poll session that may wait for their turn.
 pub const POLL_SESSION_QUEUE: usize = 4;
 
-/// Longest silence of an agent when its definition names none.
+/// Read timeout of an agent whose definition names none.
 pub const AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Longest silence that a definition can allow an agent.
+/// Longest read timeout that a definition can allow an agent.
 pub const MAX_AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
-/// Bytes of an agent's events that wait for the disk; beyond it the agent's connection is read no further.
+/// Bytes of an agent's events that may wait for the disk; beyond them the agent's connection is read no further.
 pub const AGENT_BUFFER_BYTES: usize = 256 * 1_024;
-/// Time between two tries to store an agent's events while the store is away.
+/// Pause between two tries to store an agent's events while the store is unavailable.
 pub const AGENT_RETRY: Duration = Duration::from_millis(500);
-/// How long an agent's events may wait for a store that takes nothing; then the run is given up, and ended by whoever
-/// can: here, or by the reaper once its lease is over.
-pub const AGENT_PATIENCE: Duration = Duration::from_secs(60);
-/// Runs of agents that one node has under way at once.
+/// Timeout of an agent's events for a store that takes none. The run is then given up, and ended by this node if it
+/// can, else by the reaper once the lease has expired.
+pub const AGENT_STORE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Agent runs that one node drives at once.
 pub const MAX_AGENT_RUNS: usize = 4_096;
 /// Agents of a project that were made over the API.
 pub const MAX_AGENTS: usize = 1_000;
 /// Largest definition of an agent, in bytes of JSON.
 pub const MAX_AGENT_BYTES: usize = 64 * 1_024;
 
-/// Bytes of JSON of the `context` that a page may give a model. Who has a key may give more.
+/// Largest `context` that a page may give a model, in bytes of JSON. A caller with a key may give more.
 pub const MAX_CLIENT_CONTEXT_BYTES: usize = 64 * 1_024;
-/// Interrupts that stay open over a run that neither answers nor repeats them: beyond this number the newer ones are forgotten.
+/// Most interrupts that stay open over a run that neither answers nor repeats them: beyond this number the newer ones
+/// are forgotten.
 pub const MAX_OPEN_INTERRUPTS: usize = 256;
-/// Bytes of JSON, about, that these hold.
+/// Most bytes of JSON, about, of the interrupts in [`MAX_OPEN_INTERRUPTS`].
 pub const MAX_OPEN_INTERRUPT_BYTES: usize = 1_024 * 1_024;
-/// Interrupts of a thread, no longer open, that are told from those that it never had.
+/// Interrupts of a thread, no longer open, that are distinguished from unknown ones.
 pub const MAX_SETTLED_INTERRUPTS: usize = 256;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.
 pub const MAX_OPEN_PARTS: usize = 1_024;
-/// Bytes of their ids, and of the ids in the run's RUN_STARTED, so that the closing events fit into one batch.
+/// Bytes of the ids of the parts in [`MAX_OPEN_PARTS`], and of the ids in the run's RUN_STARTED, so that the closing
+/// events fit into one batch.
 pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;
-/// Bytes of a run's newest CUSTOM events that a CopilotKit client is told again when it comes back.
+/// Bytes of a run's newest CUSTOM events that a CopilotKit client receives again when it reconnects.
 pub const MAX_CUSTOM_BYTES: usize = 256 * 1_024;
-/// Runs that are ended side by side on behalf of their producers.
+/// Runs that are ended in parallel on behalf of their producers.
 pub const REAPERS: usize = 16;
 
 /// Longest time to connect to an agent.
 pub const AGENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of an agent's refusal that are logged …
+/// Bytes of an agent's refusal that are logged.
 pub const AGENT_REFUSAL_BYTES: usize = 2 * 1_024;
-/// … and the time in which they must have arrived.
+/// Time in which the bytes of an agent's refusal must have arrived.
 pub const AGENT_REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Columns of a name from the user's first words, at most; a character of Chinese or Japanese takes two. What is longer is cut …
+/// Widest name from the user's first words, in columns; a character of Chinese or Japanese takes two. A longer text is
+/// cut, see [`NAME_CLAUSE_WORDS`].
 pub const NAME_COLUMNS: usize = 60;
-/// … where a clause of at least so many words ends.
+/// Fewest words of a clause at whose end a text longer than [`NAME_COLUMNS`] is cut.
 pub const NAME_CLAUSE_WORDS: usize = 3;
-/// Words of a name that a model made up for a thread, at most.
+/// Most words of a name that a model is asked to make for a thread.
 pub const NAME_WORDS: usize = 5;
-/// Words of a model's answer that is still cut to a name; a longer one is no name.
+/// Most words of a model's answer that is still cut to a name; a longer answer is no name.
 pub const NAME_WORDS_TOLERATED: usize = 8;
-/// What one word is worth in characters of scripts that have no spaces between words (Chinese, Japanese, Thai, …).
+/// Characters that count as one word in scripts that have no spaces between words (Chinese, Japanese, Thai, …).
 pub const NAME_WORD_CHARACTERS: usize = 3;
-/// Longest name that is made up, in characters as people count them …
+/// Longest generated name, in characters as people count them.
 pub const NAME_CHARACTERS: usize = 60;
-/// … and the longest of these, in bytes: some people stack hundreds of accents.
+/// Longest character of a generated name, in bytes: some people stack hundreds of accents.
 pub const NAME_CHARACTER_BYTES: usize = 64;
-/// Runs that have begun or ended on a node and whose threads wait for a name; of more the threads get theirs with a later run.
+/// Runs that have begun or ended on a node and whose threads wait for a name; the threads of further runs are named
+/// with a later run.
 pub const NAMING_QUEUE: usize = 1_024;
-/// Threads that wait to be named by a model; of more a later run brings it up again.
+/// Threads that wait for a name from a model; further threads wait for a later run.
 pub const TITLE_QUEUE: usize = 256;
-/// Threads that one node names at once, and models that it asks at once for names.
+/// Threads that one node names at once, and requests for names that it sends to models at once.
 pub const NAMERS: usize = 4;
-/// A thread is named by a model after one of its first runs, or not at all: so an endpoint that fails is asked this often.
+/// First runs of a thread after which a model is asked for a name: an endpoint that fails receives no more requests
+/// than this.
 pub const NAMING_RUNS: i64 = 3;
-/// Bytes of a thread's log, from its beginning, in which the first question and its answer are looked for.
+/// Bytes of a thread's log, from its beginning, in which the first question and its answer are searched for.
 pub const NAMING_LOG_BYTES: usize = 1_024 * 1_024;
-/// The user's first messages of which one may be the first that can be a name: not all say something in words.
+/// The user's first messages that are tried for a name: not all of them hold words.
 pub const NAMING_MESSAGES: usize = 16;
-/// Bytes of such a message in which a name is looked for …
+/// Bytes of one of the user's first messages in which a name is searched for.
 pub const NAMING_TEXT_BYTES: usize = 16 * 1_024;
-/// … and of it, and of the answer to it, that a model is shown; also the longest line that can hold a name.
+/// Bytes of the user's message, and of the answer to it, that a model receives; also the longest line that can hold a
+/// name.
 pub const NAMING_SHOWN_BYTES: usize = 2 * 1_024;
-/// Time that a model has for a name.
+/// Time that a model has to answer with a name.
 pub const NAMING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Bytes of events that it may send for it …
+/// Bytes of events that a model may send for a name.
 pub const NAMING_STREAM_BYTES: usize = 1_024 * 1_024;
-/// … and of text: what it thinks is often part of that.
+/// Bytes of text that a model may send for a name, of which its reasoning is often a part.
 pub const NAMING_ANSWER_BYTES: usize = 32 * 1_024;
-/// Failures in a row after which the endpoint that names threads is left alone …
+/// Failures in a row after which the endpoint that names threads is left alone for [`NAMING_REST`].
 pub const NAMING_FAILURES: u32 = 3;
-/// … for this long.
+/// Time for which an endpoint that has failed repeatedly is left alone.
 pub const NAMING_REST: Duration = Duration::from_secs(30);
-/// Time that names have at the end of a node, for the runs that have just ended.
+/// Time for naming when a node shuts down, for the runs that have just ended.
 pub const NAMING_DRAIN: Duration = Duration::from_secs(2);
 
-/// Size of a conversation's state, in bytes of JSON (about), that no STATE_DELTA lets it pass; the same for one
-/// activity's content, and for all that `copy` operations of ACTIVITY_DELTAs put into a conversation.
+/// Size of a conversation's state, in bytes of JSON (about), that no STATE_DELTA may make it exceed; the same for one
+/// activity's content, and for all bytes that `copy` operations of ACTIVITY_DELTAs put into a conversation.
 pub const MAX_STATE_BYTES: usize = 16 * 1_024 * 1_024;
-/// Work that the patches of a conversation may cost beyond their own length: array elements moved aside, bytes of what
-/// is copied or moved deeper. This much at the beginning …
+/// Work that the patches of a conversation may cost at the beginning, beyond their own length: array elements moved
+/// aside, bytes of values that are copied or moved deeper.
 pub const PATCH_WORK: i64 = 16 * 1_024 * 1_024;
-/// … and this much for each byte of its events of state and activities; so a front insertion into a list of some thousands is always possible.
+/// Work added to [`PATCH_WORK`] for each byte of a conversation's events of state and activities, so that an insertion
+/// at the front of a list of some thousands is always possible.
 pub const PATCH_WORK_PER_BYTE: i64 = 32;
 
 /// Longest end user's token, in bytes.
 pub const MAX_TOKEN_BYTES: usize = 8 * 1_024;
-/// How far the clocks of those who make tokens may be apart from ours.
+/// Largest difference between the clocks of token issuers and Threadline's.
 pub const TOKEN_LEEWAY: Duration = Duration::from_secs(10);
-/// Lifetime of a token that is made here, if none is asked for …
+/// Lifetime of a token that Threadline makes, if the request names none.
 pub const TOKEN_LIFETIME: Duration = Duration::from_secs(3_600);
-/// … and the longest.
+/// Longest lifetime of a token that Threadline makes.
 pub const MAX_TOKEN_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Secrets of a project with which tokens may be signed: the newest, and the one before it.
 pub const MAX_TOKEN_SECRETS: usize = 2;
-/// Time in which a token for a thread's topic is to be used.
+/// Lifetime of a token for a thread's topic.
 pub const JOIN_LIFETIME: Duration = Duration::from_secs(600);
-/// Lifetime of a token for a feed's topic. Clients of it reconnect with the one that they have and never ask for another.
+/// Lifetime of a token for a feed's topic. The clients reconnect with the token that they have and never request
+/// another.
 pub const FEED_TOKEN_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Lifetime of a socket ticket.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(60);
-/// How long a node goes by what it knows of a key or a project: a key that is revoked on another node is refused after
-/// this long.
+/// Time for which a node reuses its knowledge of a key or a project: a key that is revoked on another node is refused
+/// after this long.
 pub const KEY_MEMORY: Duration = Duration::from_secs(5);
-/// Keys that a node remembers, those that do not exist among them.
+/// Keys that a node remembers, unknown ones included.
 pub const MAX_KEYS_REMEMBERED: u64 = 100_000;
-/// Pause before the projects are looked through again for one that was not there.
+/// Pause before the projects are read again for one that was not found.
 pub const PROJECT_MISS_PAUSE: Duration = Duration::from_millis(500);
-/// How often it is looked whether the key behind a socket or stream is valid still.
+/// Time between two checks that the key behind a socket or stream is still valid.
 pub const CREDENTIAL_CHECK: Duration = Duration::from_secs(15);
 /// Longest lifetime of a key that is not valid for ever: 100 years.
 pub const MAX_KEY_LIFETIME: Duration = Duration::from_secs(36_500 * 24 * 3_600);
 /// Keys of one project.
 pub const MAX_KEYS: usize = 1_000;
-/// Longest time after which retention does anything, in days.
+/// Longest time of a retention setting, in days.
 pub const MAX_RETENTION_DAYS: u32 = 36_500;
-/// How long the public keys of an issuer are used before they are fetched again.
+/// Time for which the public keys of an issuer are used before they are fetched again.
 pub const JWKS_FRESH: Duration = Duration::from_secs(600);
-/// Pause before they are fetched again for a key that is not among them.
+/// Pause before the public keys of an issuer are fetched again for a key that is not among them.
 pub const JWKS_MISS_PAUSE: Duration = Duration::from_secs(30);
-/// Time in which they must have come.
+/// Time in which the public keys of an issuer must have arrived.
 pub const JWKS_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most bytes that they may have.
+/// Most bytes of an issuer's public keys.
 pub const JWKS_BYTES: usize = 256 * 1_024;
 /// Issuers whose keys a node remembers.
 pub const MAX_ISSUERS: u64 = 1_000;
-/// How often threads are looked through for those that nobody has used for long.
+/// Time between two searches for threads that have been unused for long.
 pub const RETENTION_INTERVAL: Duration = Duration::from_secs(3_600);
-/// Keys looked at by one statement of it.
+/// Keys read by one statement of retention.
 pub const RETENTION_WINDOW: usize = 20_000;
-/// Threads named by one of its entries in the audit.
+/// Threads named by one of retention's entries in the audit log.
 pub const RETENTION_AUDIT_IDS: usize = 100;
 
-/// Requests a second, frames of sockets included, that an end user may send to one node …
+/// Requests a second, frames of sockets included, that an end user may send to one node.
 pub const USER_REQUESTS_PER_SECOND: u64 = 100;
-/// … and this many at once after a rest.
+/// Requests of an end user that one node accepts at once after a pause.
 pub const USER_REQUEST_BURST: u64 = 500;
 /// Sockets and event streams that an end user may have open on one node.
 pub const USER_SOCKETS: u64 = 32;
-/// Runs that an end user may have under way, on all nodes together.
+/// Runs of an end user that may be active, on all nodes together.
 pub const USER_RUNS: u64 = 16;
-/// Bytes a second that an end user may append through one node …
+/// Bytes a second that an end user may append through one node.
 pub const USER_APPEND_BYTES_PER_SECOND: u64 = 4 * 1_024 * 1_024;
-/// … and this many at once after a rest.
+/// Bytes that an end user may append through one node at once after a pause.
 pub const USER_APPEND_BYTE_BURST: u64 = 32 * 1_024 * 1_024;
 /// Largest value of a quota that can be set.
 pub const MAX_QUOTA: u64 = 1_000_000_000_000;
-/// What users and projects have used is remembered for this many of them …
+/// Users and projects whose consumption a node remembers.
 pub const QUOTA_KEYS: u64 = 100_000;
-/// … for this long after they were last heard of: by then a burst has come back, unless its limits are odd ones.
+/// Time for which the consumption of an idle user or project is remembered: by then a burst is available again, unless
+/// its limits are unusual.
 pub const QUOTA_IDLE: Duration = Duration::from_secs(600);
-/// When to come again for a place that is given back at nobody knows what time: of a run, of a socket, of a body.
+/// Delay after which to retry a request for a permit whose release time is unknown: of a run, of a socket, of a body.
 pub const QUOTA_RETRY: Duration = Duration::from_secs(1);
-/// Farthest that the clocks of the store and of a node may be apart for the node to archive and delete what is old.
+/// Largest difference between the clocks of the store and of a node at which the node archives and deletes old threads.
 pub const MAX_RETENTION_SKEW: Duration = Duration::from_secs(5 * 60);
-/// Time that a node of several still answers everybody after SIGTERM, unless it is set otherwise: balancers that probe every
-/// second or two have sent their clients elsewhere by then.
+/// Time that a node of several still serves all clients after SIGTERM, unless set otherwise: by then balancers that
+/// probe every second or two send their clients to other nodes.
 pub const DRAIN_DELAY: Duration = Duration::from_secs(5);
-/// Longest time that this may be set to.
+/// Longest value that [`DRAIN_DELAY`] can be set to.
 pub const MAX_DRAIN_DELAY: Duration = Duration::from_secs(600);
-/// Fewest characters of the operator's key. 22 of Base64 are 128 random bits.
+/// Fewest characters of the operator's key. 22 characters of Base64 are 128 random bits.
 pub const MIN_OPERATOR_KEY_CHARS: usize = 22;

@@ -1,8 +1,8 @@
-//! Where a web page comes from (RFC 6454), and which pages are let in.
+//! Origins of web pages (RFC 6454), and the origins that are allowed.
 
 use std::{collections::HashSet, fmt, str::FromStr};
 
-/// An origin: scheme, host and port. The port that a scheme has anyway is left out, as browsers do.
+/// Origin: scheme, host and port. The default port of a scheme is left out, as browsers do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
     scheme: String,
@@ -18,7 +18,7 @@ fn usual_port(scheme: &str) -> Option<u16> {
     }
 }
 
-/// Host and port of an authority; `None` if it is none, or holds more than that.
+/// Host and port of an authority; `None` if the text is no authority, or holds more than host and port.
 fn authority(text: &str) -> Option<(String, Option<u16>)> {
     // A colon inside brackets belongs to the address.
     let (host, port) = match text.rsplit_once(':') {
@@ -59,15 +59,15 @@ impl fmt::Display for Origin {
 }
 
 impl Origin {
-    /// Whether a page from here was served by the host of this `Host` header. The scheme is not compared: behind a proxy
-    /// that ends TLS nobody here knows it.
+    /// True if a page of this origin was served by the host of this `Host` header. The scheme is not compared: behind a
+    /// proxy that terminates TLS the server does not know it.
     pub fn is_at(&self, host: &str) -> bool {
         let usual = usual_port(&self.scheme);
         authority(host).is_some_and(|(name, port)| name == self.host && port.or(usual) == self.port.or(usual))
     }
 }
 
-/// Which pages may call from a browser, beside those that the server's own host serves.
+/// Origins whose pages may call from a browser, in addition to the pages that the server's own host serves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllowedOrigins {
     any: bool,
@@ -75,10 +75,10 @@ pub struct AllowedOrigins {
 }
 
 impl AllowedOrigins {
-    /// The one text that stands for all.
+    /// Text that allows every origin.
     pub const ANY: &'static str = "*";
 
-    /// From their texts.
+    /// Parses a list of origins. Fails with an explanation if a text is neither an origin nor [`Self::ANY`].
     pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, String> {
         let mut allowed = Self::default();
         for text in texts {
@@ -90,17 +90,17 @@ impl AllowedOrigins {
         Ok(allowed)
     }
 
-    /// Whether no page is let in.
+    /// True if no other origin is allowed.
     pub fn is_empty(&self) -> bool {
         !self.any && self.listed.is_empty()
     }
 
-    /// Whether every page is let in.
+    /// True if every origin is allowed.
     pub fn is_any(&self) -> bool {
         self.any
     }
 
-    /// Whether pages with this `Origin` are let in.
+    /// True if pages with this `Origin` header are allowed.
     pub fn contains(&self, origin: &str) -> bool {
         self.any || origin.parse().is_ok_and(|origin| self.listed.contains(&origin))
     }

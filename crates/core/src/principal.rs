@@ -1,31 +1,31 @@
-//! Who is asking, and what they may do.
+//! Principals: callers, and what they may do.
 
 use std::fmt;
 
 use super::{Digest, KeyId, ProjectId, Thread, Timestamp, UserId};
 
-/// Something that a principal may do. A key or token carries a set of them.
+/// Permission of a principal. A key or token carries a set of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Read, list and follow.
+    /// Read, list and follow threads.
     Read,
     /// Create, edit and delete threads; run, append and stop.
     Write,
-    /// Make, change and forget agents.
+    /// Make, change and remove agents.
     Agents,
     /// Make tokens for end users.
     Tokens,
-    /// The project's own affairs: keys, settings, the audit, erasing a user.
+    /// Administration of the project: keys, settings, the audit log, erasing a user.
     Admin,
     /// Read the server's metrics.
     Metrics,
 }
 
 impl Scope {
-    /// All of them.
+    /// Every scope, in the order of the text form.
     pub const ALL: &'static [Self] = &[Self::Read, Self::Write, Self::Agents, Self::Tokens, Self::Admin, Self::Metrics];
 
-    /// Its name on the wire.
+    /// Name of the scope on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -37,7 +37,7 @@ impl Scope {
         }
     }
 
-    /// The scope of this name.
+    /// Scope of this name; `None` if there is none.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|scope| scope.as_str() == name)
     }
@@ -49,19 +49,19 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A set of scopes.
+/// Set of scopes, as a key or a token carries it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scopes(u8);
 
 impl Scopes {
-    /// Every scope.
+    /// Set that holds every scope.
     pub const ALL: Self = Self::of(Scope::ALL);
-    /// What an end user has whose token names no scopes.
+    /// Scopes of an end user whose token names none.
     pub const USER: Self = Self::of(&[Scope::Read, Scope::Write]);
-    /// What an API key has if none are named: what the backend of an application needs.
+    /// Scopes of an API key for which none are named: those that the backend of an application needs.
     pub const BACKEND: Self = Self::of(&[Scope::Read, Scope::Write, Scope::Agents, Scope::Tokens]);
 
-    /// These scopes.
+    /// Set that holds exactly these scopes.
     pub const fn of(scopes: &[Scope]) -> Self {
         let mut bits = 0;
         let mut at = 0;
@@ -72,24 +72,24 @@ impl Scopes {
         Self(bits)
     }
 
-    /// Whether this scope is among them.
+    /// True if the set holds this scope.
     pub fn contains(self, scope: Scope) -> bool {
         self.0 & (1 << scope as u8) != 0
     }
 
-    /// Those that are in both sets.
+    /// Scopes that are in both sets.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those of these names, separated by spaces; or the first name that is none.
+    /// Parses names separated by spaces. Fails with the first name that is no scope.
     pub fn parse(names: &str) -> Result<Self, &str> {
         names.split_ascii_whitespace().try_fold(Self::default(), |set, name| {
             Scope::named(name).map(|scope| Self(set.0 | Self::of(&[scope]).0)).ok_or(name)
         })
     }
 
-    /// Those of these names that are known, whatever else is named.
+    /// Set of the names that are known scopes; other names are ignored.
     pub fn known(names: &str) -> Self {
         names
             .split_ascii_whitespace()
@@ -97,14 +97,14 @@ impl Scopes {
             .fold(Self::default(), |set, scope| Self(set.0 | Self::of(&[scope]).0))
     }
 
-    /// One after the other.
+    /// Scopes of the set, in the order of [`Scope::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.iter().copied().filter(move |scope| self.contains(*scope))
     }
 }
 
 impl fmt::Display for Scopes {
-    /// The names, separated by spaces (as in OAuth 2.0, RFC 6749 section 3.3).
+    /// Writes the names, separated by spaces (as in OAuth 2.0, RFC 6749 section 3.3).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, scope) in self.iter().enumerate() {
             write!(f, "{}{scope}", if index > 0 { " " } else { "" })?;
@@ -113,40 +113,42 @@ impl fmt::Display for Scopes {
     }
 }
 
-/// What a principal has shown to be let in.
+/// Credential with which a principal was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// Nothing: everybody on a developer's machine.
+    /// No credential: every caller in development mode.
     Development,
     /// The operator's key of the configuration, which may act in every project.
     Operator,
-    /// A project's API key.
+    /// API key of a project.
     Key {
-        /// Which.
+        /// Id of the key, unique within its project.
         id: KeyId,
-        /// What is kept of it.
+        /// Digest of the key, which is all that is kept of it.
         digest: Digest,
-        /// When it ceases to be valid.
+        /// Time from which the key is no longer valid; `None` if it does not expire.
         expires_at: Option<Timestamp>,
     },
-    /// What the holder of a key has lent to a page of its: good as long as the key, and the page is a stranger.
+    /// Access that the holder of a key has lent to a web page. Valid as long as the key; the page is an untrusted
+    /// client.
     Lent {
-        /// Which key; `None` is the operator's.
+        /// Id and digest of the key; `None` is the operator's.
         key: Option<(KeyId, Digest)>,
-        /// When the key ceases to be valid.
+        /// Time from which the key is no longer valid; `None` if it does not expire.
         expires_at: Option<Timestamp>,
     },
-    /// An end user's token: whoever sends it is a stranger, and the limits of users hold.
+    /// Token of an end user. The sender is an untrusted client, and the limits of users hold.
     Token {
-        /// When it ceases to be valid.
+        /// Time from which the token is no longer valid.
         expires_at: Timestamp,
-        /// Of the project's secret that it was signed with; `None` if an issuer has signed it.
+        /// Digest of the project's secret that the token was signed with; `None` if an issuer has signed it.
         signer: Option<Digest>,
     },
 }
 
 impl Credential {
-    /// What it is called where people read who did something: `development`, `operator`, `key:<id>`, `lent` or `user`.
+    /// Name of the credential where people read who took an action: `development`, `operator`, `key:<id>`, `lent` or
+    /// `user`.
     pub fn label(&self) -> String {
         match self {
             Self::Development => "development".to_owned(),
@@ -157,44 +159,44 @@ impl Credential {
         }
     }
 
-    /// What a page is given that is to act on behalf of whoever has shown this.
+    /// Credential for a page that is to act on behalf of this credential's holder.
     pub fn lent(&self) -> Self {
         match self {
             Self::Operator => Self::Lent { key: None, expires_at: None },
             Self::Key { id, digest, expires_at } => {
                 Self::Lent { key: Some((id.clone(), *digest)), expires_at: *expires_at }
             }
-            // On a developer's machine nobody is a stranger; what a page has itself it keeps.
+            // In development mode no client is untrusted. A page keeps the credential that it has itself.
             Self::Development | Self::Lent { .. } | Self::Token { .. } => self.clone(),
         }
     }
 }
 
-/// Who is asking. Every method of the service takes one.
+/// Caller with its permissions. Every method of the service takes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// The tenant.
+    /// Project (tenant) in which the principal acts.
     pub project: ProjectId,
-    /// The end user; `None` is the project itself (an API key without a user), which may act on any thread of it.
+    /// End user; `None` is the project itself (an API key without a user), which may act on any thread of it.
     pub user: Option<UserId>,
-    /// What it may do.
+    /// Scopes that the principal has.
     pub scopes: Scopes,
-    /// How it was let in.
+    /// Credential with which the principal was authenticated.
     pub credential: Credential,
 }
 
 impl Principal {
-    /// An end user of a project, of whom nothing was asked: for development, tests and the program itself.
+    /// End user of a project, without authentication: for development, tests and the program itself.
     pub fn user(project: ProjectId, user: UserId) -> Self {
         Self { user: Some(user), ..Self::project(project) }
     }
 
-    /// A whole project, of whom nothing was asked.
+    /// Principal of a complete project, without authentication.
     pub fn project(project: ProjectId) -> Self {
         Self { project, user: None, scopes: Scopes::ALL, credential: Credential::Development }
     }
 
-    /// Whether this principal may see and change what belongs to `owner` in `project`.
+    /// True if this principal may see and change data that belongs to `owner` in `project`.
     pub fn may_access(&self, project: &ProjectId, owner: &UserId) -> bool {
         self.project == *project && self.user.as_ref().is_none_or(|user| user == owner)
     }
@@ -204,23 +206,24 @@ impl Principal {
         self.may_access(&thread.project, &thread.user)
     }
 
-    /// Whether it stands for the whole installation.
+    /// True if the principal stands for the complete installation.
     pub fn is_operator(&self) -> bool {
         matches!(self.credential, Credential::Development | Credential::Operator)
     }
 
-    /// Whether it came with an end user's token, or with what a page was lent: such a one is not trusted to be modest.
-    pub fn is_stranger(&self) -> bool {
+    /// True for an untrusted client: a principal with an end user's token, or a page with lent access. Such a client is
+    /// not trusted to use resources sparingly.
+    pub fn is_untrusted(&self) -> bool {
         matches!(self.credential, Credential::Token { .. } | Credential::Lent { .. })
     }
 
-    /// True for a caller with a key, whose word is the application's. Always false in development mode, where a page stands for
-    /// the page of a user.
+    /// True for a caller with a key, who speaks for the application. Always false in development mode, where a page
+    /// stands for the page of a user.
     pub fn has_key(&self) -> bool {
         matches!(self.credential, Credential::Operator | Credential::Key { .. })
     }
 
-    /// When it ceases to be valid.
+    /// Time from which the principal is no longer valid; `None` if it does not expire.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match &self.credential {
             Credential::Development | Credential::Operator => None,

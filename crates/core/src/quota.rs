@@ -1,4 +1,4 @@
-//! The limits that an operator can set, and those that a project can have of its own.
+//! Limits that an operator can set, and limits that a project can have of its own.
 
 use std::{fmt, time::Duration};
 
@@ -10,34 +10,35 @@ use super::limits::{
     USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, WRITE_TIMEOUT,
 };
 
-/// The limits of a node that an operator can set. The defaults are the constants of [`super::limits`].
+/// Limits of a node that an operator can set. The defaults are the constants of [`super::limits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections served at once.
     pub connections: usize,
-    /// Time to send the whole head of a request.
+    /// Time in which the complete head of a request must arrive.
     pub header: Duration,
-    /// Longest silence inside a request body.
+    /// Read timeout inside a request body.
     pub body_idle: Duration,
-    /// Time for a whole request body.
+    /// Time in which a complete request body must arrive.
     pub body: Duration,
-    /// Bytes of request bodies held at once.
+    /// Bytes of request bodies held in memory at once.
     pub body_memory: usize,
     /// Time that one write to a client may take.
     pub write: Duration,
-    /// Bytes a second that a client must read while something is written to it.
+    /// Bytes a second that a client must read while data is written to it.
     pub slowest_read: usize,
-    /// A socket that sends nothing at all for this long is closed.
+    /// Read timeout of a socket: one that sends nothing at all for this long is closed.
     pub socket_idle: Duration,
-    /// Time for a whole message of a socket.
+    /// Time in which a complete message of a socket must arrive.
     pub message: Duration,
-    /// Subscriptions on one socket.
+    /// Subscriptions allowed on one socket.
     pub subscriptions: usize,
-    /// What each end user may use, who comes with a token.
+    /// Quotas of each end user who authenticates with a token.
     pub user: Quotas,
-    /// What each user may use in development mode, where nobody has to show anything: only what was set on purpose.
+    /// Quotas of each user in development mode, which requires no credential: only quotas that were set on purpose
+    /// hold.
     pub development: Quotas,
-    /// What each project may use, all its users and keys together.
+    /// Quotas of each project, all its users and keys together.
     pub project: Quotas,
 }
 
@@ -61,25 +62,25 @@ impl Default for Limits {
     }
 }
 
-/// What one user or one project may use. 0 is no limit.
+/// Quotas of one user or one project. 0 is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quotas {
     /// Requests a second, the frames of sockets included.
     pub requests_per_second: u64,
-    /// Requests at once after a rest.
+    /// Requests accepted at once after a pause.
     pub request_burst: u64,
-    /// Sockets and event streams open.
+    /// Sockets and event streams open at the same time.
     pub sockets: u64,
-    /// Runs under way.
+    /// Runs active at the same time.
     pub runs: u64,
-    /// Bytes appended a second.
+    /// Bytes of events appended a second.
     pub append_bytes_per_second: u64,
-    /// Bytes appended at once after a rest.
+    /// Bytes of events appended at once after a pause.
     pub append_byte_burst: u64,
 }
 
 impl Quotas {
-    /// No limit.
+    /// Quotas without any limit.
     pub const NONE: Self = Self {
         requests_per_second: 0,
         request_burst: 0,
@@ -88,7 +89,7 @@ impl Quotas {
         append_bytes_per_second: 0,
         append_byte_burst: 0,
     };
-    /// For whom nobody vouches.
+    /// Default quotas of an untrusted client.
     pub const STRANGER: Self = Self {
         requests_per_second: USER_REQUESTS_PER_SECOND,
         request_burst: USER_REQUEST_BURST,
@@ -101,23 +102,23 @@ impl Quotas {
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident $project:ident $wire:literal $quotas:ident.$field:ident;)*) => {
-        /// A quota, by the name that it has in project settings and in refusals.
+        /// Quota, by the name that it has in project settings and in refusals.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Limit {
             $($(#[$doc])* $name,)*
-            /// Subscriptions on one socket.
+            /// Subscriptions allowed on one socket.
             Subscriptions,
-            /// Bytes of request bodies that a node holds.
+            /// Bytes of request bodies that a node holds at once.
             BodyMemory,
-            /// Bytes of large answers that a node holds.
+            /// Bytes of large answers that a node holds at once.
             AnswerMemory,
         }
 
         impl Limit {
-            /// All of them.
+            /// Every limit, each of them once.
             pub const ALL: &'static [Self] = &[$(Self::$name,)* Self::Subscriptions, Self::BodyMemory, Self::AnswerMemory];
 
-            /// Its name.
+            /// Name of the limit in project settings and in refusals.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $wire,)*
@@ -128,19 +129,19 @@ macro_rules! limits {
             }
         }
 
-        /// The limits that a project has instead of those of the configuration; what is absent is as configured. 0 is no
+        /// Limits that a project has instead of those of the configuration. An absent limit is as configured; 0 is no
         /// limit.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub struct ProjectLimits {
             $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $project: Option<u64>,)*
-            /// Subscriptions on one socket; here 0 is none at all.
+            /// Subscriptions allowed on one socket; here 0 allows none.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub subscriptions_per_socket: Option<u64>,
         }
 
         impl ProjectLimits {
-            /// The limits of a node, with these in their place.
+            /// Limits of a node, with the limits that the project sets in their place.
             pub fn over(&self, mut limits: Limits) -> Limits {
                 $(limits.$quotas.$field = self.$project.unwrap_or(limits.$quotas.$field);)*
                 limits.development = self.over_development(limits.development);
@@ -154,34 +155,34 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Requests a second of a user.
+    /// Requests a second of one user, frames of sockets included.
     UserRequests user_requests_per_second "userRequestsPerSecond" user.requests_per_second;
-    /// Requests at once of a user.
+    /// Requests of one user accepted at once after a pause.
     UserRequestBurst user_request_burst "userRequestBurst" user.request_burst;
-    /// Sockets and event streams of a user.
+    /// Sockets and event streams of one user, open at the same time.
     UserSockets user_sockets "userSockets" user.sockets;
-    /// Runs of a user.
+    /// Runs of one user, active at the same time.
     UserRuns user_runs "userRuns" user.runs;
-    /// Bytes a second of a user.
+    /// Bytes of events that one user appends a second.
     UserAppendBytes user_append_bytes_per_second "userAppendBytesPerSecond" user.append_bytes_per_second;
-    /// Bytes at once of a user.
+    /// Bytes of events that one user appends at once after a pause.
     UserAppendByteBurst user_append_byte_burst "userAppendByteBurst" user.append_byte_burst;
-    /// Requests a second of a project.
+    /// Requests a second of one project, frames of sockets included.
     ProjectRequests project_requests_per_second "projectRequestsPerSecond" project.requests_per_second;
-    /// Requests at once of a project.
+    /// Requests of one project accepted at once after a pause.
     ProjectRequestBurst project_request_burst "projectRequestBurst" project.request_burst;
-    /// Sockets and event streams of a project.
+    /// Sockets and event streams of one project, open at the same time.
     ProjectSockets project_sockets "projectSockets" project.sockets;
-    /// Runs of a project.
+    /// Runs of one project, active at the same time.
     ProjectRuns project_runs "projectRuns" project.runs;
-    /// Bytes a second of a project.
+    /// Bytes of events that one project appends a second.
     ProjectAppendBytes project_append_bytes_per_second "projectAppendBytesPerSecond" project.append_bytes_per_second;
-    /// Bytes at once of a project.
+    /// Bytes of events that one project appends at once after a pause.
     ProjectAppendByteBurst project_append_byte_burst "projectAppendByteBurst" project.append_byte_burst;
 }
 
 impl ProjectLimits {
-    /// What was set on purpose holds in development mode as well.
+    /// Quotas of development mode: limits that the project sets on purpose hold there as well.
     fn over_development(&self, quotas: Quotas) -> Quotas {
         Quotas {
             requests_per_second: self.user_requests_per_second.unwrap_or(quotas.requests_per_second),
@@ -223,7 +224,7 @@ mod tests {
         let names: std::collections::HashSet<_> = Limit::ALL.iter().map(|limit| limit.as_str()).collect();
         assert_eq!(names.len(), Limit::ALL.len());
         for limit in Limit::ALL {
-            // Those of project settings; memory is the node's.
+            // Memory is limited by the node, so its limits are no project settings.
             let of_a_project = !matches!(limit, Limit::BodyMemory | Limit::AnswerMemory);
             let setting = format!("{{\"{limit}\":1}}");
             assert_eq!(serde_json::from_str::<ProjectLimits>(&setting).is_ok(), of_a_project, "{limit}");

@@ -1,88 +1,88 @@
-//! Runs: one agent execution inside a thread.
+//! Runs: executions of an agent inside a thread.
 
 use serde::{Deserialize, Serialize};
 
 use super::{AgentId, Fence, RunId, Seq, Timestamp, limits::STOP_GRACE};
 
-/// Where a run stands.
+/// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
-    /// Its producer may append.
+    /// The producer may append.
     Running,
-    /// Its lock was released before its terminal event: it may still append until that event or the next start.
+    /// The lock was released before the terminal event: the producer may append until that event or the next start.
     Finishing,
-    /// Ended by RUN_FINISHED.
+    /// The run ended with RUN_FINISHED.
     Finished,
-    /// Ended by RUN_ERROR.
+    /// The run ended with RUN_ERROR.
     Error,
-    /// Ended by RUN_FINISHED after a stop was asked.
+    /// The run ended with RUN_FINISHED after a stop was requested.
     Stopped,
-    /// Ended without a single event; the log shows nothing of it.
+    /// The run ended without a single event; the log shows nothing of it.
     Abandoned,
 }
 
 impl RunStatus {
-    /// All of them, in the order of their stored numbers.
+    /// All states, in the order of their stored numbers from 0.
     pub const ALL: [Self; 6] =
         [Self::Running, Self::Finishing, Self::Finished, Self::Error, Self::Stopped, Self::Abandoned];
 
-    /// Whether the run is the thread's active run.
+    /// True if the run is the thread's active run.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Running | Self::Finishing)
     }
 
-    /// The stored number.
+    /// Number that the store keeps for this state.
     pub fn to_i64(self) -> i64 {
         self as i64
     }
 
-    /// From the stored number.
+    /// State with this stored number; `None` if there is none.
     pub fn from_i64(number: i64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 }
 
-/// The record of a run. Kept as long as its thread.
+/// Record of a run. Kept as long as its thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Unique in its thread for ever.
+    /// Id of the run, unique in its thread for ever.
     pub id: RunId,
-    /// Grows with every run of the thread.
+    /// Number that grows with every run of the thread.
     pub fence: Fence,
-    /// The agent it belongs to, if named.
+    /// Agent that the run belongs to, if one was named.
     pub agent: Option<AgentId>,
     /// True for a run that the server drives: only the driver appends to it and ends it. Never changes.
     pub driven: bool,
-    /// Where it stands.
+    /// State of the run.
     pub status: RunStatus,
-    /// `code` of its RUN_ERROR.
+    /// `code` of the run's RUN_ERROR, if it has one.
     pub error_code: Option<String>,
-    /// `message` of its RUN_ERROR.
+    /// `message` of the run's RUN_ERROR, if it has one.
     pub error_message: Option<String>,
-    /// `usage` of its terminal event, a JSON array: what it has used, by provider and model.
+    /// `usage` of the run's terminal event, a JSON array: what the run has used, by provider and model.
     pub usage: Option<String>,
-    /// The seq of the event with producer_seq 1: `seq = first_seq + producer_seq - 1`.
+    /// Seq of the event with producer_seq 1: `seq = first_seq + producer_seq - 1`.
     pub first_seq: Seq,
-    /// The newest stored producer_seq, 0 if none.
+    /// Newest stored producer_seq, 0 if none.
     pub producer_seq: u64,
-    /// When it began.
+    /// Time at which the run began.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// Time at which the run ended; `None` while it is active.
     pub ended_at: Option<Timestamp>,
-    /// Until when it may be silent, while it is active.
+    /// End of the lease while the run is active: until then the producer may send nothing.
     pub lease_until: Option<Timestamp>,
-    /// When a stop was asked first.
+    /// Time of the first stop request; `None` if there was none.
     pub stop_requested_at: Option<Timestamp>,
 }
 
 impl Run {
-    /// Seq of its newest event; `first_seq - 1` if it has none.
+    /// Seq of the run's newest event; `first_seq - 1` if it has none.
     pub fn last_seq(&self) -> Seq {
         self.first_seq + self.producer_seq - 1
     }
 
-    /// The run as it was after the event `at`; `None` if it had none by then.
+    /// Run as it was after the event `at`; `None` if it had no event by then.
     pub fn as_of(&self, at: Seq) -> Option<Self> {
         if self.first_seq > at {
             return None;
@@ -103,7 +103,8 @@ impl Run {
         })
     }
 
-    /// Whether its producer had its time to end it after a stop was asked: from then on it can append nothing.
+    /// True once the producer has used up its time to end the run after a stop request ([`STOP_GRACE`]): from then on
+    /// it can append nothing.
     pub fn stop_overdue(&self, now: Timestamp) -> bool {
         self.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now)
     }

@@ -1,34 +1,36 @@
-//! Searching threads by their names.
+//! Search for threads by their names.
 //!
-//! The package for TypeScript has the same rule (`sdk/typescript/src/search.ts`), for what the feed brings to a list that is
-//! searched; `tests/shared/search.json` is what both are tested with.
+//! The package for TypeScript has the same rule (`sdk/typescript/src/search.ts`), for threads that the feed adds to a
+//! searched list; both are tested with `tests/shared/search.json`.
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, char::decompose_compatible, is_nfc_quick};
 
 use super::limits::MAX_NAME_BYTES;
 
-/// A text that names are searched for, whatever their case and accents.
+/// Text that names are searched for, regardless of case and accents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameSearch {
     folded: String,
 }
 
 impl NameSearch {
-    /// A search for this text, without the white space around it; `None` if nothing is left, or more than a name can have.
+    /// Makes a search for this text, without the white space around it; `None` if no text is left, or more than a name
+    /// can have.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (1..=MAX_NAME_BYTES).contains(&text.len()).then(|| Self { folded: fold(text) })
     }
 
-    /// Whether the name has the text somewhere in it.
+    /// True if the name contains the text.
     pub fn finds(&self, name: &str) -> bool {
         fold(name).contains(&self.folded)
     }
 }
 
-/// What is compared: Unicode's lower case, in one form of all those that say the same (full width, ligatures, letters taken
-/// apart), without the accents that people leave out when they search. Marks that make another letter stay, as those of Indic
-/// scripts, of Thai and of kana do, and are composed with it in the end: か is not found in が, nor 하 in 한.
+/// Form of a text that is compared: Unicode's lower case, in one form of all that are equivalent (full width,
+/// ligatures, decomposed letters), without the accents that people leave out when they search. Marks that make another
+/// letter stay, as those of Indic scripts, of Thai and of kana do, and are composed with it in the end: か is not found
+/// in が, nor 하 in 한.
 fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -36,7 +38,7 @@ fn fold(text: &str) -> String {
     let mut apart = String::with_capacity(2 * text.len());
     for c in text.chars() {
         match c {
-            // These would come apart only to be composed again, or not at all: kana, Han, Hangul.
+            // Kana, Han and Hangul would be decomposed only to be composed again, or not at all.
             '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => {
                 apart.push(c)
             }
@@ -48,9 +50,9 @@ fn fold(text: &str) -> String {
     for c in lower.chars() {
         match c {
             c if is_accent(c) => {}
-            // Which of the two sigmas it is depends on what stands behind it, and of that a search knows nothing.
+            // The form of a sigma depends on the letter after it, which a search does not know.
             'ς' => folded.push('σ'),
-            // Letters with an accent that Unicode does not take apart, and those that stand for two.
+            // Accented letters that Unicode does not decompose, and letters that stand for two.
             'ı' => folded.push('i'),
             'ł' => folded.push('l'),
             'ø' => folded.push('o'),
@@ -63,21 +65,21 @@ fn fold(text: &str) -> String {
             c => folded.push(c),
         }
     }
-    // Accents that stand on nothing are all that there is: without them every name would be found.
+    // A text of accents alone keeps them: without them every name would be found.
     let folded = if folded.is_empty() { lower } else { folded };
-    // Composing puts marks in order as well.
+    // Composition puts marks in order as well.
     if is_nfc_quick(folded.chars()) == IsNormalized::Yes { folded } else { folded.nfc().collect() }
 }
 
-/// A mark that may be left out.
+/// True for a mark that may be left out.
 fn is_accent(c: char) -> bool {
     matches!(c,
-        // Of Latin, Greek and Cyrillic, without what strikes out a sign: ≠
+        // Marks of Latin, Greek and Cyrillic, without those that strike out a sign: ≠
         '\u{300}'..='\u{333}' | '\u{339}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{fe20}'..='\u{fe2f}'
-        // The points of Hebrew, and the vowels of Arabic
+        // Points of Hebrew, and vowels of Arabic
         | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}' | '\u{5c2}' | '\u{5c4}' | '\u{5c5}' | '\u{5c7}'
         | '\u{64b}'..='\u{652}' | '\u{670}'
-        // How a sign is to be drawn
+        // Variation selectors, which say how a sign is drawn
         | '\u{fe00}'..='\u{fe0f}')
 }
 

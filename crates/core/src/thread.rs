@@ -1,10 +1,10 @@
-//! Threads: the durable container of a conversation.
+//! Threads, the durable containers of conversations.
 
 use serde::{Deserialize, Serialize};
 
 use super::{AgentId, Epoch, ProjectId, Run, Seq, ThreadId, ThreadKey, Timestamp, UserId};
 
-/// Who gave a thread its name.
+/// Source of a thread's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NameSource {
@@ -12,87 +12,87 @@ pub enum NameSource {
     Auto,
     /// Threadline, by a model.
     Title,
-    /// A person or a program of theirs; never overwritten by us.
+    /// A person, or a program on a person's behalf. Threadline never overwrites such a name.
     Person,
 }
 
 impl NameSource {
-    /// All of them, in the order of their stored numbers.
+    /// All sources, in the order of their stored numbers from 0.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Title, Self::Person];
 
-    /// From the stored number.
+    /// Source with this stored number; `None` if there is none.
     pub fn from_i64(number: i64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 }
 
-/// A thread as its owner sees it.
+/// Thread as its owner sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Thread {
-    /// The store's own number for this incarnation.
+    /// Number that the store gives to this incarnation of the thread.
     pub key: ThreadKey,
-    /// Its tenant.
+    /// Project that the thread belongs to.
     pub project: ProjectId,
-    /// Its id, unique in the project.
+    /// Id of the thread, unique in its project.
     pub id: ThreadId,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: Epoch,
-    /// Its owner.
+    /// User who owns the thread.
     pub user: UserId,
-    /// The agent it was made for, or that of its first run which has one.
+    /// Agent that the thread was made for, else the agent of its first run that has one.
     pub agent: Option<AgentId>,
-    /// Its name.
+    /// Name of the thread; `None` if it has none.
     pub name: Option<String>,
-    /// Who gave the name.
+    /// Source of the name; `None` if there is no name.
     pub name_source: Option<NameSource>,
-    /// Whether it is hidden from lists.
+    /// True if the thread is archived, which hides it from lists.
     pub archived: bool,
-    /// A JSON object, as text.
+    /// Metadata: a JSON object, as text.
     pub metadata: String,
-    /// When it was made.
+    /// Time at which the thread was made.
     pub created_at: Timestamp,
-    /// When it was last edited (not: appended to).
+    /// Time of the last edit; an append is no edit.
     pub updated_at: Timestamp,
-    /// When a run of it last began or ended.
+    /// Time at which a run of the thread last began or ended; `None` if it had no run.
     pub last_run_at: Option<Timestamp>,
-    /// Counts the changes of this row; edits compare it.
+    /// Number that grows with every change of this row; edits compare it.
     pub version: i64,
-    /// Digest of the request that made it: the same create again is the same thread.
+    /// Digest of the request that made the thread: the same create again is the same thread.
     pub created_with: String,
-    /// Seq of its newest event, 0 if none.
+    /// Seq of the newest event, 0 if there is none.
     pub tail: Seq,
-    /// Up to which event its owner has read it, 0 if never; at most the tail. Only moves forward.
+    /// Seq up to which the owner has read the thread, 0 if never; at most the tail. Only moves forward.
     pub read_seq: Seq,
-    /// The run that holds it.
+    /// Run that holds the thread; `None` if no run is active.
     pub active_run: Option<Run>,
 }
 
-/// What is needed to make a thread.
+/// Thread that is to be made.
 #[derive(Debug, Clone)]
 pub struct NewThread {
-    /// Its tenant.
+    /// Project that the thread is to belong to.
     pub project: ProjectId,
-    /// Its id.
+    /// Id of the thread, unique in its project.
     pub id: ThreadId,
-    /// Its owner.
+    /// User who is to own the thread.
     pub user: UserId,
-    /// The agent it is made for.
+    /// Agent that the thread is made for, if any.
     pub agent: Option<AgentId>,
-    /// Its name, given by a person.
+    /// Name of the thread, given by a person; `None` for no name.
     pub name: Option<String>,
-    /// A JSON object, as text.
+    /// Metadata: a JSON object, as text.
     pub metadata: String,
-    /// See [`Thread::created_with`].
+    /// Digest of the request; see [`Thread::created_with`].
     pub created_with: String,
 }
 
 impl NewThread {
-    /// Who gave the name, if there is one.
+    /// Source of the name, which is always a person; `None` if there is no name.
     pub fn name_source(&self) -> Option<NameSource> {
         self.name.as_ref().map(|_| NameSource::Person)
     }
 
-    /// The thread that is made of it, with the key and the epoch that its store gives it.
+    /// Thread as it is stored, with the key and the epoch that its store gives it.
     pub fn made(self, key: ThreadKey, epoch: Epoch, now: Timestamp) -> Thread {
         Thread {
             key,
@@ -117,19 +117,19 @@ impl NewThread {
     }
 }
 
-/// New values for some of a thread's fields; `None` leaves a field alone.
+/// New values for some of a thread's fields; `None` leaves a field as it is.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadPatch {
-    /// The name and who gave it; `Some(None)` takes the name away.
+    /// Name and its source; `Some(None)` removes the name.
     pub name: Option<Option<(String, NameSource)>>,
-    /// The whole new metadata object, as text.
+    /// Complete new metadata object, as JSON text.
     pub metadata: Option<String>,
-    /// Archived or not.
+    /// True archives the thread, false makes it visible in lists again.
     pub archived: Option<bool>,
 }
 
 impl ThreadPatch {
-    /// Whether the thread has all of these values already.
+    /// True if the thread has all of these values already.
     pub fn is_met_by(&self, thread: &Thread) -> bool {
         let named = |name: &Option<(String, NameSource)>| {
             (&thread.name, thread.name_source)

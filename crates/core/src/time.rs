@@ -14,23 +14,23 @@ use serde::{
     de::{self, Visitor},
 };
 
-/// A moment, in milliseconds since 1970-01-01T00:00:00Z. Its text form is always `2026-11-21T10:11:15.123Z`.
+/// Moment, in milliseconds since 1970-01-01T00:00:00Z. The text form is always `2026-11-21T10:11:15.123Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The moment `by` later.
+    /// Moment that is `by` later.
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// The moment that a text of others names, as RFC 3339 has it, with any offset. What is finer than a millisecond is
-    /// cut off.
+    /// Moment that a text of another system names in RFC 3339, with any offset; `None` for any other text. Digits finer
+    /// than a millisecond are cut off.
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         text.parse::<jiff::Timestamp>().ok().map(|moment| Self(moment.as_millisecond()))
     }
 
-    /// The moment `by` earlier.
+    /// Moment that is `by` earlier.
     pub fn minus(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
     }
@@ -48,7 +48,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The text form of a moment between 1970 and 9999. Written for every batch and every receipt, hence by hand.
+/// Text form of a moment between 1970 and 9999; `None` for any other. Written for every batch and every receipt, hence
+/// by hand.
 fn civil(millis: i64) -> Option<[u8; 24]> {
     let millis = u64::try_from(millis).ok().filter(|millis| *millis < 253_402_300_800_000)?;
     let (days, rest) = (millis / 86_400_000, millis % 86_400_000);
@@ -92,7 +93,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Reads the one text form and no other.
+/// Visitor that reads the one text form and no other.
 struct TimestampVisitor;
 
 impl Visitor<'_> for TimestampVisitor {
@@ -109,22 +110,22 @@ impl Visitor<'_> for TimestampVisitor {
     }
 }
 
-/// Where a store takes the time from. Leases are judged by this one clock, whoever asks.
+/// Source of a store's time. Leases are judged by this one clock, regardless of the caller.
 #[derive(Debug, Clone, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
 impl Clock {
-    /// The machine's clock.
+    /// Clock of the machine.
     pub fn system() -> Self {
         Self(None)
     }
 
-    /// A clock that stands still until [`Clock::advance`] is called.
+    /// Makes a clock that stands still until [`Clock::advance`] is called.
     pub fn manual(start: Timestamp) -> Self {
         Self(Some(Arc::new(AtomicI64::new(start.0))))
     }
 
-    /// The present moment.
+    /// Present moment by this clock.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Some(manual) => Timestamp(manual.load(Ordering::SeqCst)),
@@ -132,7 +133,7 @@ impl Clock {
         }
     }
 
-    /// The moment of a manual clock; `None` for the machine's, which a database may replace by its own.
+    /// Moment of a manual clock; `None` for the machine's, which a database may replace by its own.
     pub fn fixed(&self) -> Option<Timestamp> {
         self.0.as_ref().map(|_| self.now())
     }

@@ -74,7 +74,7 @@ export function configure(options: ThreadlineOptions): Config {
     if (!(retries[kind] >= 0)) throw new ConfigError(`retries.${kind} is a number of milliseconds`);
   }
   if (options.apiKey !== undefined && options.token !== undefined) {
-    throw new ConfigError("give either apiKey (a backend's) or token (a user's), not both");
+    throw new ConfigError("apiKey (of a backend) and token (of a user) exclude each other");
   }
   const headers: Record<string, string> = {};
   if (options.user !== undefined) headers["Threadline-User"] = headerValue("user", options.user);

@@ -49,7 +49,10 @@ export class Credentials {
 
   async #renew(source: () => string | Promise<string>): Promise<string> {
     const late = new AbortController();
-    const timer = setTimeout(() => late.abort(new Error("the callback does not answer")), TOKEN_TIMEOUT_MS);
+    const timer = setTimeout(
+      () => late.abort(new Error("the token callback did not respond before the timeout")),
+      TOKEN_TIMEOUT_MS,
+    );
     let token: unknown;
     try {
       token = await unlessAborted(Promise.resolve(source()), late.signal);

@@ -21,7 +21,7 @@ export async function* linesOf(response: Response, signal: AbortSignal | undefin
     }
   } catch (error) {
     signal?.throwIfAborted();
-    throw new ConnectionError("the answer broke off", { cause: error });
+    throw new ConnectionError("the response was cut off", { cause: error });
   } finally {
     await reader.cancel().catch(() => {});
   }

@@ -135,7 +135,7 @@ export class Producer {
 
   async #take(events: NewEvent | readonly NewEvent[]): Promise<void> {
     this.#check();
-    if (this.#terminal) throw new ClosedError("the run has ended by its own event");
+    if (this.#terminal) throw new ClosedError("the run has ended with its terminal event");
     const list: readonly NewEvent[] = Array.isArray(events) ? events : [events as NewEvent];
     try {
       const next = this.#next + this.#pending.length;

@@ -86,11 +86,11 @@ export class Runs {
     events: readonly NewEvent[],
     options: Cancellable & { agentId?: string } = {},
   ): Promise<StartedRun> {
-    if (!Array.isArray(events)) throw new ConfigError("the events of a run are an array");
+    if (!Array.isArray(events)) throw new ConfigError("the events of a run must be an array");
     const { signal, agentId } = options;
     // Few pages produce, and only they load the code of that.
     const { withMessageIds } = await import("./message-ids.js").catch((cause: unknown) => {
-      throw new ConnectionError("the code of producers cannot be loaded", { cause });
+      throw new ConnectionError("cannot load the code of producers", { cause });
     });
     return this.#http.call({
       method: "PUT",
@@ -146,6 +146,6 @@ function isWorthAnotherTry(error: ThreadlineError): boolean {
 
 /** The JSON text of an event; throws if the server would refuse it for what it is. */
 export function encodeEvent(event: NewEvent): string {
-  if (typeof event?.type !== "string") throw new ConfigError("an event is an object with a type");
+  if (typeof event?.type !== "string") throw new ConfigError("an event must be an object with a type");
   return toJson(event);
 }

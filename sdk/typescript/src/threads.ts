@@ -247,7 +247,7 @@ export class ThreadRef {
 /** Few pages produce, and only they load the code of that. */
 async function produced(...run: Parameters<typeof import("./produce.js").produce>): Promise<Run> {
   const { produce } = await import("./produce.js").catch((cause: unknown) => {
-    throw new ConnectionError("the code of producers cannot be loaded", { cause });
+    throw new ConnectionError("cannot load the code of producers", { cause });
   });
   return produce(...run);
 }

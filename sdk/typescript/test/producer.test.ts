@@ -250,7 +250,8 @@ test("a run that is given up while it begins holds nothing up", async () => {
   proxy.end();
 });
 
-describe("stop", () => {
+// Each waits for the server, which gives a body time.
+describe.concurrent("stop", () => {
   test("whatever a body throws then is its way to give up", async () => {
     const it = await thread();
     const run = await it.run(async (run) => {

@@ -129,7 +129,7 @@ describe("what goes wrong", () => {
     expect(error).toBeInstanceOf(ProblemError);
     expect(error).toBeInstanceOf(ThreadlineError);
     expect(error).toMatchObject({ slug: "thread-not-found", status: 404, retryable: false, name: "ProblemError" });
-    expect(error.message).toMatch(/^There is no such thread \(404 thread-not-found\).*POST \/v1\/threads/);
+    expect(error.message).toMatch(/^Thread not found \(404 thread-not-found\).*POST \/v1\/threads/);
   });
 
   test("what cannot be sent is said at once", async () => {

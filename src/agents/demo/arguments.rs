@@ -1,16 +1,16 @@
-//! Arguments for a tool that the demo knows only by its schema.
+//! Arguments for a tool of which the demo knows only the schema.
 
 use serde_json::{Map, Value, json};
 
-/// Deepest nesting of what is made up.
+/// Deepest nesting of generated arguments.
 const MAX_DEPTH: usize = 8;
-/// Most values that are made up for one call: a schema that refers to itself has no end.
+/// Most values that are generated for one call: a schema that refers to itself has no end.
 const MAX_VALUES: usize = 256;
-/// Longest text that is made up, in characters.
+/// Longest generated text, in characters.
 const MAX_TEXT: u64 = 1_000;
 
-/// An object that fits the schema as far as simple means go: required members, fixed values, first choices, types,
-/// formats and lower bounds, references within the schema. Texts that are free are what the user said.
+/// Generates an object that fits the schema in simple cases: required members, fixed values, first choices, types,
+/// formats, lower bounds, and references within the schema. Unconstrained texts quote the user.
 pub(super) fn example(schema: &Value, said: &str) -> Value {
     let mut maker = Maker { root: schema, said, left: MAX_VALUES };
     let made = maker.make(schema, MAX_DEPTH);
@@ -82,7 +82,7 @@ impl Maker<'_> {
     }
 }
 
-/// The smallest number that is allowed, or else 1, or else the largest.
+/// Smallest allowed number, else 1, else the largest.
 fn number(schema: &Value) -> f64 {
     let above = schema["exclusiveMinimum"].as_f64().map(|bound| bound + 1.0);
     let below = schema["maximum"].as_f64().or(schema["exclusiveMaximum"].as_f64().map(|bound| bound - 1.0));

@@ -1,6 +1,7 @@
-//! The demo: an agent without a model and without any network, which shows what a front end must be able to render.
+//! Demo agent, without a model and without any network: shows every event that a front end must be able to render.
 //!
-//! What it does is decided by the input alone; only ids are new each time. Say "help" to be told what it listens to.
+//! The behaviour depends on the input alone, except for ids, which are new each time. The message "help" lists the
+//! demo's keywords.
 
 mod arguments;
 mod plan;
@@ -27,7 +28,7 @@ use super::{
 /// Sentences of the long answer, each about 15 tokens.
 const LONG_SENTENCES: usize = 130;
 
-/// Runs the demo: a whole AG-UI run. `pace` is the pause before each token.
+/// Runs the demo: a complete AG-UI run. `pace` is the pause before each token.
 pub fn run(input: &RunInput, pace: Duration) -> EventStream {
     let events = stream::iter(write(input)).then(move |Scripted { event, paced }| async move {
         if paced && !pace.is_zero() {
@@ -61,7 +62,7 @@ fn write(input: &RunInput) -> Vec<Scripted> {
     script.end(ending)
 }
 
-/// Everything at once: reasoning, a plan, a tool of the agent's own, and an answer.
+/// Default answer: reasoning, a plan, a tool of the agent's own, and a text.
 fn answer(script: &mut Script, said: &Said, state: &str) -> Ending {
     let (words, characters, longest) = said.counts();
     let noun = if words == 1 { "word" } else { "words" };
@@ -93,7 +94,7 @@ fn answer(script: &mut Script, said: &Said, state: &str) -> Ending {
     Ending::Done
 }
 
-/// Ends in an interrupt; the run that resumes it is [`go_on`].
+/// Ends in an interrupt; the run that resumes it continues in [`go_on`].
 fn ask(script: &mut Script, said: &Said, state: &str) -> Ending {
     let mut plan = Plan::go_on(state, &["Ask for approval", "Publish the summary"]);
     script.push(&plan.snapshot());
@@ -135,7 +136,7 @@ fn go_on(script: &mut Script, resume: &[Resume], state: &str) -> Ending {
     Ending::Done
 }
 
-/// Calls a tool that the frontend has, and leaves the result to it; the run that follows is [`comment`].
+/// Calls a tool of the frontend, and leaves its result to the frontend; the next run continues in [`comment`].
 fn call(script: &mut Script, tool: &Tool, said: &Said) -> Ending {
     let arguments = arguments::example(&tool.parameters, &said.quote());
     script.think(&format!("The user names the tool {}, which the frontend has. I call it.", tool.name));
@@ -155,14 +156,14 @@ fn comment(script: &mut Script, results: &[ToolResult]) -> Ending {
     Ending::Done
 }
 
-/// Breaks off in the middle of a message.
+/// Fails in the middle of a message.
 fn fail(script: &mut Script, said: &Said) -> Ending {
     script.think("The user wants to see an error.");
     script.begin_saying(&format!("You said:\n\n> {}\n\nI was about to say something important, but", said.quote()));
     Ending::Error
 }
 
-/// Numbered sentences, so that a gap or a repetition is seen at once.
+/// Writes numbered sentences, so that a gap or a repetition is visible at once.
 fn answer_at_length(script: &mut Script) -> Ending {
     const THINGS: [&str; 5] = [
         "leave for a while and come back, nothing will be missing here.",

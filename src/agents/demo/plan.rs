@@ -1,22 +1,22 @@
-//! The demo's state: a small plan that grows from run to run.
+//! State of the demo: a small plan that grows from run to run.
 
 use serde_json::{Value, json};
 
 use super::super::reading::whole;
 
-/// Steps that are kept of earlier runs.
+/// Steps of earlier runs that are kept.
 const KEPT_STEPS: usize = 6;
 
-/// `{"plan": {"steps": [{"text", "done"}…], "progress": 0–100, "runs"}, …}`: what a front end was told, kept in step
-/// with the events. Other members of the state are left alone.
+/// State `{"plan": {"steps": [{"text", "done"}…], "progress": 0–100, "runs"}, …}` as the front end has received it,
+/// updated with each event. Other members of the state stay unchanged.
 pub(super) struct Plan {
     state: Value,
-    /// Steps that were there before this run.
+    /// Number of steps from earlier runs.
     earlier: usize,
 }
 
 impl Plan {
-    /// Goes on from a state, if it has this shape, with these steps added.
+    /// Continues from a state, if it has this shape, and adds these steps.
     pub(super) fn go_on(state: &str, steps: &[&str]) -> Self {
         let mut state = serde_json::from_str(&whole(state)).unwrap_or(Value::Null);
         if !state.is_object() {
@@ -35,17 +35,18 @@ impl Plan {
         plan
     }
 
-    /// STATE_SNAPSHOT.
+    /// STATE_SNAPSHOT event of the current state.
     pub(super) fn snapshot(&self) -> Value {
         json!({ "type": "STATE_SNAPSHOT", "snapshot": self.state })
     }
 
-    /// STATE_DELTA: the step of this run is done.
+    /// Marks a step of this run as done. Returns the STATE_DELTA event.
     pub(super) fn done(&mut self, step: usize) -> Value {
         self.set_done(self.earlier + step)
     }
 
-    /// STATE_DELTA: the step that an earlier run left open is done, or given up. `None` if there is none.
+    /// Marks the step that an earlier run left open as done, or removes it. Returns the STATE_DELTA event, or `None` if
+    /// no step is open.
     pub(super) fn close_open_step(&mut self, done: bool) -> Option<Value> {
         let at = self.steps().iter().position(|step| step["done"] == false)?;
         if done {

@@ -1,4 +1,4 @@
-//! What the demo was told: the last words of the user, or the results it waited for.
+//! Input of the demo: the last message of the user, or the results for which it waited.
 
 use serde_json::Value;
 
@@ -10,37 +10,35 @@ use super::super::{
 /// Longest quotation, in characters.
 const QUOTED: usize = 200;
 
-/// What an input says, as far as the demo listens.
+/// Parts of an input that the demo uses.
 pub(super) struct Said {
-    /// The last message of the user.
+    /// Text of the user's last message.
     pub(super) text: String,
-    /// The tools of the frontend.
     pub(super) tools: Vec<Tool>,
-    /// The results that the conversation ends with.
+    /// Tool results at the end of the conversation.
     pub(super) results: Vec<ToolResult>,
-    /// Answers to interrupts.
     pub(super) resume: Vec<Resume>,
 }
 
-/// A tool of the frontend.
+/// Tool of the frontend.
 pub(super) struct Tool {
     pub(super) name: String,
     pub(super) parameters: Value,
 }
 
-/// What a tool of the frontend answered.
+/// Result of a frontend's tool.
 pub(super) struct ToolResult {
-    /// The tool's name, if its call is in the conversation.
+    /// Name of the tool, if its call is in the conversation.
     pub(super) tool: Option<String>,
     pub(super) content: String,
 }
 
-/// An answer to an interrupt.
+/// Answer to an interrupt.
 pub(super) enum Resume {
     Approved,
     Declined,
     Cancelled,
-    /// Something that was not asked for.
+    /// Payload of an unexpected form, as text.
     Other(String),
 }
 
@@ -61,13 +59,13 @@ impl Said {
         }
     }
 
-    /// Whether the user said this word.
+    /// True if the user's message contains this word.
     pub(super) fn has(&self, word: &str) -> bool {
         let of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         self.text.split(|c| !of_word(c)).any(|said| said.eq_ignore_ascii_case(word))
     }
 
-    /// The tool that the user named, by the longest name if there are several.
+    /// Finds the tool that the user named; of several, the one with the longest name.
     pub(super) fn tool(&self) -> Option<&Tool> {
         let plain = |name: &str| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
         let named = |tool: &&Tool| {
@@ -77,16 +75,16 @@ impl Said {
         self.tools.iter().filter(named).max_by_key(|tool| tool.name.len())
     }
 
-    /// The user's words on one line, cut where they are long.
+    /// Text of the user on one line, shortened to [`QUOTED`] characters.
     pub(super) fn quote(&self) -> String {
         quote(&self.text)
     }
 
-    /// Words, characters and the longest word.
+    /// Counts words and characters, and finds the longest word.
     pub(super) fn counts(&self) -> (usize, usize, String) {
         let words = || self.text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
         let length = |word: &&str| word.chars().count();
-        // The first of those that are equally long.
+        // The first of several words that are equally long.
         let longest = words().rev().max_by_key(length).unwrap_or_default();
         (words().count(), self.text.chars().count(), longest.chars().take(QUOTED).collect())
     }
@@ -124,7 +122,7 @@ impl Resume {
     }
 }
 
-/// A message's text; of a list of parts, the text in it.
+/// Text of a message; of a list of parts, its text parts.
 fn content(message: Object<'_>) -> String {
     match message.raw("content") {
         Some(parts) if parts.starts_with('[') => {

@@ -1,4 +1,4 @@
-//! Writing a run down, event by event.
+//! Script of a run, event by event.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -8,32 +8,32 @@ use super::super::{events, source::RunInput};
 /// Characters of a tool's arguments in one delta.
 const ARGUMENT_DELTA: usize = 8;
 
-/// A run as it is being written.
+/// A run while it is written.
 pub(super) struct Script {
     thread: String,
     run: String,
     events: Vec<Scripted>,
-    /// Words that the user said, that were thought, and that were put out in all.
+    /// Words of the user, of the reasoning, and of all output.
     usage: [usize; 3],
 }
 
-/// An event, and whether it comes after a pause, as a token of a model does.
+/// An event, and whether a pause precedes it, as before a model's token.
 pub(super) struct Scripted {
     pub(super) event: Bytes,
     pub(super) paced: bool,
 }
 
-/// How a run ends.
+/// Outcome of a run.
 pub(super) enum Ending {
     Done,
-    /// These tool calls are left to the frontend.
+    /// Tool calls whose results the frontend must supply.
     Pending(Vec<String>),
     Interrupt(Value),
     Error,
 }
 
 impl Script {
-    /// Begins with RUN_STARTED.
+    /// Starts with the event RUN_STARTED.
     pub(super) fn new(input: &RunInput, said: &str) -> Self {
         let mut script = Self {
             thread: input.thread_id.as_str().to_owned(),
@@ -54,7 +54,7 @@ impl Script {
         self.events.push(Scripted { event: events::to_bytes(event), paced: true });
     }
 
-    /// What is written by `inner`, as a step.
+    /// Wraps the events that `inner` writes in a step.
     pub(super) fn step<T>(&mut self, name: &str, inner: impl FnOnce(&mut Self) -> T) -> T {
         self.push(&json!({ "type": "STEP_STARTED", "stepName": name }));
         let made = inner(self);
@@ -62,7 +62,7 @@ impl Script {
         made
     }
 
-    /// A span of reasoning.
+    /// Writes a span of reasoning.
     pub(super) fn think(&mut self, text: &str) {
         let id = events::new_id();
         events::reasoning_start(&id).iter().for_each(|event| self.push(event));
@@ -73,14 +73,14 @@ impl Script {
         events::reasoning_end(&id).iter().for_each(|event| self.push(event));
     }
 
-    /// A message; its id.
+    /// Writes a message, and returns its id.
     pub(super) fn say(&mut self, text: &str) -> String {
         let id = self.begin_saying(text);
         self.push(&events::text_end(&id));
         id
     }
 
-    /// A message that is not ended.
+    /// Writes a message without its end, and returns its id.
     pub(super) fn begin_saying(&mut self, text: &str) -> String {
         let id = events::new_id();
         self.push(&events::text_start(&id));
@@ -90,7 +90,8 @@ impl Script {
         id
     }
 
-    /// A tool call without its result; its id. `parent` is the message that makes it, a new one if there is none.
+    /// Writes a tool call without its result, and returns its id. `parent` is the message that makes the call; a new
+    /// one if absent.
     pub(super) fn call(&mut self, name: &str, arguments: &Value, parent: Option<String>) -> String {
         let id = events::new_id();
         self.push(&events::tool_start(&id, name, &parent.unwrap_or_else(events::new_id)));
@@ -102,7 +103,7 @@ impl Script {
         id
     }
 
-    /// TOOL_CALL_RESULT.
+    /// Writes a TOOL_CALL_RESULT event.
     pub(super) fn result(&mut self, call: &str, content: &Value) {
         let message = events::new_id();
         let content = content.to_string();
@@ -110,7 +111,7 @@ impl Script {
             "role": "tool" }));
     }
 
-    /// The whole run.
+    /// Ends the run, and returns all its events.
     pub(super) fn end(mut self, ending: Ending) -> Vec<Scripted> {
         let [input, reasoning, output] = self.usage;
         // One delta counts as one token.
@@ -132,7 +133,7 @@ impl Script {
     }
 }
 
-/// A word with the space behind it is about what a model's token is.
+/// Splits a text into words, each with the space behind it: roughly a model's tokens.
 fn deltas(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(char::is_whitespace)
 }

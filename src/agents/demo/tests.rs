@@ -1,4 +1,4 @@
-//! The demo's runs, checked by the rules of AG-UI's own client.
+//! Runs of the demo, checked by the rules of AG-UI's own client.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,8 @@ fn saying(text: &str) -> RunInput {
     RunInput { messages: json!([{ "id": "1", "role": "user", "content": text }]).to_string(), ..input() }
 }
 
-/// The rules of `verifyEvents` of `@ag-ui/client` 1.0: begins once, ends once, closes what it opens, opens nothing twice.
+/// Rules of `verifyEvents` of `@ag-ui/client` 1.0: a run starts once, ends once, closes every part that it opens, and
+/// opens no id twice.
 fn verify(events: &[Value]) {
     let (mut open, mut used) = (HashSet::new(), HashSet::new());
     for (at, event) in events.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What an endpoint answers: the chunks of a completion as AG-UI events.
+//! Answer of an endpoint: the chunks of a completion as AG-UI events.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -15,21 +15,21 @@ use crate::domain::{
     limits::{MAX_OPEN_PARTS, MAX_PRODUCER_SEQ},
 };
 
-/// The fold: give it every chunk in order, and take out the events after each.
+/// Fold over the chunks of an answer: takes every chunk in order, and yields the events after each.
 pub(super) struct Answer {
     thread: String,
     run: String,
     model: String,
     secrets: Vec<Secret>,
-    /// RUN_STARTED, until the first chunk is here.
+    /// RUN_STARTED, until the first chunk has arrived.
     started: Option<Value>,
-    /// The id of the one message of the answer: its text and its tool calls.
+    /// Id of the only message in the answer, with its text and its tool calls.
     message: String,
     text_open: bool,
-    /// The id of the span of reasoning that is open.
+    /// Id of the open span of reasoning.
     reasoning: Option<String>,
     calls: Vec<ToolCall>,
-    /// Ids of calls that the thread has already.
+    /// Ids of calls that the thread already has.
     taken: HashSet<String>,
     finish_reason: Option<String>,
     usage: Option<Value>,
@@ -37,15 +37,15 @@ pub(super) struct Answer {
 }
 
 struct ToolCall {
-    /// How the endpoint tells it from others.
+    /// Index that identifies the call within the answer, if the endpoint sends one.
     index: Option<u64>,
     endpoint_id: String,
-    /// Its id in the thread.
+    /// Id of the call in the thread.
     id: String,
 }
 
 impl Answer {
-    /// `calls` are the ids of the tool calls in the conversation.
+    /// Starts an answer. `calls` are the ids of the tool calls in the conversation.
     pub(super) fn new(input: &RunInput, model: &str, calls: Vec<String>, secrets: Vec<Secret>) -> Self {
         Self {
             thread: input.thread_id.as_str().to_owned(),
@@ -64,7 +64,6 @@ impl Answer {
         }
     }
 
-    /// The next event.
     pub(super) fn next(&mut self) -> Option<Bytes> {
         self.out.pop_front()
     }
@@ -80,27 +79,27 @@ impl Answer {
         self.take(&chunk, "delta")
     }
 
-    /// Reads a completion that did not come in chunks. Always true.
+    /// Reads a completion that was not streamed. Always returns true.
     pub(super) fn read_whole(&mut self, completion: &[u8]) -> Result<bool, AgentFailure> {
         let completion = parsed(completion, "the completion")?;
         if error_in(&completion).is_none() && !completion["choices"][0]["message"].is_object() {
-            return Err(AgentFailure::InvalidEvent("the answer is no chat completion".to_owned()));
+            return Err(AgentFailure::InvalidEvent("the response is not a chat completion".to_owned()));
         }
         self.start();
         if self.take(&completion, "message")? { Ok(true) } else { self.finish() }
     }
 
-    /// Takes in what is said in this member of the choice; true if it is an error, and the end.
+    /// Reads the member `said` of the choice; true if the chunk is an error, which ends the answer.
     fn take(&mut self, chunk: &Value, said: &str) -> Result<bool, AgentFailure> {
         if let Some(error) = error_in(chunk) {
             self.report(error);
             return Ok(true);
         }
         if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
-            // Some endpoints send it with every chunk; the last one holds the sums.
+            // Some endpoints send the usage with every chunk; the last one holds the sums.
             self.usage = Some(token_usage(&self.model, usage));
         }
-        // Only one choice was asked for. The chunk with the usage has none.
+        // Only one choice was requested. The chunk with the usage has none.
         let choice = &chunk["choices"][0];
         self.delta(&choice[said])?;
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
@@ -113,10 +112,10 @@ impl Answer {
         Ok(false)
     }
 
-    /// The stream has ended, perhaps in a failure. Always true.
+    /// Handles the end of the stream, or its failure. Returns true if the answer is complete.
     pub(super) fn end(&mut self, failure: Option<AgentFailure>) -> Result<bool, AgentFailure> {
         match failure {
-            // All that could be missing is the usage.
+            // Only the usage could be missing.
             _ if self.finish_reason.is_some() => self.finish(),
             Some(failure) => Err(failure),
             None => Err(AgentFailure::Incomplete),
@@ -154,13 +153,13 @@ impl Answer {
         Ok(())
     }
 
-    /// One piece of a tool call. Pieces of several calls may alternate, so calls are closed at the end.
+    /// Reads one piece of a tool call. Pieces of several calls may alternate, so calls are closed at the end.
     fn tool_call(&mut self, piece: &Value) -> Result<(), AgentFailure> {
         let index = piece["index"].as_u64();
         let endpoint_id = piece["id"].as_str().unwrap_or_default();
         let name = piece["function"]["name"].as_str().unwrap_or_default();
-        // Some endpoints give no index, or the same to all: then a new id is a new call, and no id is the last one.
-        // Others change the id from piece to piece: what has no name goes on.
+        // Some endpoints send no index, or the same for all calls: then a new id starts a new call, and a piece without
+        // id belongs to the last one. Others change the id from piece to piece: a piece without name continues a call.
         let same = |call: &ToolCall| {
             let going_on = endpoint_id.is_empty() || name.is_empty() || call.endpoint_id == endpoint_id;
             going_on && (index.is_none() || call.index == index)
@@ -174,7 +173,7 @@ impl Answer {
                 if self.calls.len() == MAX_OPEN_PARTS {
                     return Err(AgentFailure::InvalidEvent(format!("more than {MAX_OPEN_PARTS} tool calls at once")));
                 }
-                // Some endpoints count their calls from 0 in every answer; in a thread an id is used once.
+                // Some endpoints number their calls from 0 in every answer; an id must be unique in its thread.
                 let mut id = endpoint_id.to_owned();
                 if id.is_empty() || !self.taken.insert(id.clone()) {
                     id = events::new_id();
@@ -191,13 +190,13 @@ impl Answer {
         Ok(())
     }
 
-    /// Closes the run. Always true.
+    /// Ends the run. Always returns true.
     fn finish(&mut self) -> Result<bool, AgentFailure> {
         let cut = self.finish_reason.clone().filter(|reason| reason == "length" || reason == "content_filter");
         self.close(cut.as_deref());
         let usage = self.usage.take();
         if cut.is_some() && !self.calls.is_empty() {
-            // A frontend must not act on arguments that are not whole.
+            // A frontend must not act on incomplete arguments.
             let mut event = events::run_error("agent-cut-off", "the model's answer was cut off inside a tool call");
             if let Some(usage) = usage {
                 event["usage"] = json!([usage]);
@@ -217,7 +216,7 @@ impl Answer {
         Ok(true)
     }
 
-    /// The endpoint says that it failed. Users get its code, which is made for programs; its words are for the log.
+    /// Ends the run with an error that the endpoint reported. Users receive its code; its message goes to the log.
     fn report(&mut self, error: &Value) {
         let details = http::redact(error.to_string().as_bytes(), &self.secrets);
         tracing::warn!(error = %details.chars().take(2_048).collect::<String>(), "a model's endpoint reported an error");
@@ -231,7 +230,7 @@ impl Answer {
         self.push(&events::run_error("agent-model-error", &format!("the model's endpoint reported an error{code}")));
     }
 
-    /// Closes what is open.
+    /// Closes all open parts of the answer.
     fn close(&mut self, cut: Option<&str>) {
         self.close_reasoning();
         if std::mem::take(&mut self.text_open) {
@@ -260,7 +259,7 @@ impl Answer {
     }
 }
 
-/// A chunk, or a completion, as an object.
+/// Parses a chunk, or a completion, as an object.
 fn parsed(json: &[u8], what: &str) -> Result<Value, AgentFailure> {
     let invalid = |flaw: &str| AgentFailure::InvalidEvent(format!("{what} is {flaw}"));
     let text = std::str::from_utf8(json).map_err(|_| invalid("not valid UTF-8"))?;
@@ -273,13 +272,13 @@ fn error_in(chunk: &Value) -> Option<&Value> {
     error.or_else(|| (chunk["object"] == "error").then_some(chunk))
 }
 
-/// What a delta, or a whole message, adds to the reasoning and to the text.
+/// Reasoning and text in a delta, or in a complete message.
 fn content(delta: &Value) -> (String, String) {
     let text = |name: &str| delta[name].as_str().filter(|text| !text.is_empty());
-    // Not OpenAI's own, but what DeepSeek, vLLM and OpenRouter say.
+    // Extensions of DeepSeek, vLLM and OpenRouter; OpenAI's API does not have them.
     let mut thought = text("reasoning_content").or(text("reasoning")).unwrap_or_default().to_owned();
     let mut said = text("content").or(text("refusal")).unwrap_or_default().to_owned();
-    // Mistral's models that think send a list of parts.
+    // Reasoning models of Mistral send a list of parts.
     for part in delta["content"].as_array().into_iter().flatten() {
         said.push_str(part["text"].as_str().unwrap_or_default());
         for part in part["thinking"].as_array().into_iter().flatten() {
@@ -289,13 +288,13 @@ fn content(delta: &Value) -> (String, String) {
     (thought, said)
 }
 
-/// AG-UI's TokenUsage. The model is named as it was asked for, since some endpoints answer with a path of theirs.
+/// AG-UI's TokenUsage, with the model named as requested, since some endpoints answer with an internal path.
 fn token_usage(model: &str, usage: &Value) -> Value {
     let count = |value: &Value| value.as_u64().filter(|count| *count <= MAX_PRODUCER_SEQ);
     let (input, mut output) = (count(&usage["prompt_tokens"]), count(&usage["completion_tokens"]));
     let reasoning = count(&usage["completion_tokens_details"]["reasoning_tokens"]);
     if let (Some(input), Some(said), Some(thought)) = (input, output, reasoning) {
-        // Some endpoints count what was thought beside what was said; in AG-UI it is a part of it.
+        // Some endpoints count reasoning in addition to the output; in AG-UI it is a part of the output.
         if thought > said || usage["total_tokens"].as_u64().is_some_and(|total| total == input + said + thought) {
             output = Some(said + thought);
         }

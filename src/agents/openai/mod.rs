@@ -1,7 +1,7 @@
 //! Endpoints in the shape of OpenAI's chat completions, as AG-UI agents.
 //!
-//! One run is one completion. The endpoint's tools are those of the frontend: a run that ends in calls names them in
-//! its outcome, the frontend answers with tool messages, and the next run goes on from there.
+//! One run is one completion. The tools are those of the frontend: a run that ends in tool calls names them in its
+//! outcome, the frontend answers with tool messages, and the next run continues from there.
 //! Sources: <https://platform.openai.com/docs/api-reference/chat/create> and `…/chat/streaming`.
 
 mod answer;
@@ -22,16 +22,16 @@ use super::{
     http::{self, Call, Piece},
     source::{AgentFailure, EventStream, RunInput},
 };
-use crate::{domain::agent::Secret, egress::Outbound};
+use crate::{domain::agent::Secret, egress::EgressClient};
 
-/// Runs a model: asks for a streamed completion of the conversation, and gives a whole AG-UI run, from RUN_STARTED to
-/// RUN_FINISHED or RUN_ERROR, or a failure.
+/// Runs a model: requests a streamed completion of the conversation, and returns a complete AG-UI run, from RUN_STARTED
+/// to RUN_FINISHED or RUN_ERROR, or a failure.
 ///
-/// `base_url` is what stands before `/chat/completions`; its query is kept. Nothing is sent before the stream is
-/// polled. An answer counts as complete with a `finish_reason` or `[DONE]`, whatever becomes of the connection then. Some
-/// endpoints cannot stream and answer with the whole completion as JSON: then that is what was said, in one piece.
+/// `base_url` is the URL before `/chat/completions`; its query is kept. The request is sent at the first poll. An
+/// answer is complete with a `finish_reason` or `[DONE]`, even if the connection breaks afterwards. Some endpoints
+/// cannot stream and answer with the complete completion as JSON, which becomes one piece of text.
 pub fn run(
-    outbound: &Outbound,
+    outbound: &EgressClient,
     base_url: &str,
     model: &str,
     api_key: Option<&Secret>,
@@ -40,7 +40,7 @@ pub fn run(
     idle: Duration,
 ) -> EventStream {
     let Some(url) = address(base_url) else {
-        tracing::warn!("the address of a model's endpoint cannot be read: write it like https://host/v1");
+        tracing::warn!("invalid URL of a model's endpoint: write it like https://host/v1");
         return http::failed(AgentFailure::Unreachable);
     };
     let (body, calls) = request::body(model, instructions, input);
@@ -50,7 +50,7 @@ pub fn run(
     };
     if let Some(key) = api_key {
         let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", key.reveal())) else {
-            tracing::warn!("a model's API key cannot be sent: it must be visible ASCII");
+            tracing::warn!("invalid API key of a model: it must be visible ASCII");
             return http::failed(AgentFailure::Unreachable);
         };
         value.set_sensitive(true);
@@ -80,12 +80,12 @@ pub fn run(
     stream::try_unfold(state, next).boxed()
 }
 
-/// The events that these chunks of an answer amount to, up to the first that is nonsense: for fuzzers.
+/// Events that result from these chunks of an answer, up to the first invalid one: for fuzzers.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn events_of(input: &RunInput, chunks: &[&[u8]]) -> Vec<bytes::Bytes> {
     use memchr::memmem;
     let mut answer = Answer::new(input, "m", Vec::new(), vec![Secret::new("secret")]);
-    // What looks like a whole completion is read as one.
+    // A chunk that looks like a complete completion is read as one.
     let read = |answer: &mut Answer, chunk: &[u8]| match memmem::find(chunk, b"\"message\":{\"") {
         Some(_) => answer.read_whole(chunk),
         None => answer.read(chunk),
@@ -97,13 +97,13 @@ pub(super) fn events_of(input: &RunInput, chunks: &[&[u8]]) -> Vec<bytes::Bytes>
     std::iter::from_fn(|| answer.next()).collect()
 }
 
-/// What the endpoint is sent, for fuzzers.
+/// Request body for the endpoint: for fuzzers.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn body_of(input: &RunInput) -> String {
     request::body("m", None, input).0
 }
 
-/// Where the completions are asked for; the query of the base stays.
+/// URL of the completions; the query of the base URL is kept.
 pub(super) fn address(base_url: &str) -> Option<Url> {
     let mut url = Url::parse(base_url).ok()?;
     url.path_segments_mut().ok()?.pop_if_empty().extend(["chat", "completions"]);

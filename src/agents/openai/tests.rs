@@ -1,4 +1,4 @@
-//! Against an endpoint of our own, with answers as real ones were seen to send them.
+//! Tests against a local endpoint that sends answers as recorded from real endpoints.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::domain::limits::{MAX_EVENT_BYTES, MAX_OPEN_PARTS};
 const IDLE: Duration = Duration::from_secs(30);
 const DONE: &str = "data: [DONE]\n\n";
 
-/// The events that come back, ids replaced by names that say which are the same, and how the stream ended.
+/// Runs a request. Returns the events, with ids replaced by names that show which are equal, and the failure.
 async fn ask(then: Then, input: &RunInput) -> (Vec<Value>, Option<AgentFailure>) {
     let endpoint = Endpoint::start(then).await;
     let client = outbound();
@@ -153,7 +153,7 @@ async fn tool_calls_that_alternate() {
         event
     };
     assert_eq!(failure, None);
-    // The thread has a `call_0` already, so the second one gets an id of its own.
+    // The thread already has a `call_0`, so the second one receives a new id.
     assert_eq!(
         events,
         [
@@ -190,14 +190,14 @@ async fn calls_are_told_apart_without_a_proper_index() {
         let last = events.last().expect("an event");
         assert_eq!(last["outcome"]["pendingToolCallIds"], json!(["a", "b"]), "{index:?}: {events:?}");
     }
-    // An id that changes from piece to piece, as some versions of vLLM have it.
+    // An id that changes from piece to piece, as in some versions of vLLM.
     let pieces = [("x", "f", "{"), ("y", "", "}")].map(
         |(id, name, arguments)| json!({ "index": 0, "id": id, "function": { "name": name, "arguments": arguments } }),
     );
     let chunks = chunk(json!({ "tool_calls": pieces }), Some("tool_calls"));
     let (events, _) = ask(Then::Send(answer(&chunks)), &input()).await;
     assert_eq!(events.last().expect("an event")["outcome"]["pendingToolCallIds"], json!(["x"]));
-    // Without an id it gets one.
+    // A call without an id receives a new one.
     let chunks = chunk(json!({ "tool_calls": [whole("", Some(0))] }), Some("stop"));
     let (events, _) = ask(Then::Send(answer(&chunks)), &input()).await;
     assert_eq!(events.last().expect("an event")["outcome"]["pendingToolCallIds"], json!(["id0"]));
@@ -231,7 +231,7 @@ async fn complete_is_what_has_a_reason_or_says_done() {
     let reason = chunk(json!({ "content": "b" }), Some("stop"));
     for (body, expected) in [
         (answer(&(said.clone() + DONE)), None),
-        // The blank line behind it is often missing.
+        // The blank line after it is often missing.
         (answer(&(said.clone() + &reason + "data: [DONE]\n")), None),
         (torn(&(said.clone() + &reason)), None),
         (answer(DONE), None),
@@ -279,7 +279,7 @@ async fn garbage_and_refusals() {
     assert_eq!(ask(Then::Send(refusal), &input()).await, (vec![], Some(AgentFailure::Refused(401))));
 }
 
-/// A body of JSON, of which the connection's end is the end.
+/// JSON body that ends with the connection.
 fn body(content_type: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nConnection: close\r\n\r\n");
     [head.as_bytes(), body].concat()
@@ -305,7 +305,7 @@ async fn an_endpoint_that_cannot_stream_answers_as_a_whole() {
     let usage = json!([{ "model": "m-1", "inputTokens": 11, "outputTokens": 7, "totalTokens": 18 }]);
     let outcome = json!({ "type": "success", "pendingToolCallIds": ["call_a"] });
     assert_eq!(events.last(), Some(&finished(json!({ "outcome": outcome, "usage": usage }))));
-    // Whole is whole, also without a reason.
+    // A complete message needs no finish reason.
     let (events, failure) = ask(Then::Send(completion(json!({ "content": "Hé" }), None)), &input()).await;
     assert_eq!((events.len(), &events[2], failure), (5, &text("Hé"), None));
     let cut = ask(Then::Send(completion(json!({ "content": "Once" }), Some("length"))), &input()).await;
@@ -339,14 +339,14 @@ async fn json_that_is_no_completion_ends_the_run_as_a_stream_would() {
     let endpoint = Endpoint::start(Then::Hold(torn)).await;
     let silent = run(&outbound(), &endpoint.url, "m", None, None, &input(), Duration::from_millis(50));
     assert_eq!(collect(silent).await, (vec![], Some(AgentFailure::Silent(Duration::from_millis(50)))));
-    // What says that it is something else is not looked at, whatever it is.
+    // Bodies of another content type are not read.
     for kind in ["text/html", "application/jsonl", "application/json\r\nContent-Encoding: gzip"] {
         let (_, failure) = ask(Then::Send(body(kind, b"{\"choices\":[{\"message\":{}}]}")), &input()).await;
         assert_eq!(failure, Some(AgentFailure::NotAStream), "{kind}");
     }
 }
 
-/// Some endpoints repeat the whole message so far beside each delta.
+/// Some endpoints repeat the complete message so far next to each delta.
 #[tokio::test]
 async fn a_message_beside_a_delta_is_not_said_twice() {
     let both = |delta: &str, message: &str| {

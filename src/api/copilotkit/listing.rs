@@ -1,4 +1,4 @@
-//! A page of a user's threads, the same through both doors.
+//! Page of a user's threads, the same for both APIs.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,16 +14,16 @@ use crate::{
     service::ListRequest,
 };
 
-/// Which threads of a user.
+/// Filters and position of a page of a user's threads.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Only those of this agent.
+    /// Only threads of this agent; of all agents if absent.
     pub agent: Option<AgentId>,
-    /// Whether archived ones are shown.
+    /// True if archived threads are included.
     pub include_archived: bool,
-    /// Most threads.
+    /// Maximum number of threads; [`DEFAULT_PAGE`] if absent.
     pub limit: Option<usize>,
-    /// Where the page before has ended.
+    /// `nextCursor` of the previous page; absent for the first page.
     pub cursor: Option<String>,
 }
 
@@ -34,12 +34,13 @@ pub struct ThreadList {
     threads: Vec<ThreadRecord>,
     /// The topic of the user's list is `user_meta:` and this; the same in each list.
     join_code: String,
-    /// Where the next page begins; null at the end.
+    /// Cursor of the next page; null on the last page.
     #[schema(required)]
     next_cursor: Option<String>,
 }
 
-/// The page. The first one is remembered: a token for what comes after it is asked for next.
+/// Reads a page of threads. The feed position of the first page is remembered: the client next requests a token for the
+/// changes after it.
 pub async fn page(state: &ApiState, principal: &Principal, asked: Asked) -> Result<ThreadList, Problem> {
     let request = ListRequest {
         include_archived: asked.include_archived,

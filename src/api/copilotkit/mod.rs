@@ -1,7 +1,7 @@
-//! The doors of CopilotKit's clients: the published packages speak to them unchanged.
+//! CopilotKit APIs: the published packages of CopilotKit use them unchanged.
 //!
-//! `intelligence` is what the Node runtime takes for its platform (`apiUrl`, `wsUrl`, `apiKey`), `runtime` is what the
-//! browser packages take for the Node runtime (`runtimeUrl`). `phoenix` is the transport of both for what is live.
+//! `intelligence` stands in for the platform of the Node runtime (`apiUrl`, `wsUrl`, `apiKey`). `runtime` stands in for
+//! the Node runtime of the browser packages (`runtimeUrl`). `phoenix` is the transport of live data for both.
 
 pub mod intelligence;
 mod listing;
@@ -20,24 +20,24 @@ use runtime::suggest::Suggesting;
 
 use crate::domain::limits::MAX_CURSOR_SCANS;
 
-/// What a node remembers for these doors; nothing of it is missed after a restart. Cheap to clone.
+/// Memory of a node for the CopilotKit APIs; a restart may lose all of it. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Node {
-    /// Ends of runs that their runners do not know to be in yet.
+    /// Ends of runs whose runners have not received the acknowledgement yet.
     pub acks: Acks,
-    /// Runs of old runners.
+    /// Runs of runners before 1.69.
     pub legacy: Arc<Legacy>,
-    /// Clients that have no socket.
+    /// Long-poll sessions, for clients without a WebSocket.
     pub polls: Sessions,
-    /// Where lists were that were read a moment ago.
+    /// Feed positions of lists that were read a moment ago.
     pub lists: Lists,
-    /// Suggestions under way.
+    /// Limits on concurrent requests for suggestions, per user.
     pub suggesting: Suggesting,
-    /// Looks through whole logs.
+    /// Limit on concurrent searches of complete logs.
     pub scans: Scans,
 }
 
-/// Turns for looks through whole logs. Cheap to clone.
+/// Permits for searches of complete logs. Cheap to clone.
 #[derive(Clone)]
 pub struct Scans(pub Arc<Semaphore>);
 
@@ -47,7 +47,6 @@ impl Default for Scans {
     }
 }
 
-/// Registers the routes.
 pub fn register(doors: Doors) -> Doors {
     runtime::register(intelligence::register(doors))
 }

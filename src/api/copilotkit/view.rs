@@ -1,14 +1,14 @@
-//! A thread as CopilotKit's clients see it, whichever door they come through.
+//! Thread in the form of CopilotKit's clients, the same for both APIs.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::domain::{Thread, Timestamp};
 
-/// What is shown as the agent of a thread that was made for none: the name that CopilotKit gives an agent without one.
+/// Agent shown for a thread without an agent: the name that CopilotKit gives to an agent without a name.
 pub const UNNAMED_AGENT: &str = "default";
 
-/// A thread. Clients replace what they have of it, so it is always whole; they compare its times as texts.
+/// A thread, always complete: clients replace their copy, and compare its times as strings.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRecord {
@@ -26,7 +26,7 @@ pub struct ThreadRecord {
     updated_at: Timestamp,
     #[schema(value_type = String)]
     last_updated_at: Timestamp,
-    /// When a run of it last began or ended; absent if it had none.
+    /// The time at which a run last started or ended; absent without runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     last_run_at: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! Agents over REST.
+//! REST routes of agents: list, show, create and delete.
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// An agent. Keys and the values of header fields are never shown.
+/// An agent, without keys and without the values of header fields.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentView {
@@ -27,12 +27,12 @@ pub struct AgentView {
     #[schema(value_type = String, example = "continue")]
     on_disconnect: OnDisconnect,
     idle_timeout_seconds: u64,
-    /// Whether it is asked for the names of its threads, where the server has no endpoint for that.
+    /// If true, the agent generates the names of its threads where the server has no endpoint for names.
     names_threads: bool,
     /// `built-in`, `configuration` or `api`.
     #[schema(example = "api")]
     origin: &'static str,
-    /// Where runs are sent; shown to the project, not to end users.
+    /// Address to which runs are sent; shown to the project, not to end users.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// Names of the header fields sent with runs; shown to the project.
@@ -79,7 +79,7 @@ pub struct AgentsView {
     agents: Vec<AgentView>,
 }
 
-/// Whether the principal speaks for the project: its API key without a user, or a developer on their own machine.
+/// True if the principal acts for the project: its API key without a user, or a developer on their own machine.
 fn is_project(state: &ApiState, principal: &Principal) -> bool {
     principal.scopes.contains(Scope::Agents) && (state.auth.is_development() || principal.user.is_none())
 }
@@ -88,13 +88,13 @@ fn project_only(state: &ApiState, principal: &Principal) -> Result<(), Problem> 
     if is_project(state, principal) {
         return Ok(());
     }
-    Err(Problem::new(ProblemType::Forbidden, "agents are changed by the project, not by its users"))
+    Err(Problem::new(ProblemType::Forbidden, "a user's token cannot change agents"))
 }
 
-/// Lists the agents that runs can be handed to.
+/// Lists the agents.
 #[utoipa::path(get, path = "/v1/agents", tag = "agents", responses(
     (status = 200, description = "The agents, by name", body = AgentsView),
-    (status = 401, description = "Not let in", body = ProblemDocument)))]
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn list(State(state): State<ApiState>, Caller(principal): Caller) -> Result<Answer<AgentsView>, Problem> {
     let all = is_project(&state, &principal);
     let agents = state.agents.list(&principal).await?;
@@ -106,8 +106,8 @@ pub async fn list(State(state): State<ApiState>, Caller(principal): Caller) -> R
 /// Shows an agent.
 #[utoipa::path(get, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)), responses(
     (status = 200, description = "The agent", body = AgentView),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such agent", body = ProblemDocument)))]
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Agent not found", body = ProblemDocument)))]
 pub async fn get(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -117,20 +117,21 @@ pub async fn get(
     Ok(Answer(AgentView::new(&agent, origin, is_project(&state, &principal))))
 }
 
-/// Makes an agent, or replaces it. For the project, not for end users.
+/// Creates an agent, or replaces it. For the project, not for end users.
 ///
-/// `kind` is `ag-ui` (with `url` and maybe `headers`), `openai` (with `baseUrl`, `model`, maybe `apiKey` and
-/// `instructions`) or `demo`. `onDisconnect` is `continue` or `stop`: what becomes of a run whose requester leaves.
-/// With `namesThreads: true` it is asked for the names of its threads as well, in requests that are no runs.
+/// `kind` is `ag-ui` (with `url`, optionally `headers`), `openai` (with `baseUrl`, `model`, optionally `apiKey` and
+/// `instructions`) or `demo`. `onDisconnect` is `continue` or `stop`: what happens to a run when its requester
+/// disconnects. With `namesThreads: true` the agent also generates the names of its threads, in requests that are not
+/// runs.
 #[utoipa::path(put, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "The agent", body = AgentView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 403, description = "For the project only", body = ProblemDocument),
-    (status = 409, description = "The agent stands in the configuration", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 422, description = "This is no agent", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 403, description = "Insufficient permission: for the project only", body = ProblemDocument),
+    (status = 409, description = "Agent defined by server configuration", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 422, description = "Invalid agent definition", body = ProblemDocument)))]
 pub async fn put(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -142,12 +143,12 @@ pub async fn put(
     Ok(Answer(AgentView::new(&agent, origin, true)))
 }
 
-/// Forgets an agent; its runs under way go on. For the project, not for end users.
+/// Deletes an agent; its active runs continue. For the project, not for end users.
 #[utoipa::path(delete, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)), responses(
-    (status = 204, description = "Forgotten, or was not there"),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 403, description = "For the project only", body = ProblemDocument),
-    (status = 409, description = "The agent stands in the configuration", body = ProblemDocument)))]
+    (status = 204, description = "Agent deleted, or not found"),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 403, description = "Insufficient permission: for the project only", body = ProblemDocument),
+    (status = 409, description = "Agent defined by server configuration", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,

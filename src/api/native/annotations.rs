@@ -1,4 +1,4 @@
-//! What was noted about a thread.
+//! REST route of a thread's annotations.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use crate::{
     domain::{Annotation, ThreadId, Timestamp, limits::MAX_ANNOTATION_PAGE},
 };
 
-/// Which annotations.
+/// Page of a thread's annotations.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -32,16 +32,16 @@ pub struct AnnotationsParams {
 #[serde(rename_all = "camelCase")]
 pub struct AnnotationView {
     annotation_id: String,
-    /// What it is, in the words of whoever made it.
+    /// The type, as its author set it.
     #[schema(example = "user_action")]
     r#type: String,
-    /// What it says, as it came; null if it says nothing.
+    /// The payload, byte for byte; null if it has none.
     #[schema(value_type = serde_json::Value, required)]
     payload: Box<RawValue>,
-    /// When it happened, as its maker says.
+    /// The time of the event, as its author set it.
     #[schema(required, value_type = Option<String>)]
     occurred_at: Option<Timestamp>,
-    /// When it was stored.
+    /// The time at which it was stored.
     #[schema(value_type = String, example = "2026-11-21T10:11:15.123Z")]
     at: Timestamp,
 }
@@ -51,7 +51,7 @@ impl From<Annotation> for AnnotationView {
         Self {
             annotation_id: annotation.id.into(),
             r#type: annotation.kind,
-            // The store holds what was JSON when it came; anything else reads as nothing.
+            // The store holds a payload that was JSON on arrival; any other value reads as null.
             payload: RawValue::from_string(annotation.payload).unwrap_or_default(),
             occurred_at: annotation.occurred_at,
             at: annotation.at,
@@ -64,21 +64,21 @@ impl From<Annotation> for AnnotationView {
 #[serde(rename_all = "camelCase")]
 pub struct AnnotationPageView {
     annotations: Vec<AnnotationView>,
-    /// Where the next page begins; null at the end.
+    /// Cursor of the next page; null on the last page.
     #[schema(required)]
     next_cursor: Option<u64>,
 }
 
-/// Lists what was noted about a thread, in the order in which it came.
+/// Lists the annotations of a thread, in the order of their arrival.
 ///
-/// Annotations stand beside the log: they are no events, and in no message.
+/// Annotations are stored next to the log: they are neither events nor parts of messages.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/annotations", tag = "threads",
     params(("threadId" = String, Path), AnnotationsParams), responses(
     (status = 200, description = "A page", body = AnnotationPageView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
     caller: Caller,
@@ -105,6 +105,6 @@ async fn page(
     let (page, more) = state.service.annotations.list(&caller.0, thread, after, limit).await?;
     let next_cursor = page.last().filter(|_| more).map(|(number, _)| *number);
     let annotations = page.into_iter().map(|(_, annotation)| annotation.into()).collect();
-    // Nothing of ours has keys that are no texts, which is all that could fail.
+    // Serialization fails only for keys that are not strings, and no view has such keys.
     Ok(serde_json::to_vec(&AnnotationPageView { annotations, next_cursor }).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Pages of events in envelopes, as this door answers with them.
+//! Pages of events in envelopes, as the native API sends them.
 
 use std::io::Write;
 
@@ -8,9 +8,9 @@ use crate::{
     service::EventsPage,
 };
 
-/// The epoch of an NDJSON answer.
+/// Header with the epoch of an NDJSON response.
 pub const EPOCH_HEADER: &str = "threadline-epoch";
-/// The tail at the time of an NDJSON answer.
+/// Header with the tail at the time of an NDJSON response.
 pub const TAIL_HEADER: &str = "threadline-tail";
 
 /// A page as one JSON document.

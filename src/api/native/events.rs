@@ -17,7 +17,7 @@ use super::envelope::{self, BatchHead};
 use crate::{
     api::{
         ApiState,
-        agui::Requester,
+        agui::AguiClient,
         extract::{Caller, InThread, Params},
         observe,
         problem::{Problem, ProblemDocument, ProblemType},
@@ -25,24 +25,24 @@ use crate::{
     },
     auth::Watch,
     domain::{Epoch, Principal, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
-    quota::Place,
+    quota::StreamPermit,
     service::PageRequest,
     store::{ReadFrom, StoreError},
-    subscription::{Delivery, EndReason, Subscription, Via},
+    subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
 
-/// Which part of the log.
+/// Part of the log that a request reads.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReadParams {
-    /// The cursor: only events with seq above it. `Last-Event-ID` wins over it and `epoch`. Default 0.
+    /// The cursor: only events with a greater seq. `Last-Event-ID` takes precedence over it and `epoch`. Default 0.
     after: Option<u64>,
     /// Instead of `after`: the newest events with seq below it, oldest first.
     before: Option<u64>,
     /// Most events of a JSON page, 1 to 10000. Default 1000.
     limit: Option<usize>,
-    /// The epoch that the cursor belongs to; another one is answered 410.
+    /// The epoch of the cursor. If the log has another epoch, the response is 410.
     epoch: Option<String>,
     /// Only this run; SSE and NDJSON end with it.
     #[param(value_type = Option<String>)]
@@ -67,20 +67,18 @@ impl ReadParams {
     }
 }
 
-/// The form of an answer.
+/// Format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One JSON document.
     Json,
-    /// One JSON document a line.
+    /// One JSON document per line.
     Ndjson,
-    /// Server-sent events.
     Sse,
 }
 
 impl Form {
-    /// The type of `Accept` with the greatest weight that can be given, the first of equals; JSON if the client does
-    /// not care.
+    /// Supported format with the greatest weight in `Accept`, the first of equals; JSON if the client has no
+    /// preference.
     pub fn accepted(headers: &HeaderMap) -> Result<Self, Problem> {
         let Some(accept) = headers.get(header::ACCEPT) else { return Ok(Self::Json) };
         let mut best: Option<(f32, Self)> = None;
@@ -97,7 +95,9 @@ impl Form {
                 best = Some((weight, form));
             }
         }
-        best.map(|(_, form)| form).ok_or_else(|| Problem::new(ProblemType::NotAcceptable, "see the header Accept"))
+        best.map(|(_, form)| form).ok_or_else(|| {
+            Problem::new(ProblemType::NotAcceptable, "the route has no response of a type in the header Accept")
+        })
     }
 }
 
@@ -107,14 +107,14 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// A position that belongs to one log: the `id` of an event on every stream of a thread, `<epoch>:<seq>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId {
-    /// The log.
+    /// Epoch of the log.
     pub epoch: Epoch,
-    /// The position in it.
+    /// Position in that log.
     pub seq: u64,
 }
 
 impl EventId {
-    /// `Last-Event-ID`, which takes this form and no other.
+    /// Parses `Last-Event-ID`, which must have this form.
     pub fn last_seen(headers: &HeaderMap) -> Result<Option<Self>, Problem> {
         let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
         let text = String::from_utf8_lossy(id.as_bytes());
@@ -123,28 +123,31 @@ impl EventId {
             Some(Self { epoch: Epoch::parse(epoch)?, seq: seq.parse().ok().filter(|_| is_seq)? })
         });
         id.map(Some).ok_or_else(|| {
-            let detail = format!("Last-Event-ID is {text:?}; send the id of an event as it came: <epoch>:<seq>");
+            let detail = format!("Last-Event-ID is {text:?}: send the id of an event unchanged, <epoch>:<seq>");
             Problem::invalid(detail)
         })
     }
 }
 
-/// `Last-Event-ID` of a feed, whose ids are its cursors.
+/// Parses `Last-Event-ID` of a feed, whose ids are its cursors.
 pub fn last_cursor(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
-    id.map(Some).ok_or_else(|| Problem::invalid("Last-Event-ID is not a cursor of a feed"))
+    id.map(Some).ok_or_else(|| Problem::invalid("Last-Event-ID is not a feed cursor"))
 }
 
-/// A number of seconds to wait.
+/// Parses a number of seconds to wait.
 pub fn wait_time(seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
-    let parse = |seconds: f64| Duration::try_from_secs_f64(seconds).map_err(|_| Problem::invalid("wait is not a time"));
+    let parse = |seconds: f64| {
+        Duration::try_from_secs_f64(seconds).map_err(|_| Problem::invalid("wait is not a number of seconds"))
+    };
     seconds.map(parse).transpose()
 }
 
-/// Reads events: a page, all of them as NDJSON, or a stream that goes on live as SSE.
+/// Reads events: a page, all of them as NDJSON, or a live stream as SSE.
 ///
-/// Every form gives the same events in the same order with the same seqs. Replay becomes live without a gap.
+/// Every format has the same events in the same order with the same seqs. The stream passes from replay to live
+/// without a gap.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/events", tag = "events",
     params(("threadId" = String, Path), ReadParams,
         ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`")),
@@ -156,13 +159,13 @@ pub fn wait_time(seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
             })),
             (String = "application/x-ndjson"),
             (String = "text/event-stream"))),
-        (status = 400, description = "Not understood", body = ProblemDocument),
-        (status = 401, description = "Not let in", body = ProblemDocument),
-        (status = 404, description = "No such thread or run", body = ProblemDocument),
-        (status = 406, description = "No such form", body = ProblemDocument),
-        (status = 410, description = "The cursor belongs to another log", body = ProblemDocument),
-        (status = 416, description = "The cursor is beyond the tail", body = ProblemDocument),
-        (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+        (status = 400, description = "Invalid request", body = ProblemDocument),
+        (status = 401, description = "Authentication required", body = ProblemDocument),
+        (status = 404, description = "Thread or run not found", body = ProblemDocument),
+        (status = 406, description = "Not acceptable", body = ProblemDocument),
+        (status = 410, description = "Log replaced: the cursor belongs to another log", body = ProblemDocument),
+        (status = 416, description = "Cursor beyond end of log", body = ProblemDocument),
+        (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn read(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -174,7 +177,7 @@ pub async fn read(
     let seen = EventId::last_seen(&headers)?;
     let after = seen.map(|seen| seen.seq).or(params.after);
     let from = match (after, params.before) {
-        (Some(_), Some(_)) => return Err(Problem::invalid("give after or before, not both")),
+        (Some(_), Some(_)) => return Err(Problem::invalid("after and before exclude each other")),
         (after, None) => ReadFrom::After(after.unwrap_or(0)),
         (None, Some(before)) => ReadFrom::Before(before),
     };
@@ -186,9 +189,9 @@ pub async fn read(
         return state.waiting(&principal, wait, page(&state, &principal, &thread, request)).await;
     }
     let ReadFrom::After(after) = from else {
-        return Err(Problem::invalid("before goes with a JSON page only"));
+        return Err(Problem::invalid("before is available for JSON pages only"));
     };
-    let via = if form == Form::Ndjson { Via::Ndjson } else { Via::Sse };
+    let via = if form == Form::Ndjson { FollowMethod::Ndjson } else { FollowMethod::Sse };
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, epoch, params.run_id.as_ref(), via).await?;
     if form == Form::Ndjson {
@@ -209,7 +212,7 @@ async fn page(
     let mut answer = state.answers.to(principal);
     loop {
         let made = state.service.events.page(principal, thread, request.clone()).await;
-        // The page itself is not to be held while there is no room.
+        // The page itself must not be held while no memory is available.
         let document = made.map(|page| envelope::page(thread, &page))?;
         match answer.json(document).await? {
             ControlFlow::Break(response) => return Ok(response),
@@ -218,12 +221,12 @@ async fn page(
     }
 }
 
-/// The events of a run for the one who asked for it.
+/// Events of a run, for the client that requested it.
 pub fn stream(
     thread: &ThreadId,
     subscription: Subscription,
-    requester: Requester,
-    place: Place,
+    requester: AguiClient,
+    place: StreamPermit,
     state: &ApiState,
     principal: &Principal,
 ) -> Response {
@@ -243,8 +246,9 @@ fn hello(thread: &ThreadId, subscription: &Subscription) -> String {
     sse::named("hello", &hello)
 }
 
-/// All events up to the tail of this moment, one a line. It has a place among the streams, and ends with its credential.
-fn lines(subscription: Subscription, place: Place, credential: Watch) -> Response {
+/// All events up to the current tail, one per line. The response holds a stream permit, and ends once its credential is
+/// no longer valid.
+fn lines(subscription: Subscription, place: StreamPermit, credential: Watch) -> Response {
     let (epoch, tail) = (subscription.epoch(), subscription.tail());
     let body = stream::unfold(Some((subscription, place, credential)), move |state| async move {
         let (mut subscription, place, mut credential) = state?;
@@ -255,7 +259,7 @@ fn lines(subscription: Subscription, place: Place, credential: Watch) -> Respons
             let next = tokio::select! {
                 biased;
                 () = credential.over() => {
-                    return Some((Err(StoreError::Unavailable("the key or token is not valid any more".into())), None));
+                    return Some((Err(StoreError::Unavailable("the key or token is no longer valid".into())), None));
                 }
                 next = subscription.next() => next,
             };
@@ -266,7 +270,7 @@ fn lines(subscription: Subscription, place: Place, credential: Watch) -> Respons
                 }
                 Ok(Some(Delivery::FellBehind(_))) => {}
                 Ok(Some(Delivery::CaughtUp(_) | Delivery::Ended(EndReason::RunEnded)) | None) => return None,
-                // A body that ends without its last chunk tells the client that something is missing.
+                // A body that ends without its last chunk tells the client that data is missing.
                 Ok(Some(Delivery::Ended(EndReason::ThreadDeleted))) => {
                     return Some((Err(StoreError::Unavailable("the thread was deleted".into())), None));
                 }
@@ -288,7 +292,7 @@ struct EventStream {
     subscription: Subscription,
     counted: observe::Followed,
     until: Option<Until>,
-    requester: Option<Requester>,
+    requester: Option<AguiClient>,
     done: bool,
 }
 
@@ -344,7 +348,7 @@ impl Followed for EventStream {
 }
 
 impl EventStream {
-    /// The stream ends for a reason of ours.
+    /// Marks the end of the stream as the server's, so that the requester does not stop the run.
     fn leave(&mut self) {
         if let Some(requester) = &mut self.requester {
             requester.done();
@@ -352,7 +356,7 @@ impl EventStream {
     }
 }
 
-/// The wire's name for the end of a subscription.
+/// Wire name for the end of a subscription.
 pub fn end_reason(reason: EndReason) -> &'static str {
     match reason {
         EndReason::RunEnded => "run-ended",

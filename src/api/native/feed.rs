@@ -23,23 +23,23 @@ use crate::{
         sse::{self, Followed},
     },
     domain::{UserId, limits::DEFAULT_PAGE},
-    metrics::Present,
+    metrics::GaugeGuard,
     store::StoreError,
     subscription::{FeedDelivery, FeedSubscription},
 };
 
-/// Which part of the feed.
+/// Part of the feed that a request reads.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct FeedParams {
-    /// The cursor: only changes after it. `Last-Event-ID` wins over it. Default 0.
+    /// The cursor: only changes after it. `Last-Event-ID` takes precedence. Default 0.
     after: Option<u64>,
     /// Most entries of a page, 1 to 500. Default 50.
     limit: Option<usize>,
     /// Long-poll: wait up to this many seconds (at most 60) for the first change.
     wait: Option<f64>,
-    /// Whose feed, if the API key is used without a user.
+    /// User whose feed is read, if the API key is used without a user.
     #[param(value_type = Option<String>)]
     user_id: Option<UserId>,
 }
@@ -49,22 +49,22 @@ pub struct FeedParams {
 #[serde(rename_all = "camelCase")]
 pub struct FeedView {
     entries: Vec<FeedEntryView>,
-    /// Where the next page begins.
+    /// Cursor of the next page.
     cursor: u64,
     has_more: bool,
 }
 
-/// Reads the changes of a user's threads: a page, or a stream that goes on live as SSE.
+/// Reads the changes of a user's threads: a page, or a live stream as SSE.
 ///
 /// Only the newest change of each thread is kept, so a cursor never expires.
 #[utoipa::path(get, path = "/v1/feed", tag = "feed",
     params(FeedParams, ("Last-Event-ID" = Option<u64>, Header)),
     responses(
         (status = 200, description = "Changes", content((FeedView = "application/json"), (String = "text/event-stream"))),
-        (status = 400, description = "Not understood", body = ProblemDocument),
-        (status = 401, description = "Not let in", body = ProblemDocument),
-        (status = 406, description = "No such form", body = ProblemDocument),
-        (status = 416, description = "The cursor is beyond the end", body = ProblemDocument)))]
+        (status = 400, description = "Invalid request", body = ProblemDocument),
+        (status = 401, description = "Authentication required", body = ProblemDocument),
+        (status = 406, description = "Not acceptable", body = ProblemDocument),
+        (status = 416, description = "Cursor beyond end of log", body = ProblemDocument)))]
 pub async fn read(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -85,17 +85,17 @@ pub async fn read(
         Form::Sse => {
             let subscription = feed.subscribe(&principal, params.user_id, after).await?;
             let hello = sse::named("hello", &json!({ "cursor": after }));
-            let present = Present::new(&state.service.metrics().following.sse_feed);
+            let present = GaugeGuard::new(&state.service.metrics().following.sse_feed);
             let followed = FeedStream { subscription, _present: present };
             Ok(sse::response(followed, Some(hello), state.quota.open(&principal)?, &state, &principal))
         }
-        Form::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed has no NDJSON form")),
+        Form::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed is not available as NDJSON")),
     }
 }
 
 struct FeedStream {
     subscription: FeedSubscription,
-    _present: Present,
+    _present: GaugeGuard,
 }
 
 impl Followed for FeedStream {

@@ -1,4 +1,4 @@
-//! Who is let in: keys, tokens, tickets and projects over REST.
+//! REST routes of keys, tokens, tickets and projects, of the audit log and of the erasure of users.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct KeyView {
     expires_at: Option<String>,
     #[schema(format = DateTime)]
     revoked_at: Option<String>,
-    /// The key itself: only in the answer to the request that made it.
+    /// The key itself: only in the response to the request that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
@@ -57,16 +57,16 @@ pub struct KeysView {
     keys: Vec<KeyView>,
 }
 
-/// A key to be made.
+/// A request to create a key.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct KeyBody {
-    /// By which it is spoken of; made up if absent.
+    /// The ID of the key. Generated if absent.
     #[schema(value_type = Option<String>)]
     key_id: Option<KeyId>,
     /// `read`, `write`, `agents`, `tokens` (these four if absent), `admin`, `metrics`.
     scopes: Option<Vec<String>>,
-    /// 1 to 3153600000, which is 100 years. For ever if absent.
+    /// 1 to 3153600000, which is 100 years. The key does not expire if absent.
     #[schema(minimum = 1, maximum = 3153600000i64)]
     expires_in_seconds: Option<u64>,
 }
@@ -74,7 +74,7 @@ pub struct KeyBody {
 fn scopes(named: Option<Vec<String>>) -> Result<Option<Scopes>, Problem> {
     let Some(names) = named else { return Ok(None) };
     let scopes = Scopes::parse(&names.join(" "))
-        .map_err(|name| Problem::invalid(format!("{name:?} is no scope: they are {}", Scopes::ALL)))?;
+        .map_err(|name| Problem::invalid(format!("{name:?} is not a scope: expected one of {}", Scopes::ALL)))?;
     if scopes == Scopes::default() {
         return Err(Problem::invalid("scopes must not be empty"));
     }
@@ -83,12 +83,12 @@ fn scopes(named: Option<Vec<String>>) -> Result<Option<Scopes>, Problem> {
 
 fn lifetime(seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
     match seconds {
-        Some(0) => Err(Problem::invalid("expiresInSeconds is at least 1")),
+        Some(0) => Err(Problem::invalid("expiresInSeconds is 0, but must be at least 1")),
         seconds => Ok(seconds.map(Duration::from_secs)),
     }
 }
 
-/// Lists the project's API keys, those that are not valid any more among them. Scope `admin`.
+/// Lists the API keys of the project, including expired and revoked ones. Scope `admin`.
 #[utoipa::path(get, path = "/v1/keys", tag = "identity", responses(
     (status = 200, description = "The keys, by id", body = KeysView)))]
 pub async fn list_keys(State(state): State<ApiState>, Caller(principal): Caller) -> Result<Answer<KeysView>, Problem> {
@@ -96,12 +96,12 @@ pub async fn list_keys(State(state): State<ApiState>, Caller(principal): Caller)
     Ok(Answer(KeysView { keys: keys.iter().map(|key| KeyView::new(key, None)).collect() }))
 }
 
-/// Makes an API key. It is shown in this answer and never again; only its SHA-256 is kept. Scope `admin`.
+/// Creates an API key. Only this response shows it; the server stores its SHA-256. Scope `admin`.
 #[utoipa::path(post, path = "/v1/keys", tag = "identity", request_body = KeyBody, responses(
     (status = 201, description = "The key", body = KeyView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 409, description = "The id is taken", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 409, description = "ID already in use", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn create_key(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -113,11 +113,12 @@ pub async fn create_key(
     Ok((StatusCode::CREATED, Answer(KeyView::new(&key, Some(text)))))
 }
 
-/// Revokes an API key: at once on this node, within seconds on the others; what it has opened is closed. Scope `admin`.
+/// Revokes an API key: at once on this node, within seconds on the others. Its sockets and streams are closed. Scope
+/// `admin`.
 #[utoipa::path(delete, path = "/v1/keys/{keyId}", tag = "identity", params(("keyId" = String, Path)), responses(
-    (status = 200, description = "The key, revoked now or before", body = KeyView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such key", body = ProblemDocument)))]
+    (status = 200, description = "The revoked key", body = KeyView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "API key not found", body = ProblemDocument)))]
 pub async fn revoke_key(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -126,11 +127,11 @@ pub async fn revoke_key(
     Ok(Answer(KeyView::new(&state.auth.revoke_key(&principal, &id).await?, None)))
 }
 
-/// A token to be made.
+/// A request to create a token.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TokenBody {
-    /// For whom; needed unless the request itself is on behalf of a user.
+    /// The user. Required unless the request acts for a user.
     #[schema(value_type = Option<String>)]
     user_id: Option<UserId>,
     /// `read`, `write`: both if absent.
@@ -149,13 +150,13 @@ pub struct TokenView {
     expires_at: String,
 }
 
-/// Makes a token with which a browser acts as one user: `Authorization: Bearer <token>`. Scope `tokens`.
+/// Creates a token with which a browser acts as one user: `Authorization: Bearer <token>`. Scope `tokens`.
 ///
-/// It is a JWT (HS256) with the project's secret; a backend that has the secret can make them by itself.
+/// The token is a JWT (HS256) signed with the project's secret: a backend that has the secret can sign tokens itself.
 #[utoipa::path(post, path = "/v1/tokens", tag = "identity", request_body = TokenBody, responses(
     (status = 201, description = "The token", body = TokenView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn create_token(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -163,13 +164,13 @@ pub async fn create_token(
 ) -> Result<(StatusCode, Answer<TokenView>), Problem> {
     let lifetime = lifetime(body.expires_in_seconds)?;
     let user = match (&principal.user, body.user_id) {
-        // In development a user is there without having been named.
+        // In development mode a request has a user even if none was named.
         (Some(user), Some(named)) if *user != named && principal.credential != Credential::Development => {
             return Err(AuthError::OtherUser.into());
         }
         (_, Some(named)) => named,
         (Some(user), None) => user.clone(),
-        (None, None) => return Err(Problem::invalid("say for which user: userId")),
+        (None, None) => return Err(Problem::invalid("userId is missing")),
     };
     let token = state.auth.create_token(&principal, &user, scopes(body.scopes)?, lifetime).await?;
     Ok((StatusCode::CREATED, Answer(TokenView { token: token.text, expires_at: token.expires_at.to_string() })))
@@ -184,9 +185,10 @@ pub struct TicketView {
     expires_at: String,
 }
 
-/// Makes a ticket that opens one socket, within a minute, as who asks: `/v1/socket?ticket=<ticket>`.
+/// Creates a ticket that opens one socket within a minute, with the rights of this request:
+/// `/v1/socket?ticket=<ticket>`.
 ///
-/// For clients that can put nothing but a URL into a handshake: a ticket in some log is worth nothing.
+/// For clients that can send only a URL in a handshake: a ticket in a log is useless, since it is valid once.
 #[utoipa::path(post, path = "/v1/socket-tickets", tag = "identity", responses(
     (status = 201, description = "The ticket", body = TicketView)))]
 pub async fn create_ticket(
@@ -218,7 +220,7 @@ pub struct ProjectsView {
     projects: Vec<ProjectView>,
 }
 
-/// Lists the projects that were made. For the operator.
+/// Lists the projects. For the operator.
 #[utoipa::path(get, path = "/v1/projects", tag = "identity", responses(
     (status = 200, description = "The projects, by id", body = ProjectsView)))]
 pub async fn list_projects(State(state): State<ApiState>, _: Caller) -> Result<Answer<ProjectsView>, Problem> {
@@ -230,8 +232,8 @@ pub async fn list_projects(State(state): State<ApiState>, _: Caller) -> Result<A
 #[utoipa::path(get, path = "/v1/projects/{projectId}", tag = "identity", params(("projectId" = String, Path)),
     responses(
     (status = 200, description = "The project", body = ProjectView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such project", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Project not found", body = ProblemDocument)))]
 pub async fn get_project(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -240,18 +242,17 @@ pub async fn get_project(
     Ok(Answer(ProjectView::new(&state.auth.project(&principal, &id).await?)))
 }
 
-/// Makes a project, or replaces its settings. For the operator.
+/// Creates a project, or replaces its settings. For the operator.
 ///
-/// `issuer` (`issuer`, `audience`, `jwksUrl`) names who else makes tokens for the project's users, signed RS256 or ES256.
-/// `retention` (`archiveAfterDays`, `deleteAfterDays`) says what happens to threads that nobody uses. `limits` are the
-/// project's own, in place of those of the configuration. With `generateThreadNames: false` its threads get no names but those
-/// that people give them.
+/// `issuer` (`issuer`, `audience`, `jwksUrl`) is an external issuer of tokens for the project's users, signed RS256
+/// or ES256. `retention` (`archiveAfterDays`, `deleteAfterDays`) applies to unused threads. `limits` override those
+/// of the configuration. With `generateThreadNames: false` threads have only the names that people give them.
 #[utoipa::path(put, path = "/v1/projects/{projectId}", tag = "identity", params(("projectId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(
-    (status = 200, description = "Changed", body = ProjectView),
-    (status = 201, description = "Made", body = ProjectView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 200, description = "Settings replaced", body = ProjectView),
+    (status = 201, description = "Created", body = ProjectView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn put_project(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -270,15 +271,15 @@ pub struct SecretView {
     secret: String,
 }
 
-/// Gives a project a new secret for its users' tokens, shown in this answer and never again. Scopes `admin`, `tokens`, `read`
-/// and `write`: whoever has the secret is any user of the project.
+/// Rotates the secret of a project's user tokens. Only this response shows it. Scopes `admin`, `tokens`, `read` and
+/// `write`: the holder of the secret can act as any user of the project.
 ///
-/// Tokens signed with the secret before it stay valid until the next time: change it, then bring it to your backends.
+/// Tokens signed with the previous secret stay valid until the next rotation: rotate, then update your backends.
 #[utoipa::path(post, path = "/v1/projects/{projectId}/token-secret", tag = "identity",
     params(("projectId" = String, Path)), responses(
     (status = 201, description = "The secret", body = SecretView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such project", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Project not found", body = ProblemDocument)))]
 pub async fn renew_secret(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -288,7 +289,7 @@ pub async fn renew_secret(
     Ok((StatusCode::CREATED, Answer(SecretView { secret })))
 }
 
-/// Which entries.
+/// Page of the audit log.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -299,7 +300,7 @@ pub struct AuditParams {
     cursor: Option<i64>,
 }
 
-/// Something done in the project's own affairs.
+/// An administrative action in the project.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditView {
@@ -313,7 +314,7 @@ pub struct AuditView {
     facts: Box<RawValue>,
 }
 
-/// A page of the audit.
+/// A page of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditPage {
@@ -321,10 +322,10 @@ pub struct AuditPage {
     next_cursor: Option<i64>,
 }
 
-/// Reads the project's audit, newest first: keys, settings, erased users, what retention did. Scope `admin`.
+/// Reads the audit log of the project, newest first: keys, settings, erased users, retention. Scope `admin`.
 #[utoipa::path(get, path = "/v1/audit", tag = "identity", params(AuditParams), responses(
     (status = 200, description = "Entries", body = AuditPage),
-    (status = 400, description = "Not understood", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument)))]
 pub async fn audit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -342,7 +343,7 @@ pub async fn audit(
     Ok(Answer(AuditPage { entries: found.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// What went.
+/// Result of an erasure.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErasureView {
@@ -366,12 +367,12 @@ impl From<Erasure> for ErasureView {
 
 /// Erases a user: threads with their logs, runs, names, snapshots and annotations, and the feed. Scope `admin`.
 ///
-/// The answer, which is also in the audit, is the receipt: how much of what went. Runs under way are over. What the user
-/// makes afterwards is new: take their tokens away first. Of two who erase one user at the same time each may count what
-/// the other has removed.
+/// The response, which is also in the audit log, is the receipt: how much of what was erased. Active runs end. A user
+/// with a valid token can create new threads afterwards: revoke the tokens first. Of two concurrent requests for one
+/// user each may count what the other has erased.
 #[utoipa::path(delete, path = "/v1/users/{userId}", tag = "identity", params(("userId" = String, Path)), responses(
     (status = 200, description = "The receipt", body = ErasureView),
-    (status = 400, description = "Not understood", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument)))]
 pub async fn erase_user(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -1,4 +1,4 @@
-//! Routes about the server itself, and the answers where there is no route.
+//! Routes about the server itself, and the responses where no route exists.
 
 use std::any::Any;
 
@@ -24,23 +24,23 @@ use crate::{
     service::{ServiceError, StoreState},
 };
 
-/// Says that the server is alive, whatever it stands on, and while it shuts down as well.
+/// Reports that the server is alive, whatever the state of its dependencies, also while it shuts down.
 ///
-/// For those who start a server anew that does not answer. Whether to send it requests is told by /readyz.
+/// A liveness check: restart a server that does not respond. /readyz is the readiness check.
 #[utoipa::path(get, path = "/healthz", tag = "server", responses(
     (status = 200, description = "The server answers", body = Value, example = json!({ "status": "ok" }))))]
 pub async fn health() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// Whether requests are to be sent to this server, and what it stands on.
+/// The readiness of the server, and the state of its dependencies.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ReadinessView {
-    /// `ready`, or `degraded`: something is missing that can be done without.
+    /// `ready`, or `degraded`: an optional dependency is unavailable.
     status: &'static str,
     dependencies: Dependencies,
-    /// What is wrong, by stable names: `redis-unreachable`, `redis-is-no-master` (it takes no writes),
-    /// `redis-takes-no-locks` (it refuses them: out of memory, or one node of a cluster).
+    /// The findings, by stable names: `redis-unreachable`, `redis-is-no-master` (accepts no writes),
+    /// `redis-takes-no-locks` (rejects locks: out of memory, or one node of a cluster).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     findings: Vec<&'static str>,
 }
@@ -48,21 +48,20 @@ pub struct ReadinessView {
 /// Dependencies of the server: each is `ok` or `unavailable`; a store that accepts no writes is `read-only`.
 #[derive(Debug, Serialize, ToSchema)]
 struct Dependencies {
-    /// Without it nothing can be done.
+    /// The store. Required by every request.
     store: &'static str,
-    /// Locks and wake-ups, if several nodes share them. Without it the store decides alone.
+    /// Redis: locks and wake-ups of several nodes. Without it locks are kept in the store only.
     #[serde(skip_serializing_if = "Option::is_none")]
     redis: Option<&'static str>,
 }
 
-/// Says whether requests are to be sent to this server: its store answers and takes writes, and it is not shutting down.
+/// Reports whether the server is ready: its store responds and accepts writes, and it is not shutting down.
 ///
-/// A Redis that is away makes it `degraded`, which is no reason to send requests elsewhere. The answer is good for a
-/// second: asking more often costs nothing.
+/// Without Redis the server is `degraded`, and still accepts requests. The result is cached for a second.
 #[utoipa::path(get, path = "/readyz", tag = "server", responses(
-    (status = 200, description = "It takes requests", body = ReadinessView,
+    (status = 200, description = "The server accepts requests", body = ReadinessView,
         example = json!({ "status": "ready", "dependencies": { "store": "ok", "redis": "ok" } })),
-    (status = 503, description = "It takes none. `why` says for what reason: `draining`, `store-unreachable` or \
+    (status = 503, description = "The server accepts no requests. `why` is the reason: `draining`, `store-unreachable` or \
         `store-read-only` (a standby); `dependencies` says what is missing", body = ProblemDocument)))]
 pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>, Problem> {
     let found = state.service.readiness().await;
@@ -80,8 +79,8 @@ pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>,
     };
     let wait = u64::try_from(READY_MEMORY.as_millis()).unwrap_or(u64::MAX);
     let detail = match found.store {
-        StoreState::ReadOnly => "the store takes no writes: it is a standby, or set to read only",
-        StoreState::Good | StoreState::Unreachable => "the store does not answer",
+        StoreState::ReadOnly => "the store accepts no writes: it is a standby or read-only",
+        StoreState::Good | StoreState::Unreachable => "the store does not respond",
     };
     let problem = if found.leaving {
         ServiceError::Draining.into()
@@ -91,10 +90,10 @@ pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>,
     Err(problem.with(json!({ "why": why, "dependencies": dependencies })))
 }
 
-/// What this node counts, as OpenMetrics text for Prometheus.
+/// Returns the metrics of this node as OpenMetrics text, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses(
-    (status = 200, description = "What is counted: see OPERATIONS.md", content((String = "application/openmetrics-text"))),
-    (status = 401, description = "Not let in", body = ProblemDocument)))]
+    (status = 200, description = "Metrics: see OPERATIONS.md", content((String = "application/openmetrics-text"))),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn metrics(State(state): State<ApiState>, _caller: Caller) -> Response {
     let text = state.service.measured(state.connections.len()).await;
     ([(header::CONTENT_TYPE, metrics::MEDIA_TYPE)], text).into_response()
@@ -109,12 +108,12 @@ pub async fn openapi() -> Response {
 
 /// Explains a type of problem.
 #[utoipa::path(get, path = "/problems/{slug}", tag = "server", params(("slug" = String, Path)), responses(
-    (status = 200, description = "What it means and what to do", body = Value),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such type", body = ProblemDocument)))]
+    (status = 200, description = "Title, status and next step of the problem type", body = Value),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Problem type not found", body = ProblemDocument)))]
 pub async fn problem(InPath(slug): InPath) -> Result<Json<Value>, Problem> {
     let kind = ProblemType::ALL.iter().find(|kind| kind.slug() == slug);
-    let kind = kind.ok_or_else(|| Problem::new(ProblemType::NotFound, "there is no such type of problem"))?;
+    let kind = kind.ok_or_else(|| Problem::new(ProblemType::NotFound, "no problem type has this name"))?;
     Ok(Json(json!({
         "type": format!("/problems/{}", kind.slug()),
         "title": kind.title(),
@@ -124,19 +123,19 @@ pub async fn problem(InPath(slug): InPath) -> Result<Json<Value>, Problem> {
     })))
 }
 
-/// No such route.
+/// Response to a path without a route.
 pub async fn not_found(uri: Uri) -> Problem {
-    Problem::new(ProblemType::NotFound, format!("there is no route {}", uri.path()))
+    Problem::new(ProblemType::NotFound, format!("no route has the path {:?}", uri.path()))
 }
 
-/// The route has other methods.
+/// Response to a method that the route does not have.
 pub async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
-    Problem::new(ProblemType::MethodNotAllowed, format!("{} does not understand {method}", uri.path()))
+    Problem::new(ProblemType::MethodNotAllowed, format!("{} does not support {method}", uri.path()))
 }
 
-/// A handler panicked: a fault of ours that must not take the connection's other requests along.
+/// Response of a handler that panicked: a server fault, which must not end the connection's other requests.
 pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let reason = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     tracing::error!(reason, "a request handler panicked");
-    Problem::new(ProblemType::Internal, "the server's log says more").into_response()
+    Problem::new(ProblemType::Internal, "see the server's log").into_response()
 }

@@ -1,4 +1,4 @@
-//! The native door: REST under `/v1`, SSE and long-poll on the same cursor, and the socket.
+//! The native API: REST under `/v1`, SSE and long-poll on the same cursor, and the socket.
 
 mod agents;
 mod annotations;
@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 use super::doors::{Access, Doors};
 use crate::domain::Scope;
 
-/// Adds the routes and frames of this door.
+/// Adds the routes and frames of this API.
 pub fn register(doors: Doors) -> Doors {
     doors
         .route(Access::Public, routes!(meta::health))
@@ -40,7 +40,7 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::READ, routes!(runs::list))
         .route(Access::WRITE, routes!(runs::start))
         .route(Access::READ, routes!(runs::get))
-        .route(Access::WRITE, routes!(runs::append_whole))
+        .route(Access::WRITE, routes!(runs::append_complete_run))
         .route(Access::WRITE, routes!(runs::append))
         .route(Access::WRITE, routes!(runs::heartbeat))
         .route(Access::WRITE, routes!(runs::finish))

@@ -1,4 +1,4 @@
-//! What was said, and the state: folded from the log, at any seq.
+//! Messages and state of a thread, folded from the log at any seq.
 
 use std::{io::Write, ops::ControlFlow};
 
@@ -18,29 +18,29 @@ use crate::{
     service::Projected,
 };
 
-/// As of when.
+/// Position at which the state is read.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct StateParams {
     /// After the event with this seq; the newest one if absent.
     at: Option<u64>,
-    /// The epoch that `at` belongs to; another one is answered 410.
+    /// The epoch of `at`. If the log has another epoch, the response is 410.
     epoch: Option<String>,
 }
 
-/// Which messages.
+/// Position, number and end of the messages that are read.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct MessagesParams {
     /// After the event with this seq; the newest one if absent.
     at: Option<u64>,
-    /// The epoch that `at` belongs to; another one is answered 410.
+    /// The epoch of `at`. If the log has another epoch, the response is 410.
     epoch: Option<String>,
     /// Most messages, the newest ones. All that fit into 4 MiB if absent.
     limit: Option<usize>,
-    /// Only messages before the one with this id.
+    /// Only messages before the message with this ID.
     before: Option<String>,
 }
 
@@ -64,10 +64,10 @@ fn begin(thread: &ThreadId, projected: &Projected) -> Vec<u8> {
 
 /// Reads the messages of a thread, as AG-UI has them: the same that `@ag-ui/client` builds from the same events.
 ///
-/// An answer holds at most 4 MiB of messages, the newest ones; `hasMore` says whether there are older ones, to be asked
-/// for by `before`. `seq` says which events are in them: follow the log from there, and nothing is missing and nothing
-/// twice. With them come the interrupts that wait for an answer, and the tool calls that have no result yet. A number beyond a
-/// double (`1e400`) reads as null; `skippedNumbers` counts them, in messages and state, since the thread's first event.
+/// A response has at most 4 MiB of messages, the newest ones. If `hasMore` is true, request older ones with `before`.
+/// `seq` is the last event that the messages contain: follow the log from there without gaps or duplicates. The
+/// response includes the open interrupts, and the tool calls without a result. A number beyond a double (`1e400`)
+/// reads as null; `skippedNumbers` counts them, in messages and state, since the first event of the thread.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/messages", tag = "projections",
     params(("threadId" = String, Path), MessagesParams), responses(
     (status = 200, description = "The messages", body = serde_json::Value, example = json!({
@@ -75,13 +75,13 @@ fn begin(thread: &ThreadId, projected: &Projected) -> Vec<u8> {
         "messages": [{ "id": "m1", "role": "user", "content": "Hello" }], "hasMore": false,
         "interrupts": [], "pendingToolCallIds": [], "skippedNumbers": 0
     })),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 410, description = "`at` belongs to another log", body = ProblemDocument),
-    (status = 416, description = "`at` is beyond the tail", body = ProblemDocument),
-    (status = 422, description = "The conversation is too large", body = ProblemDocument),
-    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 410, description = "`at` belongs to a log that was replaced", body = ProblemDocument),
+    (status = 416, description = "`at` is beyond the end of the log", body = ProblemDocument),
+    (status = 422, description = "Conversation too large", body = ProblemDocument),
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn messages(
     State(state): State<ApiState>,
     caller: Caller,
@@ -111,7 +111,7 @@ async fn messages_document(
         Some(before) => conversation
             .messages()
             .position(|message| message.id() == before)
-            .ok_or_else(|| Problem::invalid("before is the id of no message"))?,
+            .ok_or_else(|| Problem::invalid("before is not the ID of a message"))?,
     };
     let (start, messages) = newest(conversation, end, params.limit.unwrap_or(end));
     let mut out = begin(thread, &projected);
@@ -124,8 +124,8 @@ async fn messages_document(
     Ok(out)
 }
 
-/// The newest messages before `end` that fit into an answer: where they begin, and their JSON with commas between. At
-/// least one, if there is any and one is wanted.
+/// The newest messages before `end` that fit into a response: index of the first one, and their JSON with commas
+/// between. At least one message, unless there is none or `limit` is 0.
 fn newest(conversation: &Conversation, end: usize, limit: usize) -> (usize, Vec<u8>) {
     let all: Vec<&Message> = conversation.messages().take(end).collect();
     let (mut start, mut size, mut parts) = (end, 0, Vec::new());
@@ -143,22 +143,22 @@ fn newest(conversation: &Conversation, end: usize, limit: usize) -> (usize, Vec<
     (start, parts.join(&b','))
 }
 
-/// Reads the state of a thread: STATE_SNAPSHOT and what STATE_DELTA made of it.
+/// Reads the state of a thread: STATE_SNAPSHOT with every STATE_DELTA applied.
 ///
-/// A delta that cannot be applied is passed over, and counted in `skippedDeltas`. A number beyond a double (`1e400`) reads as null,
-/// and is counted in `skippedNumbers`.
+/// A delta that cannot be applied is skipped, and counted in `skippedDeltas`. A number beyond a double (`1e400`)
+/// reads as null, and is counted in `skippedNumbers`.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/state", tag = "projections",
     params(("threadId" = String, Path), StateParams), responses(
     (status = 200, description = "The state", body = serde_json::Value, example = json!({
         "threadId": "demo", "epoch": "0123456789abcdef", "seq": 7, "state": { "steps": [] }, "skippedDeltas": 0, "skippedNumbers": 0
     })),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 410, description = "`at` belongs to another log", body = ProblemDocument),
-    (status = 416, description = "`at` is beyond the tail", body = ProblemDocument),
-    (status = 422, description = "The conversation is too large", body = ProblemDocument),
-    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 410, description = "`at` belongs to a log that was replaced", body = ProblemDocument),
+    (status = 416, description = "`at` is beyond the end of the log", body = ProblemDocument),
+    (status = 422, description = "Conversation too large", body = ProblemDocument),
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn state(
     State(state): State<ApiState>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! Runs over REST.
+//! REST routes of runs: start, append, heartbeat, finish, fail, stop and release.
 
 use std::sync::OnceLock;
 
@@ -26,28 +26,29 @@ use crate::{
     auth::AuthError,
     domain::{AgentId, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE},
     service::{NewRun, ServiceError, StartedRun},
-    subscription::Via,
+    subscription::FollowMethod,
 };
 
-/// What a body holds, by its `Content-Type`.
+/// Format of a body, by its `Content-Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// JSON.
     Json,
-    /// One JSON document a line.
+    /// One JSON document per line.
     Ndjson,
 }
 
 impl Content {
-    /// By the header; JSON if it says nothing.
+    /// Format that the header names; JSON if the header is absent or empty.
     pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(Self::Json) };
         match kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim() {
             "application/json" | "" => Ok(Self::Json),
             "application/x-ndjson" | "application/ndjson" => Ok(Self::Ndjson),
-            // What curl sends with --data if nobody says otherwise.
+            // Default of curl for `--data`.
             "application/x-www-form-urlencoded" => Ok(Self::Json),
-            other => Err(Problem::new(ProblemType::UnsupportedMediaType, format!("{other} is not understood"))),
+            other => {
+                Err(Problem::new(ProblemType::UnsupportedMediaType, format!("content type {other:?} is not supported")))
+            }
         }
     }
 }
@@ -63,35 +64,35 @@ async fn read_events(state: &ApiState, principal: &Principal, request: Request) 
     Ok((events.map_err(ServiceError::from)?, bytes))
 }
 
-/// A run to be started.
+/// A request to start a run.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct StartBody {
-    /// Made up (UUIDv7) if absent.
+    /// Generated (UUIDv7) if absent.
     #[schema(value_type = Option<String>)]
     run_id: Option<RunId>,
-    /// The agent that the run is of. With `input`, the one that does it.
+    /// The agent of the run. With `input`, this agent produces it.
     #[schema(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// How long the run may be silent, 1 to 3600. Default 20.
+    /// The lease in seconds, 1 to 3600. Default 20.
     lease_seconds: Option<u64>,
-    /// AG-UI's RunAgentInput, all of it or only `messages` that are new: then Threadline has the agent do the run.
+    /// AG-UI's RunAgentInput, complete or with only the new `messages`: Threadline then calls the agent.
     #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
     #[serde(deserialize_with = "present")]
     input: Option<ClientInput>,
 }
 
-/// Not null: that would start a run which nobody does.
+/// Rejects null, which would start a run without a producer.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<ClientInput>, D::Error> {
     ClientInput::deserialize(deserializer).map(Some)
 }
 
-/// The same for a streamed run, whose body is its events.
+/// Parameters of a streamed run, whose body is its events.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct StreamParams {
-    /// Streamed runs: the run's id; made up if absent.
+    /// Streamed runs: the ID of the run. Generated if absent.
     #[param(value_type = Option<String>)]
     run_id: Option<RunId>,
     /// Streamed runs: the run's agent.
@@ -101,36 +102,37 @@ pub struct StreamParams {
     /// if the connection stays open; a blank line renews the lease. Default: 600 s while the connection is open, 20 s after the
     /// stream breaks.
     lease_seconds: Option<u64>,
-    /// Streamed runs: producerSeq of the first line, to go on where a broken stream ended. Default 1.
+    /// Streamed runs: producerSeq of the first line, to continue where a broken stream ended. Default 1.
     producer_seq: Option<u64>,
 }
 
-/// Starts a run. With `input` an agent does it; with `application/x-ndjson` the body is the run: one event a line.
+/// Starts a run. With `input` an agent produces it; with `application/x-ndjson` the body is the run, one event per
+/// line.
 ///
-/// With `agentId` and `input` the answer comes at once and the agent's events go to the log, whoever stays to see
-/// them; `Accept: text/event-stream` gives them here as well (as GET …/events does), and leaving counts as
-/// `onDisconnect`.
+/// With `agentId` and `input` the response is immediate and the agent's events are stored in the log. With `Accept:
+/// text/event-stream` the response streams them as well (as GET …/events does), and `onDisconnect` applies when the
+/// client disconnects.
 ///
-/// A JSON start is answered at once; the producer then appends, sends heartbeats and finishes. A streamed run is
-/// kept alive by what comes in (blank lines are signs of life) and finished by the end of the body; the answer comes
-/// then, or early if a stop was asked, the terminal event was seen, or the run has ended otherwise. A stream that breaks leaves the run to its
-/// lease: send it again under the same runId. A producer that asks for `leaseSeconds` loses its run after that much silence,
-/// also on an open connection.
+/// After a JSON start the producer appends, sends heartbeats and finishes. In a streamed run every byte renews the
+/// lease (also blank lines), and the end of the body finishes the run. The response follows then, or earlier if a
+/// stop was requested, the terminal event was received, or the run ended otherwise. If the stream breaks, the run
+/// continues until its lease expires: send it again with the same runId. With `leaseSeconds` the run ends after that
+/// long without a byte, also on an open connection.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs", tag = "runs",
     params(("threadId" = String, Path), StreamParams),
     request_body(content((StartBody = "application/json"), (String = "application/x-ndjson"))), responses(
-    (status = 201, description = "Started; or, streamed, ended", body = StartedView),
-    (status = 200, description = "A run of this id was there before: the same answer again", body = StartedView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or agent", body = ProblemDocument),
-    (status = 406, description = "No such form", body = ProblemDocument),
-    (status = 409, description = "Another run is active: which, since when, until when; or interrupts wait for an answer",
+    (status = 201, description = "Run started; a streamed run has ended", body = StartedView),
+    (status = 200, description = "The run existed before: the same response again", body = StartedView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or agent not found", body = ProblemDocument),
+    (status = 406, description = "Not acceptable", body = ProblemDocument),
+    (status = 409, description = "Active run conflict, with the run, its start and its lease; or unanswered interrupt",
         body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 415, description = "No such content type", body = ProblemDocument),
-    (status = 422, description = "An event cannot be stored; the run was ended", body = ProblemDocument),
-    (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 422, description = "Invalid event; the run was ended", body = ProblemDocument),
+    (status = 429, description = "Too many active runs", body = ProblemDocument)))]
 pub async fn start(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -158,12 +160,12 @@ pub async fn start(
     let mut place = state.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
     let refused = OnceLock::new();
-    // Ours to go on reading after the run took what it needs.
+    // Borrowed, so that the rest can be read after the run has taken the lines that it needs.
     let chunks = state.bodies.lines(&mut place, &mut data, &refused);
     let mut credential = state.auth.watch(&principal);
     let result = tokio::select! {
         result = runs.stream(&principal, &thread, new, params.producer_seq.unwrap_or(1), chunks) => result,
-        // The run is left to its lease: another stream may go on with it.
+        // The run keeps its lease, and another stream may continue it.
         () = credential.over() => {
             body::discard(data);
             return Err(AuthError::Over.into());
@@ -185,7 +187,7 @@ pub async fn start(
     }
 }
 
-/// Has an agent do the run.
+/// Has an agent produce the run.
 async fn hand_over(
     state: &ApiState,
     principal: &Principal,
@@ -196,14 +198,14 @@ async fn hand_over(
 ) -> Result<Response, Problem> {
     let mut input = start.input.unwrap_or_default();
     let Some(agent) = start.agent_id.or(params.agent_id) else {
-        return Err(Problem::invalid("input goes with agentId: say which agent is to do the run"));
+        return Err(Problem::invalid("input requires agentId"));
     };
     if input.thread_id.take().is_some_and(|named| named != thread) {
         return Err(Problem::invalid("input.threadId names another thread than the path"));
     }
     let named = start.run_id.or(params.run_id);
     if named.is_some() && input.run_id.is_some() && named != input.run_id {
-        return Err(Problem::invalid("input.runId is another than runId"));
+        return Err(Problem::invalid("input.runId and runId differ"));
     }
     let id = named.or(input.run_id.take()).unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
@@ -215,7 +217,7 @@ async fn hand_over(
     let Some(place) = place else { return Ok(answer(&started)) };
     let events = &state.service.events;
     let subscription =
-        events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), Via::Sse).await;
+        events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), FollowMethod::Sse).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
     Ok(events::stream(&thread, subscription, requester, place, state, principal))
 }
@@ -225,7 +227,7 @@ fn answer(started: &StartedRun) -> Response {
     (status, Answer(StartedView::new(started))).into_response()
 }
 
-/// Which agent a whole run is of.
+/// Agent of a complete run.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -234,22 +236,22 @@ pub struct WholeParams {
     agent_id: Option<AgentId>,
 }
 
-/// Appends a finished run whole: all of it or nothing. Waits up to 10 s while another run is active.
+/// Appends a complete run atomically. Waits up to 10 s while another run is active.
 ///
-/// Without a terminal event it is closed by RUN_FINISHED. The same run again changes nothing.
+/// Without a terminal event the server appends RUN_FINISHED. The same run again changes nothing.
 #[utoipa::path(put, path = "/v1/threads/{threadId}/runs/{runId}", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path), WholeParams),
     request_body(content((Vec<serde_json::Value> = "application/json"), (String = "application/x-ndjson"))), responses(
     (status = 201, description = "Appended", body = StartedView),
-    (status = 200, description = "Was appended before", body = StartedView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 409, description = "Another run is active, or the server drives this one", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 415, description = "No such content type", body = ProblemDocument),
-    (status = 422, description = "An event cannot be stored, or the run is there with other events", body = ProblemDocument)))]
-pub async fn append_whole(
+    (status = 200, description = "Appended before", body = StartedView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 409, description = "Active run conflict, or run driven by the server", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 422, description = "Invalid event, or run stored with other events", body = ProblemDocument)))]
+pub async fn append_complete_run(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
@@ -258,10 +260,10 @@ pub async fn append_whole(
 ) -> Result<Response, Problem> {
     let (events, _body) = read_events(&state, &principal, request).await?;
     let new = NewRun { id: Some(run), agent: params.agent_id, lease: None };
-    Ok(answer(&state.service.runs.append_whole(&principal, &thread, new, events).await?))
+    Ok(answer(&state.service.runs.append_complete_run(&principal, &thread, new, events).await?))
 }
 
-/// Which runs.
+/// Page and position of a list of runs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -270,7 +272,7 @@ pub struct RunsParams {
     limit: Option<usize>,
     /// `nextCursor` of the page before.
     cursor: Option<i64>,
-    /// As they were after the event with this seq: what began later is left out, what ended later is running.
+    /// The runs after the event with this seq: later runs are omitted, and runs that ended later are running.
     at: Option<u64>,
 }
 
@@ -279,7 +281,7 @@ pub struct RunsParams {
 #[serde(rename_all = "camelCase")]
 pub struct RunPageView {
     runs: Vec<RunView>,
-    /// Where the next page begins; null at the end.
+    /// Cursor of the next page; null on the last page.
     #[schema(required)]
     next_cursor: Option<i64>,
 }
@@ -288,9 +290,9 @@ pub struct RunPageView {
 #[utoipa::path(get, path = "/v1/threads/{threadId}/runs", tag = "runs",
     params(("threadId" = String, Path), RunsParams), responses(
     (status = 200, description = "A page", body = RunPageView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -307,8 +309,8 @@ pub async fn list(
 #[utoipa::path(get, path = "/v1/threads/{threadId}/runs/{runId}", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
     (status = 200, description = "The run", body = RunView),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument)))]
 pub async fn get(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -317,28 +319,28 @@ pub async fn get(
     Ok(Answer(RunView::new(&state.service.runs.get(&principal, &thread, &run).await?)))
 }
 
-/// How an append is numbered.
+/// Number of an append's first event.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AppendParams {
-    /// The run's own number of the first event here, counted from 1. It makes a retry harmless; without it the events
-    /// go behind whatever the run has, and a retry may append them twice.
+    /// The number of the first event of this append within the run, counted from 1. It makes a retry idempotent.
+    /// Without it the events are appended at the end of the run, and a retry may append them twice.
     producer_seq: Option<u64>,
 }
 
-/// Appends events of a run. Answered once they are durable; the same append again gets the same answer.
+/// Appends events of a run. The response follows once they are durable; the same append again gets the same response.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/events", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path), AppendParams),
     request_body(content((Vec<serde_json::Value> = "application/json"), (String = "application/x-ndjson"))), responses(
     (status = 200, description = "Stored", body = ReceiptView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run has ended, the server drives it, or events are missing before these", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 415, description = "No such content type", body = ProblemDocument),
-    (status = 422, description = "An event cannot be stored, or other events have this number", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run already ended, run driven by the server, or gap in producerSeq", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 422, description = "Invalid event, or conflicting producerSeq", body = ProblemDocument)))]
 pub async fn append(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -359,15 +361,15 @@ pub struct HeartbeatBody {
     lease_seconds: Option<u64>,
 }
 
-/// Keeps a run's lease. Every append does so too.
+/// Renews the lease of a run. Every append does so, too.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/heartbeat", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path)), request_body = HeartbeatBody, responses(
     (status = 200, description = "The run", body = RunView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run has ended, or the server drives it", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run already ended, or driven by the server", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn heartbeat(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -378,13 +380,13 @@ pub async fn heartbeat(
     Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, &thread, &run, lease).await?)))
 }
 
-/// Ends a run well: what is open is closed, then RUN_FINISHED.
+/// Ends a run with RUN_FINISHED, after closing its open messages, tool calls and steps.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/finish", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
-    (status = 200, description = "The run as it ended", body = RunView),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The server drives the run", body = ProblemDocument)))]
+    (status = 200, description = "The ended run", body = RunView),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run driven by the server", body = ProblemDocument)))]
 pub async fn finish(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -393,7 +395,7 @@ pub async fn finish(
     Ok(Answer(RunView::new(&state.service.runs.finish(&principal, &thread, &run).await?)))
 }
 
-/// Why a run failed.
+/// The error of a failed run.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FailBody {
@@ -403,15 +405,15 @@ pub struct FailBody {
     message: Option<String>,
 }
 
-/// Ends a run badly: what is open is closed, then RUN_ERROR.
+/// Ends a run with RUN_ERROR, after closing its open messages, tool calls and steps.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/fail", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path)), request_body = FailBody, responses(
-    (status = 200, description = "The run as it ended", body = RunView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The server drives the run", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 200, description = "The ended run", body = RunView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run driven by the server", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn fail(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -422,13 +424,13 @@ pub async fn fail(
     Ok(Answer(RunView::new(&run)))
 }
 
-/// Asks a run to stop. Its producer has 10 s to end it; then the server does.
+/// Requests that a run stops. Its producer has 10 s to end it; then the server does.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/stop", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
-    (status = 202, description = "Asked", body = RunView),
-    (status = 200, description = "The run had ended", body = RunView),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument)))]
+    (status = 202, description = "Stop requested", body = RunView),
+    (status = 200, description = "The run has ended", body = RunView),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument)))]
 pub async fn stop(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -439,13 +441,13 @@ pub async fn stop(
     Ok((status, Answer(RunView::new(&run))).into_response())
 }
 
-/// Gives the lock back before the last events: the run may append until its terminal event or the next start.
+/// Releases the lock before the last events: the run may append until its terminal event or the next start.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/release", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
     (status = 200, description = "The run", body = RunView),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The server drives the run", body = ProblemDocument)))]
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run driven by the server", body = ProblemDocument)))]
 pub async fn release(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -1,4 +1,4 @@
-//! Who follows a thread, over REST.
+//! REST route of the subscriptions to a thread.
 
 use axum::{Json as Answer, extract::State};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::{
     },
     domain::{Principal, Timestamp},
     service::NodeFollowers,
-    subscription::{Follower, Via},
+    subscription::{FollowMethod, Follower},
 };
 
 /// A subscription to a thread's log.
@@ -23,17 +23,17 @@ pub struct SubscriptionView {
     node_id: String,
     /// `socket`, `sse`, `long-poll` (while it waits), `ndjson`, `ag-ui` or `copilotkit`.
     #[schema(value_type = String, example = "socket")]
-    transport: Via,
+    transport: FollowMethod,
     /// The end user; null if it is a key without a user.
     #[schema(required)]
     user_id: Option<String>,
-    /// What it was let in by: `development`, `operator`, `key:<keyId>`, `lent` (a page that acts with a key's rights) or `user`.
-    /// End users are not told which key.
+    /// Credential of the subscription: `development`, `operator`, `key:<keyId>`, `lent` (a page that acts with a key's
+    /// rights) or `user`. End users do not see the key ID.
     credential: String,
-    /// The run that it is bounded to.
+    /// The run to which the subscription is limited.
     #[schema(required)]
     run_id: Option<String>,
-    /// Seq of the last event that was handed on to it.
+    /// Seq of the last event delivered to it.
     cursor: u64,
     #[schema(value_type = String)]
     since: Timestamp,
@@ -43,7 +43,7 @@ impl SubscriptionView {
     fn new(node: &str, follower: Follower, asking: &Principal) -> Self {
         let Follower { reader, cursor } = follower;
         let credential = match reader.credential.split_once(':') {
-            Some((kind, _)) if asking.is_stranger() => kind.to_owned(),
+            Some((kind, _)) if asking.is_untrusted() => kind.to_owned(),
             _ => reader.credential,
         };
         Self {
@@ -58,25 +58,26 @@ impl SubscriptionView {
     }
 }
 
-/// Who follows a thread.
+/// The subscriptions to a thread.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriptionsView {
-    /// How many nodes have answered, this one included. One that is away, or has just started, is not heard.
+    /// The number of nodes that have responded, including this one. A node that is unreachable or has just started is
+    /// missing.
     nodes: usize,
-    /// How many there are on these nodes.
+    /// The number of subscriptions on these nodes.
     count: usize,
-    /// Of each node the first 200, in the order in which they came.
+    /// The first 200 of each node, in the order of their start.
     subscriptions: Vec<SubscriptionView>,
 }
 
-/// Lists who follows a thread at this moment, on all nodes, and where their cursors are.
+/// Lists the current subscriptions to a thread, on all nodes, with their cursors.
 ///
-/// For people who look after it: it takes up to 300 ms where there are several nodes.
+/// For diagnosis: with several nodes it takes up to 300 ms.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/subscriptions", tag = "threads",
     params(("threadId" = String, Path)), responses(
     (status = 200, description = "The subscriptions", body = SubscriptionsView),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 404, description = "Thread not found", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
     Caller(principal): Caller,

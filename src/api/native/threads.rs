@@ -1,4 +1,4 @@
-//! Threads over REST.
+//! REST routes of threads: create, list, show, edit, mark as read and delete.
 
 use axum::{
     Json as Answer,
@@ -26,15 +26,15 @@ use crate::{
     store::{ListOrder, ListPosition},
 };
 
-/// A thread to be made.
+/// A request to create a thread.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CreateBody {
-    /// Made up (UUIDv7) if absent.
+    /// Generated (UUIDv7) if absent.
     #[schema(value_type = Option<String>)]
     thread_id: Option<ThreadId>,
     name: Option<String>,
-    /// The agent it is made for.
+    /// The agent of the thread.
     #[schema(value_type = Option<String>)]
     agent_id: Option<AgentId>,
     #[schema(value_type = Option<Object>)]
@@ -44,14 +44,14 @@ pub struct CreateBody {
     user_id: Option<UserId>,
 }
 
-/// Makes a thread. The same create again is the same thread.
+/// Creates a thread. A retry returns the same thread.
 #[utoipa::path(post, path = "/v1/threads", tag = "threads", request_body = CreateBody, responses(
-    (status = 201, description = "Made", body = ThreadView),
-    (status = 200, description = "Was made before by the same request", body = ThreadView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 409, description = "The id is taken", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 201, description = "Created", body = ThreadView),
+    (status = 200, description = "Created before by the same request", body = ThreadView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 409, description = "ID already in use", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -77,19 +77,20 @@ enum Order {
     Created,
 }
 
-/// Which threads.
+/// Filter, order and page of a thread list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Whether archived threads are shown too.
+    /// If true, the list includes archived threads.
     #[serde(default)]
     include_archived: bool,
     /// Only threads of this agent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// Only threads whose name has this text in it, whatever the case and the accents of its letters: 1 to 1024 bytes beside
-    /// white space around it. A page may be short or empty, and yet have a `nextCursor`: one request looks at 10,000 names.
+    /// Only threads whose name contains this text, ignoring case and accents: 1 to 1024 bytes, not counting
+    /// surrounding white space. A page may be short or empty and still have a `nextCursor`: one request searches
+    /// 10,000 names.
     search: Option<String>,
     /// `recent` (default): by last run, else last edit, newest first. `created`: oldest first; does not shift while
     /// it is paged.
@@ -100,7 +101,7 @@ pub struct ListParams {
     limit: Option<usize>,
     /// `nextCursor` of the page before.
     cursor: Option<String>,
-    /// Whose threads, if the API key is used without a user.
+    /// User whose threads are listed, if the API key is used without a user.
     #[param(value_type = Option<String>)]
     user_id: Option<UserId>,
 }
@@ -110,7 +111,7 @@ pub struct ListParams {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadPageView {
     threads: Vec<ThreadView>,
-    /// Where the next page begins; null at the end.
+    /// Cursor of the next page; null on the last page.
     #[schema(required)]
     next_cursor: Option<String>,
     /// The list plus the feed after this cursor is complete.
@@ -120,8 +121,8 @@ pub struct ThreadPageView {
 /// Lists a user's threads.
 #[utoipa::path(get, path = "/v1/threads", tag = "threads", params(ListParams), responses(
     (status = 200, description = "A page", body = ThreadPageView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -151,7 +152,9 @@ pub async fn list(
 }
 
 fn read_search(text: &str) -> Result<NameSearch, Problem> {
-    let refused = || Problem::invalid(format!("search has 1 to {MAX_NAME_BYTES} bytes beside white space around it"));
+    let refused = || {
+        Problem::invalid(format!("search must have 1 to {MAX_NAME_BYTES} bytes, not counting surrounding white space"))
+    };
     NameSearch::new(text).ok_or_else(refused)
 }
 
@@ -165,14 +168,14 @@ pub(crate) fn read_position(cursor: &str) -> Result<ListPosition, Problem> {
         let (at, id) = text.split_once(':')?;
         Some(ListPosition { at: Timestamp(at.parse().ok()?), id: ThreadId::new(id).ok()? })
     };
-    position().ok_or_else(|| Problem::invalid("cursor is not the nextCursor of a page"))
+    position().ok_or_else(|| Problem::invalid("cursor is not a nextCursor"))
 }
 
 /// Shows a thread.
 #[utoipa::path(get, path = "/v1/threads/{threadId}", tag = "threads", params(("threadId" = String, Path)), responses(
     (status = 200, description = "The thread", body = ThreadView),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument)))]
 pub async fn get(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -181,11 +184,11 @@ pub async fn get(
     Ok(Answer(ThreadView::new(&state.service.threads.get(&principal, &thread).await?)))
 }
 
-/// A change of a thread. A member left out leaves its field alone.
+/// A change of a thread. An omitted member leaves its field unchanged.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct EditBody {
-    /// A new name; null takes the name away.
+    /// The new name; null removes the name.
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     name: Option<Option<String>>,
@@ -195,7 +198,7 @@ pub struct EditBody {
     archived: Option<bool>,
 }
 
-/// Tells `null` from absence.
+/// Distinguishes `null` from absence.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
@@ -203,11 +206,11 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<S
 /// Renames, archives or unarchives a thread, or changes its metadata.
 #[utoipa::path(patch, path = "/v1/threads/{threadId}", tag = "threads", params(("threadId" = String, Path)),
     request_body = EditBody, responses(
-    (status = 200, description = "The thread as it is now", body = ThreadView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 200, description = "The thread after the change", body = ThreadView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -218,7 +221,7 @@ pub async fn edit(
     Ok(Answer(ThreadView::new(&state.service.threads.edit(&principal, &thread, edit).await?)))
 }
 
-/// Up to where a thread was read.
+/// The read position of a thread.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadBody {
@@ -227,30 +230,30 @@ pub struct ReadBody {
     seq: Option<Seq>,
 }
 
-/// Says up to where the thread's user has read it. The mark only moves forward, and the feed tells of it.
+/// Marks a thread as read by its user, up to an event. The mark only moves forward, and the feed reports it.
 #[utoipa::path(put, path = "/v1/threads/{threadId}/read", tag = "threads", params(("threadId" = String, Path)),
     request_body = ReadBody, responses(
-    (status = 200, description = "The thread as it is now", body = ThreadView),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 416, description = "`seq` is beyond the tail", body = ProblemDocument)))]
+    (status = 200, description = "The thread after the change", body = ThreadView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 416, description = "`seq` is beyond the end of the log", body = ProblemDocument)))]
 pub async fn mark_read(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
     Json(body): Json<ReadBody>,
 ) -> Result<Answer<ThreadView>, Problem> {
-    let seq = body.seq.ok_or_else(|| Problem::invalid("say up to which event it was read: seq"))?;
+    let seq = body.seq.ok_or_else(|| Problem::invalid("seq is missing: the event up to which the thread was read"))?;
     Ok(Answer(ThreadView::new(&state.service.threads.mark_read(&principal, &thread, seq).await?)))
 }
 
-/// Deletes a thread and all of its log, for ever. An active run is over. Sent again by its user: the same answer.
+/// Deletes a thread and all of its log permanently. An active run ends. A retry by its user gets the same response.
 #[utoipa::path(delete, path = "/v1/threads/{threadId}", tag = "threads", params(("threadId" = String, Path)), responses(
     (status = 204, description = "Deleted"),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,

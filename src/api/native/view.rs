@@ -1,4 +1,4 @@
-//! What the native door shows of threads, runs and the feed.
+//! Views of threads, runs and the feed, as the native API sends them.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::{
     domain::{FeedChange, FeedEntry, NameSource, Run, RunStatus, Thread, Timestamp},
-    service::{Receipt, StartedRun},
+    service::{AppendReceipt, StartedRun},
 };
 
 /// A thread.
@@ -16,7 +16,7 @@ pub struct ThreadView {
     thread_id: String,
     #[schema(required)]
     name: Option<String>,
-    /// Who gave the name; a person's is never overwritten by Threadline.
+    /// The origin of the name. Threadline never overwrites a name that a person set.
     #[schema(required, value_type = Option<String>, example = "person")]
     name_source: Option<NameSource>,
     #[schema(required)]
@@ -30,12 +30,12 @@ pub struct ThreadView {
     /// Last edit; appends do not count.
     #[schema(value_type = String)]
     updated_at: Timestamp,
-    /// When a run of it last began or ended.
+    /// The time at which a run last started or ended.
     #[schema(required, value_type = Option<String>)]
     last_run_at: Option<Timestamp>,
     /// Seq of the newest event, 0 if there is none.
     tail: u64,
-    /// Up to which event its user has read it, 0 if never.
+    /// Seq of the newest event that the user has read; 0 if none.
     read_seq: u64,
     /// The incarnation of the log; cursors belong to it.
     epoch: String,
@@ -44,7 +44,6 @@ pub struct ThreadView {
 }
 
 impl ThreadView {
-    /// As the wire shows it.
     pub fn new(thread: &Thread) -> Self {
         Self {
             thread_id: thread.id.to_string(),
@@ -53,7 +52,7 @@ impl ThreadView {
             agent_id: thread.agent.as_ref().map(ToString::to_string),
             user_id: thread.user.to_string(),
             archived: thread.archived,
-            // What the store holds was written by us as an object; anything else reads as an empty one.
+            // Threadline stored the metadata as an object; any other value reads as an empty object.
             metadata: RawValue::from_string(thread.metadata.clone()).unwrap_or_else(|_| empty_object()),
             created_at: thread.created_at,
             updated_at: thread.updated_at,
@@ -83,7 +82,7 @@ pub struct RunView {
     error_code: Option<String>,
     #[schema(required)]
     error_message: Option<String>,
-    /// What it has used, by provider and model, if its terminal event says so: AG-UI's TokenUsage.
+    /// The token usage by provider and model, from the terminal event: AG-UI's TokenUsage.
     #[schema(required, value_type = Option<Vec<Object>>)]
     usage: Option<Box<RawValue>>,
     /// Seq of the event with producerSeq 1.
@@ -96,14 +95,13 @@ pub struct RunView {
     started_at: Timestamp,
     #[schema(required, value_type = Option<String>)]
     ended_at: Option<Timestamp>,
-    /// Until when the run may be silent; null once it has ended.
+    /// The expiry of the lease; null once the run has ended.
     #[schema(required, value_type = Option<String>)]
     lease_until: Option<Timestamp>,
     stop_requested: bool,
 }
 
 impl RunView {
-    /// As the wire shows it.
     pub fn new(run: &Run) -> Self {
         Self {
             run_id: run.id.to_string(),
@@ -129,18 +127,17 @@ impl RunView {
 pub struct StartedView {
     run: RunView,
     epoch: String,
-    /// Follow from here to see the whole run.
+    /// Follow from here to see the run from its first event.
     cursor: u64,
 }
 
 impl StartedView {
-    /// As the wire shows it.
     pub fn new(started: &StartedRun) -> Self {
         Self { run: RunView::new(&started.run), epoch: started.epoch.to_string(), cursor: started.cursor }
     }
 }
 
-/// The answer to an append.
+/// The response to an append.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiptView {
@@ -149,16 +146,15 @@ pub struct ReceiptView {
     /// producerSeq of the last event of this append.
     producer_seq: u64,
     epoch: String,
-    /// Whether the run was asked to stop: end it soon.
+    /// True if a stop of the run was requested: end it soon.
     stop_requested: bool,
-    /// Until when the run may be silent; null once it has ended.
+    /// The expiry of the lease; null once the run has ended.
     #[schema(required, value_type = Option<String>)]
     lease_until: Option<Timestamp>,
 }
 
 impl ReceiptView {
-    /// As the wire shows it.
-    pub fn new(receipt: &Receipt) -> Self {
+    pub fn new(receipt: &AppendReceipt) -> Self {
         Self {
             first_seq: receipt.first_seq,
             last_seq: receipt.last_seq,
@@ -179,13 +175,12 @@ pub struct FeedEntryView {
     /// `upsert` or `delete`.
     r#type: &'static str,
     thread_id: String,
-    /// The thread as it is now; not there if it was deleted.
+    /// The current thread; absent if it was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread: Option<ThreadView>,
 }
 
 impl FeedEntryView {
-    /// As the wire shows it.
     pub fn new(entry: &FeedEntry) -> Self {
         let (r#type, thread) = match &entry.change {
             FeedChange::Upsert(thread) => ("upsert", Some(ThreadView::new(thread))),

@@ -1,5 +1,5 @@
-//! A deadline for each message of a socket. The library below a socket shows messages that are complete and holds those that
-//! are not, for ever and without a word: so what comes in is looked at on its way to it.
+//! A deadline for each message of a socket. The WebSocket library returns complete messages, and holds incomplete ones
+//! without a limit of time or a notice. So this module inspects incoming bytes on their way to the library.
 
 use std::{
     io,
@@ -14,17 +14,17 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::Error;
 
-/// The most bytes of a frame's header: two, a length of eight, a mask of four.
+/// Longest header of a frame, in bytes: two, a length of eight, a mask of four.
 const MAX_HEADER: usize = 14;
 
-/// Fails a read once a message that has begun was not complete within `limit`. Idle connections carry no timer, and control
-/// frames between the frames of a message put nothing off.
+/// Fails a read once a message that has begun was not complete within `limit`. Idle connections have no timer, and
+/// control frames between the frames of a message do not extend the deadline.
 #[derive(Debug)]
 pub(super) struct MessageDeadline<T> {
     inner: T,
     limit: Duration,
     frames: Frames,
-    /// Of the message that is half there.
+    /// Deadline of the incomplete message.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -33,7 +33,6 @@ impl<T> MessageDeadline<T> {
         Self { inner, limit, frames: Frames::default(), deadline: None }
     }
 
-    /// See [`super::WebSocket::restart_deadline`].
     pub(super) fn restart(&mut self) {
         if let Some(deadline) = &mut self.deadline {
             deadline.as_mut().reset(Instant::now() + self.limit);
@@ -90,38 +89,38 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for MessageDeadline<T> {
     }
 }
 
-/// A message that was not complete in time.
+/// A message that was not complete before the timeout.
 #[derive(Debug, thiserror::Error)]
-#[error("a message was not complete in time")]
+#[error("a message was not complete before the timeout")]
 struct Overdue;
 
-/// Whether a read has failed because a message was not complete in time.
+/// True if a read failed because a message was not complete before the timeout.
 pub fn is_overdue(error: &Error) -> bool {
     matches!(error, Error::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Overdue>()))
 }
 
-/// Where the stream stands between the frames of RFC 6455, section 5.2. What breaks its rules the library refuses.
+/// Position of the stream between the frames of RFC 6455, section 5.2. The library refuses violations of its rules.
 #[derive(Debug, Default)]
 struct Frames {
     header: [u8; MAX_HEADER],
-    /// Bytes of the header that have come.
+    /// Received bytes of the header.
     came: usize,
-    /// Bytes of the payload that have not.
+    /// Missing bytes of the payload.
     left: u64,
     /// A message has begun whose last frame has not.
     open: bool,
-    /// Of the frame under way: it is a control frame, or the last one of its message.
+    /// Kind of the current frame: a control frame, or the last frame of its message.
     control: bool,
     last: bool,
 }
 
 impl Frames {
-    /// Whether no message and no frame is half there.
+    /// True if no message and no frame is incomplete.
     fn is_at_rest(&self) -> bool {
         self.came == 0 && self.left == 0 && !self.open
     }
 
-    /// Takes in what comes next. Whether the stream was at rest somewhere in it.
+    /// Processes the next bytes. Returns true if the stream was at rest somewhere in them.
     fn observe(&mut self, mut bytes: &[u8]) -> bool {
         let mut rested = false;
         while let Some((first, rest)) = bytes.split_first() {
@@ -146,7 +145,7 @@ impl Frames {
         rested
     }
 
-    /// Bytes of the header, as far as is known by now.
+    /// Length of the header in bytes, as far as it is known.
     fn header_bytes(&self) -> usize {
         if self.came < 2 {
             return 2;
@@ -159,7 +158,7 @@ impl Frames {
         2 + length + if self.header[1] & 0x80 == 0 { 0 } else { 4 }
     }
 
-    /// The header is complete.
+    /// Starts the frame of a complete header.
     fn begin(&mut self) {
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         self.left = match self.header[1] & 0x7f {
@@ -179,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// A masked frame: its first byte, and a payload of so many bytes.
+    /// A masked frame: its first byte, and a payload of `length` bytes.
     fn frame(first: u8, length: usize) -> Vec<u8> {
         let mut frame = vec![first];
         match length {
@@ -235,7 +234,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(30);
 
-    /// Reads until it fails: after how long, and whether because a message was overdue.
+    /// Reads until a failure: the seconds until then, and true if a message was overdue.
     async fn reads(near: DuplexStream) -> (u64, bool) {
         let begun = Instant::now();
         let mut near = MessageDeadline::new(near, LIMIT);
@@ -249,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Sends each of these, a number of seconds after the one before; then keeps the connection open for long.
+    /// Sends each piece, a number of seconds after the one before, then keeps the connection open for long.
     async fn sent(pieces: Vec<(u64, Vec<u8>)>) -> (u64, bool) {
         let (near, mut far) = duplex(1 << 20);
         let reader = tokio::spawn(reads(near));
@@ -271,7 +270,7 @@ mod tests {
         assert_eq!(sent(vec![(5, vec![TEXT])]).await, (35, true));
         let pings = (0..20).map(|_| (5, frame(PING, 4)));
         assert_eq!(sent([(0, frame(BEGIN, 10))].into_iter().chain(pings).collect()).await, (30, true));
-        // Drop by drop is no better, and the end of the message before is no reason to begin later.
+        // Single bytes are no better, and the end of the previous message is no reason to start later.
         let drops = (0..99).map(|_| (1, vec![0]));
         assert_eq!(sent([(0, half(frame(TEXT, 200)))].into_iter().chain(drops).collect()).await, (30, true));
         let next = [frame(END, 3), half(frame(TEXT, 50))].concat();

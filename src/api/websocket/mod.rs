@@ -1,4 +1,4 @@
-//! WebSockets: the handshake (RFC 6455, section 4.2), and a socket whose messages must be complete in time.
+//! WebSockets: the handshake (RFC 6455, section 4.2), and a socket whose messages must be complete before a timeout.
 
 mod deadline;
 
@@ -26,21 +26,21 @@ use crate::domain::limits::{SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER};
 use deadline::MessageDeadline;
 pub use deadline::is_overdue;
 
-/// A handshake that was understood.
+/// A valid handshake, before protocols are switched.
 pub struct Upgrade {
     accept: String,
     protocols: Vec<HeaderValue>,
     on_upgrade: OnUpgrade,
 }
 
-/// What a socket takes.
+/// Subprotocol of a socket, and limits of its messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     /// The subprotocol of the socket, if the client requests it.
     pub protocol: &'static str,
     /// The largest message, in bytes.
     pub largest: usize,
-    /// The time for a whole message.
+    /// Timeout of a complete message.
     pub message: Duration,
 }
 
@@ -54,7 +54,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Upgrade {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let headers = &parts.headers;
-        let invalid = |what: &str| Problem::invalid(format!("this is a WebSocket: {what}"));
+        let invalid = |what: &str| Problem::invalid(format!("invalid WebSocket handshake: {what}"));
         if parts.method != Method::GET {
             return Err(invalid("the method of a handshake is GET"));
         }
@@ -74,13 +74,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Upgrade {
             .filter_map(|name| HeaderValue::from_bytes(name.trim_ascii()).ok())
             .collect();
         let on_upgrade = parts.extensions.remove::<OnUpgrade>();
-        let on_upgrade = on_upgrade.ok_or_else(|| invalid("this connection cannot become one"))?;
+        let on_upgrade = on_upgrade.ok_or_else(|| invalid("the connection cannot be upgraded"))?;
         Ok(Self { accept, protocols, on_upgrade })
     }
 }
 
 impl Upgrade {
-    /// The subprotocols asked for.
+    /// Subprotocols that the client requested.
     pub fn requested_protocols(&self) -> &[HeaderValue] {
         &self.protocols
     }
@@ -93,7 +93,7 @@ impl Upgrade {
     ) -> Response {
         let on_upgrade = self.on_upgrade;
         tokio::spawn(async move {
-            // A client that went away before the switch is served nothing.
+            // A client that disconnected before the switch is not served.
             let Ok(upgraded) = on_upgrade.await else { return };
             let io = MessageDeadline::new(TokioIo::new(upgraded), terms.message);
             let config = WebSocketConfig::default()
@@ -117,17 +117,17 @@ impl Upgrade {
     }
 }
 
-/// An open socket.
+/// Open socket, with a deadline for each message.
 #[derive(Debug)]
 pub struct WebSocket(WebSocketStream<MessageDeadline<TokioIo<Upgraded>>>);
 
 impl WebSocket {
-    /// The next message; `None` once the client is gone. Dropping the future loses none.
+    /// The next message; `None` once the client has disconnected. Dropping the future loses no message.
     pub async fn recv(&mut self) -> Option<Result<Message, Error>> {
         self.0.next().await
     }
 
-    /// Queues a message behind those that are not written yet.
+    /// Queues a message behind the messages that are not written yet.
     pub async fn feed(&mut self, message: Message) -> Result<(), Error> {
         self.0.feed(message).await
     }
@@ -142,7 +142,7 @@ impl WebSocket {
         self.0.send(message).await
     }
 
-    /// Gives a message that is half there its whole time again: the client was not read meanwhile.
+    /// Restarts the timeout of an incomplete message, because the client was not read meanwhile.
     pub fn restart_deadline(&mut self) {
         self.0.get_mut().restart();
     }

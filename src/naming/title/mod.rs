@@ -1,7 +1,7 @@
-//! What a model answers when it is asked for a name: cleaned, and judged.
+//! Answer of a model that was asked for a name: cleaned, and validated.
 //!
-//! A model answers anything: with quotes, with its thoughts, with a refusal, with the conversation gone on. What is not
-//! clearly a name is none, since the thread has one already in its user's own words.
+//! A model may answer with anything: with quotes, its reasoning, a refusal, or a continued conversation. An answer that
+//! is not clearly a name is rejected, since the thread already has a name in its user's own words.
 
 use serde_json::Value;
 
@@ -13,33 +13,33 @@ use super::{
 };
 use crate::domain::limits::{NAME_CHARACTERS, NAME_WORDS_TOLERATED, NAMING_SHOWN_BYTES};
 
-/// Why an answer is no name.
+/// Reason why an answer is not a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Flaw {
-    /// It says nothing.
-    #[error("it is empty")]
+pub(super) enum TitleError {
+    /// The answer contains no words.
+    #[error("the title is empty")]
     Empty,
-    /// It says more than a name does.
-    #[error("it is too long for a name")]
+    /// The answer is longer than a name.
+    #[error("the title is too long")]
     TooLong,
-    /// The model does not want to.
-    #[error("it is a refusal")]
+    /// The answer is a refusal.
+    #[error("the title is a refusal")]
     Refusal,
-    /// It fits every conversation.
-    #[error("it says nothing about the conversation")]
+    /// The answer would fit every conversation.
+    #[error("the title is generic")]
     Generic,
-    /// It is what the model was told.
-    #[error("it repeats the instructions")]
+    /// The answer repeats the instructions.
+    #[error("the title repeats the instructions")]
     Echo,
-    /// HTML, JSON of another kind, an error: it is for a program.
-    #[error("it is markup")]
+    /// The answer is meant for a program: HTML, JSON of another kind, or an error.
+    #[error("the title is markup")]
     Markup,
-    /// Characters that could make it look like what it is not.
-    #[error("it holds characters that are not for names")]
+    /// The answer contains characters that could disguise it.
+    #[error("the title contains invalid characters")]
     Characters,
 }
 
-/// The members of an object that a name may stand in.
+/// Members of a JSON object that may hold the name.
 const MEMBERS: &[&str] = &[
     "title",
     "name",
@@ -51,33 +51,33 @@ const MEMBERS: &[&str] = &[
     "conversation_title",
 ];
 
-/// The name that an answer holds.
-pub(super) fn name(answer: &str) -> Result<String, Flaw> {
+/// Extracts the name from an answer.
+pub(super) fn name(answer: &str) -> Result<String, TitleError> {
     let said = without_thoughts(answer).trim();
     if said.is_empty() {
-        return Err(Flaw::Empty);
+        return Err(TitleError::Empty);
     }
     let said = from_json(said)?;
-    let line = line(&said).ok_or(Flaw::Empty)?;
+    let line = line(&said).ok_or(TitleError::Empty)?;
     if line.len() > NAMING_SHOWN_BYTES {
-        return Err(Flaw::TooLong);
+        return Err(TitleError::TooLong);
     }
     if line.chars().any(is_treacherous) {
-        return Err(Flaw::Characters);
+        return Err(TitleError::Characters);
     }
     if is_markup(line) {
-        return Err(Flaw::Markup);
+        return Err(TitleError::Markup);
     }
     let name = bare(&plain::inline(line));
     judge(&name)?;
     match count(&name) {
-        0 => Err(Flaw::Empty),
-        words if words > NAME_WORDS_TOLERATED || name.chars().count() > 2 * NAME_CHARACTERS => Err(Flaw::TooLong),
-        _ => Ok(cut(&name)).and_then(|name| if is_word(&name) { Ok(name) } else { Err(Flaw::Empty) }),
+        0 => Err(TitleError::Empty),
+        words if words > NAME_WORDS_TOLERATED || name.chars().count() > 2 * NAME_CHARACTERS => Err(TitleError::TooLong),
+        _ => Ok(cut(&name)).and_then(|name| if is_word(&name) { Ok(name) } else { Err(TitleError::Empty) }),
     }
 }
 
-/// What was said aloud. Models that think write it down in front; one that never comes to an end says nothing.
+/// Answer without the reasoning in front of it. Reasoning that does not end leaves no answer.
 fn without_thoughts(answer: &str) -> &str {
     const TAGS: [(&str, &str); 4] = [
         ("<think>", "</think>"),
@@ -87,7 +87,7 @@ fn without_thoughts(answer: &str) -> &str {
     ];
     let mut rest = answer.trim_start();
     for (open, close) in TAGS {
-        // The opening mark is often part of the question already.
+        // The opening tag is often part of the prompt.
         if let Some(end) = rest.rfind(close) {
             rest = &rest[end + close.len()..];
         } else if rest.starts_with(open) {
@@ -97,11 +97,11 @@ fn without_thoughts(answer: &str) -> &str {
     rest
 }
 
-/// The name in a JSON value, with or without a fence around it; what is no JSON stays.
-fn from_json(said: &str) -> Result<String, Flaw> {
+/// Extracts the name from a JSON value, with or without a fence around it; other text stays unchanged.
+fn from_json(said: &str) -> Result<String, TitleError> {
     let fenced = said.strip_prefix("```").and_then(|rest| rest.trim_end().strip_suffix("```"));
     let inner = match fenced {
-        // Behind the fence stands its language.
+        // The language of the block follows the fence.
         Some(block) => block.split_once('\n').map_or(block, |(_, inner)| inner).trim(),
         None => said,
     };
@@ -109,12 +109,12 @@ fn from_json(said: &str) -> Result<String, Flaw> {
         return Ok(inner.to_owned());
     }
     match serde_json::from_str::<Value>(inner) {
-        // The call of a tool has a name as well.
+        // A tool call has a name as well.
         Ok(Value::Object(object)) if object.contains_key("arguments") || object.contains_key("parameters") => {
-            Err(Flaw::Markup)
+            Err(TitleError::Markup)
         }
-        Ok(value) => text_of(&value).map(str::to_owned).ok_or(Flaw::Markup),
-        Err(_) if inner.starts_with('{') || inner.starts_with("[{") => Err(Flaw::Markup),
+        Ok(value) => text_of(&value).map(str::to_owned).ok_or(TitleError::Markup),
+        Err(_) if inner.starts_with('{') || inner.starts_with("[{") => Err(TitleError::Markup),
         Err(_) => Ok(inner.to_owned()),
     }
 }
@@ -128,7 +128,7 @@ fn text_of(value: &Value) -> Option<&str> {
     }
 }
 
-/// The line that holds the name: the first one, unless it only announces it.
+/// Line that holds the name: the first one, unless it only announces the name.
 fn line(said: &str) -> Option<&str> {
     let mut lines = said.lines().map(str::trim).filter(|line| is_word(line)).peekable();
     while let Some(line) = lines.next() {
@@ -149,12 +149,12 @@ fn assents(line: &str) -> bool {
     ["sure", "certainly", "okay", "ok", "absolutely", "gerne", "natürlich"].contains(&first.as_str())
 }
 
-/// Whether what stands before a colon only says that the name comes, as "Sure! Here is a title" does.
+/// True if the text before a colon only announces the name, as in "Sure! Here is a title".
 fn announces(label: &str) -> bool {
     assents(label) || of(ANNOUNCEMENTS).any(|begin| begins(&label.replace('’', "'"), begin))
 }
 
-/// A line without a label and quotation marks, however they are nested.
+/// Line without a label and quotation marks, in any nesting.
 fn bare(line: &str) -> String {
     let mut rest = tidy(line);
     loop {
@@ -165,7 +165,7 @@ fn bare(line: &str) -> String {
                 rest = tidy(after);
             }
         }
-        // Of a list of proposals the first.
+        // The first of a list of proposals is used.
         if let Some((number, after)) = rest.split_once([' ', '.', ')'])
             && number == "1"
             && rest[1..].starts_with(['.', ')'])
@@ -185,19 +185,19 @@ fn is_markup(line: &str) -> bool {
     tag || line.contains("://") || line.contains("\\u") || line.contains("{\"") || line.contains("&lt;")
 }
 
-fn judge(name: &str) -> Result<(), Flaw> {
+fn judge(name: &str) -> Result<(), TitleError> {
     let lower = name.to_lowercase().replace('’', "'");
     if of(REFUSALS).any(|begin| begins(&lower, begin)) {
-        return Err(Flaw::Refusal);
+        return Err(TitleError::Refusal);
     }
     let letters = letters(name);
     if letters.is_empty() {
-        return Err(Flaw::Empty);
+        return Err(TitleError::Empty);
     }
     if of(GENERIC).any(|generic| generic == letters) || of(ABOUT).any(|begin| begins(&lower, begin)) {
-        return Err(Flaw::Generic);
+        return Err(TitleError::Generic);
     }
-    // A sentence behind a sentence is talk.
+    // A second sentence is an explanation, not a name.
     let ends = |(at, c): (usize, char)| {
         matches!(c, '.' | '!' | '?')
             && name[at + 1..].starts_with(' ')
@@ -205,21 +205,21 @@ fn judge(name: &str) -> Result<(), Flaw> {
             && count(&name[..at]) > 2
     };
     if name.char_indices().any(ends) {
-        return Err(Flaw::TooLong);
+        return Err(TitleError::TooLong);
     }
     if count(name) > 2 && self::letters(INSTRUCTIONS).contains(&letters) {
-        return Err(Flaw::Echo);
+        return Err(TitleError::Echo);
     }
-    // Nothing but one character again and again.
+    // A repetition of one character is not a name.
     let mut characters = letters.chars();
     let first = characters.next();
     if letters.chars().count() > 3 && characters.all(|c| Some(c) == first) {
-        return Err(Flaw::Generic);
+        return Err(TitleError::Generic);
     }
     Ok(())
 }
 
-/// Whether a text begins with these words, and not only with these letters.
+/// True if a text begins with these complete words.
 fn begins(text: &str, words: &str) -> bool {
     let has_no_spaces = words.contains(is_spaceless);
     text.strip_prefix(words).is_some_and(|rest| {
@@ -227,7 +227,7 @@ fn begins(text: &str, words: &str) -> bool {
     })
 }
 
-/// Letters and digits alone, in small letters.
+/// Letters and digits only, in lower case.
 fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric() && !is_mark(*c)).flat_map(char::to_lowercase).collect()
 }

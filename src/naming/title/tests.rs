@@ -1,4 +1,4 @@
-//! What models say, and what becomes of it.
+//! Answers of models, and the names in them.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn names_are_found_in_what_models_say() {
         ("การท่องเที่ยวเชียงใหม่", "การท่องเที่ยวเชียงใหม่"),
         ("सात दिन की यात्रा", "सात दिन की यात्रा"),
         ("می\u{200c}خواهم سفر کنم", "می\u{200c}خواهم سفر کنم"),
-        // A little too long is cut, with nothing left hanging.
+        // A slightly long name is cut, without a dangling word at its end.
         ("Planning a Three Day Trip to Ghent", "Planning a Three Day Trip"),
         ("Planning the Best Trip to the Coast", "Planning the Best Trip"),
     ] {
@@ -69,59 +69,59 @@ fn names_are_found_in_what_models_say() {
 #[test]
 fn what_is_no_name_is_refused() {
     for (answer, flaw) in [
-        ("", Flaw::Empty),
-        (" \n\t ", Flaw::Empty),
-        ("...", Flaw::Empty),
-        ("\"\"", Flaw::Empty),
-        ("**", Flaw::Empty),
-        ("😀😀", Flaw::Empty),
-        ("<think>I wonder", Flaw::Empty),
-        ("<think>done</think>", Flaw::Empty),
-        ("I'm sorry, but I can't help with that.", Flaw::Refusal),
-        ("I’m sorry, I can’t assist with that request.", Flaw::Refusal),
-        ("Sorry, I can't do that", Flaw::Refusal),
-        ("\"I cannot comply.\"", Flaw::Refusal),
-        ("Title: I cannot name this", Flaw::Refusal),
-        ("As an AI language model, I", Flaw::Refusal),
-        ("Unfortunately I have no idea", Flaw::Refusal),
-        ("Es tut mir leid, das geht nicht", Flaw::Refusal),
-        ("Je suis désolé", Flaw::Refusal),
-        ("Lo siento, no puedo", Flaw::Refusal),
-        ("申し訳ありませんが", Flaw::Refusal),
-        ("抱歉，我无法", Flaw::Refusal),
-        ("죄송합니다", Flaw::Refusal),
-        ("Error: model overloaded", Flaw::Refusal),
-        ("Untitled", Flaw::Generic),
-        ("\"New Chat\"", Flaw::Generic),
-        ("Title:", Flaw::Generic),
-        ("null", Flaw::Generic),
-        ("N/A", Flaw::Generic),
-        ("Sure!", Flaw::Generic),
-        ("[object Object]", Flaw::Generic),
-        ("無題", Flaw::Generic),
-        ("The user wants to go", Flaw::Generic),
-        ("This conversation is about Ghent", Flaw::Generic),
-        ("How can I help you today?", Flaw::Generic),
-        ("aaaaaaaaaaaaaaaa", Flaw::Generic),
-        ("Ghent is a lovely city in Belgium with many canals and old houses.", Flaw::TooLong),
-        ("Let us plan it. First we need dates.", Flaw::TooLong),
-        ("来週の京都旅行の計画を立てるのを手伝ってくださいとお願いされました", Flaw::TooLong),
-        ("<b>Trip to Ghent</b>", Flaw::Markup),
-        ("<script>alert(1)</script>", Flaw::Markup),
-        ("<|im_start|>assistant", Flaw::Markup),
-        ("{\"name\":\"get_weather\",\"arguments\":{}}", Flaw::Markup),
-        ("{\"answer\": 42}", Flaw::Markup),
-        ("{\"title\": 42}", Flaw::Markup),
-        ("{\"title\": \"cut off", Flaw::Markup),
-        ("[1, 2]", Flaw::Markup),
-        ("See https://evil.test/x", Flaw::Markup),
-        ("Trip \u{202e}tnehG", Flaw::Characters),
-        ("Trip \u{2066}to\u{2069} Ghent", Flaw::Characters),
-        ("Trip\u{0007} to Ghent", Flaw::Characters),
-        ("Trip\u{0000}", Flaw::Characters),
-        ("Trip to \u{fffd}", Flaw::Characters),
-        ("Trip \u{e000}", Flaw::Characters),
-        ("Answer with the name alone", Flaw::Echo),
+        ("", TitleError::Empty),
+        (" \n\t ", TitleError::Empty),
+        ("...", TitleError::Empty),
+        ("\"\"", TitleError::Empty),
+        ("**", TitleError::Empty),
+        ("😀😀", TitleError::Empty),
+        ("<think>I wonder", TitleError::Empty),
+        ("<think>done</think>", TitleError::Empty),
+        ("I'm sorry, but I can't help with that.", TitleError::Refusal),
+        ("I’m sorry, I can’t assist with that request.", TitleError::Refusal),
+        ("Sorry, I can't do that", TitleError::Refusal),
+        ("\"I cannot comply.\"", TitleError::Refusal),
+        ("Title: I cannot name this", TitleError::Refusal),
+        ("As an AI language model, I", TitleError::Refusal),
+        ("Unfortunately I have no idea", TitleError::Refusal),
+        ("Es tut mir leid, das geht nicht", TitleError::Refusal),
+        ("Je suis désolé", TitleError::Refusal),
+        ("Lo siento, no puedo", TitleError::Refusal),
+        ("申し訳ありませんが", TitleError::Refusal),
+        ("抱歉，我无法", TitleError::Refusal),
+        ("죄송합니다", TitleError::Refusal),
+        ("Error: model overloaded", TitleError::Refusal),
+        ("Untitled", TitleError::Generic),
+        ("\"New Chat\"", TitleError::Generic),
+        ("Title:", TitleError::Generic),
+        ("null", TitleError::Generic),
+        ("N/A", TitleError::Generic),
+        ("Sure!", TitleError::Generic),
+        ("[object Object]", TitleError::Generic),
+        ("無題", TitleError::Generic),
+        ("The user wants to go", TitleError::Generic),
+        ("This conversation is about Ghent", TitleError::Generic),
+        ("How can I help you today?", TitleError::Generic),
+        ("aaaaaaaaaaaaaaaa", TitleError::Generic),
+        ("Ghent is a lovely city in Belgium with many canals and old houses.", TitleError::TooLong),
+        ("Let us plan it. First we need dates.", TitleError::TooLong),
+        ("来週の京都旅行の計画を立てるのを手伝ってくださいとお願いされました", TitleError::TooLong),
+        ("<b>Trip to Ghent</b>", TitleError::Markup),
+        ("<script>alert(1)</script>", TitleError::Markup),
+        ("<|im_start|>assistant", TitleError::Markup),
+        ("{\"name\":\"get_weather\",\"arguments\":{}}", TitleError::Markup),
+        ("{\"answer\": 42}", TitleError::Markup),
+        ("{\"title\": 42}", TitleError::Markup),
+        ("{\"title\": \"cut off", TitleError::Markup),
+        ("[1, 2]", TitleError::Markup),
+        ("See https://evil.test/x", TitleError::Markup),
+        ("Trip \u{202e}tnehG", TitleError::Characters),
+        ("Trip \u{2066}to\u{2069} Ghent", TitleError::Characters),
+        ("Trip\u{0007} to Ghent", TitleError::Characters),
+        ("Trip\u{0000}", TitleError::Characters),
+        ("Trip to \u{fffd}", TitleError::Characters),
+        ("Trip \u{e000}", TitleError::Characters),
+        ("Answer with the name alone", TitleError::Echo),
     ] {
         assert_eq!(name(answer), Err(flaw), "{answer}");
     }
@@ -132,10 +132,10 @@ fn endless_answers_cost_little() {
     let nested = "(\"".repeat(200) + "Trip to Ghent" + &"\")".repeat(200);
     assert_eq!(name(&nested).as_deref(), Ok("Trip to Ghent"));
     let long = "word ".repeat(10_000);
-    assert_eq!(name(&long), Err(Flaw::TooLong));
+    assert_eq!(name(&long), Err(TitleError::TooLong));
     let labels = "Title: ".repeat(200) + "Trip to Ghent";
     assert_eq!(name(&labels).as_deref(), Ok("Trip to Ghent"));
-    assert_eq!(name(&"xy".repeat(500)), Err(Flaw::TooLong));
+    assert_eq!(name(&"xy".repeat(500)), Err(TitleError::TooLong));
     for open in ["(", ")", "[", "{", "\"", "<", "#", "<think>", "Title:", "1. "] {
         assert!(name(&open.repeat(30_000)).is_err(), "{open}");
     }

@@ -28,7 +28,7 @@ impl Generator {
             self.emit(chunk, &owner.filter(|_| tagged));
             return;
         }
-        let mut kind = [Kind::Text, Kind::Tool, Kind::Reasoning][self.rng.next() as usize % 3];
+        let mut kind = [Kind::Text, Kind::Tool, Kind::Reasoning][self.rng.draw() as usize % 3];
         let (id, owner, parent) = match kind {
             Kind::Tool => {
                 let (id, again) = self.call_id();
@@ -54,7 +54,7 @@ impl Generator {
         chunk[member] = json!(id);
         match kind {
             Kind::Text if self.rng.chance(50) => {
-                chunk["role"] = json!(["user", "assistant"][self.rng.next() as usize % 2]);
+                chunk["role"] = json!(["user", "assistant"][self.rng.draw() as usize % 2]);
             }
             Kind::Text => chunk["name"] = json!("N"),
             Kind::Tool => chunk["toolCallName"] = json!("f"),

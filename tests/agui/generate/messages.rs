@@ -15,11 +15,11 @@ impl Generator {
         let old = self.messages.clone();
         let id = match old.is_empty() || self.rng.chance(40) {
             true => self.new_id("w"),
-            false => old[self.rng.next() as usize % old.len()].clone(),
+            false => old[self.rng.draw() as usize % old.len()].clone(),
         };
         self.messages.push(id.clone());
         let roles = ["developer", "system", "assistant", "user", "tool", "activity", "reasoning", "user", "assistant"];
-        let role = roles[self.rng.next() as usize % roles.len()];
+        let role = roles[self.rng.draw() as usize % roles.len()];
         let mut message = json!({"id": id, "role": role});
         match role {
             "assistant" => {
@@ -40,7 +40,7 @@ impl Generator {
                 }
             }
             "activity" => {
-                message["activityType"] = json!(["plan", "card"][self.rng.next() as usize % 2]);
+                message["activityType"] = json!(["plan", "card"][self.rng.draw() as usize % 2]);
                 message["content"] = self.object(2);
             }
             _ => message["content"] = json!(self.word()),
@@ -85,8 +85,8 @@ impl Generator {
     /// A patch; about half of them apply.
     pub fn patch(&mut self) -> Value {
         let operations = (0..self.rng.between(0, 4)).map(|_| {
-            let path = PATHS[self.rng.next() as usize % PATHS.len()];
-            let from = PATHS[self.rng.next() as usize % PATHS.len()];
+            let path = PATHS[self.rng.draw() as usize % PATHS.len()];
+            let from = PATHS[self.rng.draw() as usize % PATHS.len()];
             match self.rng.between(0, 19) {
                 0..8 => json!({"op": "add", "path": path, "value": self.value(1)}),
                 8..11 => json!({"op": "replace", "path": path, "value": self.value(1), "more": 1}),
@@ -118,7 +118,7 @@ impl Generator {
         };
         let (content, owner) = (self.object(2), self.owner());
         let mut snapshot = json!({"type": "ACTIVITY_SNAPSHOT", "messageId": id, "content": content});
-        snapshot["activityType"] = json!(["plan", "card"][self.rng.next() as usize % 2]);
+        snapshot["activityType"] = json!(["plan", "card"][self.rng.draw() as usize % 2]);
         let mut replace = true;
         if self.rng.chance(50) {
             replace = self.rng.chance(50);

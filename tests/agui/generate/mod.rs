@@ -76,7 +76,7 @@ impl Generator {
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        (!from.is_empty()).then(|| &from[self.rng.next() as usize % from.len()])
+        (!from.is_empty()).then(|| &from[self.rng.draw() as usize % from.len()])
     }
 
     pub fn new_id(&mut self, prefix: &str) -> String {
@@ -112,7 +112,7 @@ impl Generator {
     pub fn metadata(&mut self) -> Value {
         let mut map = Map::new();
         for _ in 0..self.rng.between(0, 2) {
-            let name = ["a", "b", "usage", "ag-ui"][self.rng.next() as usize % 4].to_owned();
+            let name = ["a", "b", "usage", "ag-ui"][self.rng.draw() as usize % 4].to_owned();
             let value = self.value(2);
             map.insert(name, value);
         }
@@ -135,7 +135,7 @@ impl Generator {
     pub fn object(&mut self, depth: u64) -> Value {
         let mut map = Map::new();
         for _ in 0..self.rng.between(0, 4) {
-            let name = ["a", "b", "list", "x/y", "m~n", ""][self.rng.next() as usize % 6].to_owned();
+            let name = ["a", "b", "list", "x/y", "m~n", ""][self.rng.draw() as usize % 6].to_owned();
             let value = self.value(depth.saturating_sub(1));
             map.insert(name, value);
         }
@@ -289,7 +289,7 @@ impl Generator {
                 let owner = self.tag("message", &id);
                 let mut start = json!({"type": "TEXT_MESSAGE_START", "messageId": id});
                 if self.rng.chance(70) {
-                    start["role"] = json!(["developer", "system", "assistant", "user"][self.rng.next() as usize % 4]);
+                    start["role"] = json!(["developer", "system", "assistant", "user"][self.rng.draw() as usize % 4]);
                 }
                 if self.rng.chance(20) {
                     start["name"] = json!(self.word());
@@ -387,7 +387,7 @@ impl Generator {
 
     fn end_text(&mut self) {
         if !self.run.texts.is_empty() {
-            let at = self.rng.next() as usize % self.run.texts.len();
+            let at = self.rng.draw() as usize % self.run.texts.len();
             let id = self.run.texts.swap_remove(at);
             let owner = self.tag("message", &id);
             self.emit(json!({"type": "TEXT_MESSAGE_END", "messageId": id}), &owner);
@@ -445,7 +445,7 @@ impl Generator {
     }
 
     fn step_event(&mut self) {
-        let step = (["plan", "act"][self.rng.next() as usize % 2].to_owned(), self.owner());
+        let step = (["plan", "act"][self.rng.draw() as usize % 2].to_owned(), self.owner());
         let kind = match self.run.steps.iter().position(|open| *open == step) {
             Some(at) => {
                 self.run.steps.remove(at);
@@ -478,7 +478,7 @@ impl Generator {
         if self.run.subagents.is_empty() {
             return;
         }
-        let at = self.rng.next() as usize % self.run.subagents.len();
+        let at = self.rng.draw() as usize % self.run.subagents.len();
         let id = self.run.subagents.remove(at);
         let end = if self.rng.chance(70) {
             json!({"type": "SUBAGENT_FINISHED", "outcome": {"type": "success"}})

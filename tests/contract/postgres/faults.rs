@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use threadline::{
     domain::limits::{PG_ANSWER_TIMEOUT, PG_LOCK_TIMEOUT},
-    store::{Beat, StoreError},
+    store::{HeartbeatRequest, StoreError},
 };
 
 use super::*;
@@ -40,7 +40,8 @@ async fn a_head_that_somebody_holds_delays_nobody_else() {
         assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
         assert!(begin.elapsed() >= PG_LOCK_TIMEOUT / 2, "{:?}", begin.elapsed());
     };
-    let beats: Vec<_> = running.iter().map(|(key, fence)| Beat { key: *key, fence: *fence, lease: None }).collect();
+    let beats: Vec<_> =
+        running.iter().map(|(key, fence)| HeartbeatRequest { key: *key, fence: *fence, lease: None }).collect();
     let beating = async {
         let before = env.head(running[0].0).await.active.expect("active").lease_until;
         env.clock.advance(LEASE / 2);
@@ -126,21 +127,53 @@ async fn a_start_waits_for_who_holds_the_head_and_sees_what_that_one_left() {
         let store = env.store.clone();
         async move { store.start(start_run(thread.key, "r")).await.expect("answers") }
     });
+    held_up(&url).await;
+    execute(&mut other, "COMMIT").await;
+    let outcome = start.await.expect("task");
+    assert!(
+        matches!(&outcome, threadline::store::StartOutcome::RunActive(run, _) if run.id == run_id("x")),
+        "{outcome:?}"
+    );
+}
+
+/// Waits until a statement waits for a lock.
+async fn held_up(url: &str) {
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
     within(10, async {
-        while ask(
-            &url,
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
-        )
-        .await
-            == 0
-        {
+        while ask(url, waiting).await == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })
     .await;
-    execute(&mut other, "COMMIT").await;
-    let outcome = start.await.expect("task");
-    assert!(matches!(&outcome, threadline::store::StartOutcome::Held(run, _) if run.id == run_id("x")), "{outcome:?}");
+}
+
+/// Each condition of an append is compared with the head that the other transaction left, not with the one that was there
+/// when the statement began.
+#[tokio::test]
+async fn an_append_waits_for_who_holds_the_head_and_sees_what_that_one_left() {
+    let url = Postgres::shared().fresh_database();
+    let (env, _) = node(&url, &clock()).await;
+    for (n, change) in
+        ["fence = fence + 1", "active = FALSE", "producer_seq = producer_seq + 1"].into_iter().enumerate()
+    {
+        let (key, fence) = env.running(&format!("t{n}"), "r").await;
+        let mut other = session(&url).await;
+        execute(&mut other, &format!("BEGIN; UPDATE heads SET {change} WHERE key = {}", key.0)).await;
+        let appending = tokio::spawn({
+            let store = env.store.clone();
+            async move { store.append(&[append(key, fence, 1, events([1]))]).await.expect("answers") }
+        });
+        held_up(&url).await;
+        execute(&mut other, "COMMIT").await;
+        let answer = appending.await.expect("task").pop().flatten();
+        assert!(answer.is_none(), "{change}: {answer:?}");
+        let stored = format!(
+            "SELECT tail + (SELECT count(*) FROM log l WHERE l.key = h.key) FROM heads h WHERE key = {}",
+            key.0
+        );
+        assert_eq!(ask(&url, &stored).await, 0, "{change}");
+    }
 }
 
 #[tokio::test]

@@ -36,8 +36,10 @@ async fn work(env: Arc<Env>, name: String, keys: Vec<ThreadKey>, rounds: u64) ->
                 match env.store.start(start).await.expect("answers") {
                     // Without a run to close there are no closers.
                     StartOutcome::Started(done) => acknowledged += done.slice.count().min(closers),
-                    StartOutcome::Exists(..) | StartOutcome::Moved(_) | StartOutcome::Gone => panic!("not possible"),
-                    StartOutcome::Held(..) | StartOutcome::Lapsed(..) => {}
+                    StartOutcome::Exists(..) | StartOutcome::TailMismatch(_) | StartOutcome::ThreadGone => {
+                        panic!("not possible")
+                    }
+                    StartOutcome::RunActive(..) | StartOutcome::LeaseExpired(..) => {}
                 }
             }
             _ if head.active.is_none() => {

@@ -222,7 +222,7 @@ everywhere! {
             (run["status"] != "running").then_some(run)
         })
         .await;
-        let message = json!("the agent was silent for 1 s");
+        let message = json!("the agent sent nothing for 1 s");
         assert_eq!((&run["errorCode"], &run["errorMessage"]), (&json!("agent-silent"), &message));
     }
 }

@@ -153,7 +153,7 @@ everywhere! {
 
 everywhere! {
     async fn a_run_whose_events_find_no_place_is_given_up(
-        server: |options| options.with_glass().with_patience(|patience| patience.agents = Duration::from_millis(100))
+        server: |options| options.with_glass().with_timeouts(|patience| patience.agents = Duration::from_millis(100))
     ) {
         let dev = server.client();
         dev.thread("t").await;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use threadline::store::{DynStore, LogPage, StoreError, StoreResult};
+use threadline::store::{LogPage, StoreError, StoreResult};
 use tokio::sync::watch;
 
 use crate::through::{Call, Pass, Through};
@@ -75,12 +75,6 @@ pub struct Pane {
     /// Whether `read` fails.
     pub unreadable: AtomicBool,
     failures: std::sync::Mutex<Vec<Failing>>,
-}
-
-impl Glass {
-    pub fn new(inner: DynStore) -> Self {
-        Self { inner, pass: Pane::default() }
-    }
 }
 
 impl Pane {

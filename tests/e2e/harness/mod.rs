@@ -18,18 +18,18 @@ use threadline::{
         agent::Agent,
         limits::{HEADER_TIMEOUT, MAX_AGENT_RUNS},
     },
-    egress::{Lookup, Network, Outbound, Reach},
+    egress::{EgressClient, EgressPolicy, Lookup, Network},
     lock::redis::RedisLock,
     naming::Naming,
-    redis_link::{Link, client},
-    server::Patience,
+    redis_link::{RedisConnection, client},
+    server::Timeouts,
     service::{Ports, Service},
     store::{DynStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
 
 use crate::backing::{Postgres, Redis};
-use glass::Glass;
+use glass::{Glass, Pane};
 pub use http::{Answer, Client};
 pub use socket::Socket;
 
@@ -50,7 +50,7 @@ pub struct Options {
     pub backend: Backend,
     pub clock: Clock,
     pub key: Option<&'static str>,
-    pub patience: Patience,
+    pub patience: Timeouts,
     pub limits: Limits,
     /// Pages that may call from browsers.
     pub origins: Vec<&'static str>,
@@ -71,7 +71,7 @@ pub struct Options {
 impl Options {
     pub fn new(backend: Backend) -> Self {
         // Requests under way end fast here, so nothing is gained by waiting for those that do not.
-        let patience = Patience { drain: Duration::from_secs(5), ..Patience::default() };
+        let patience = Timeouts { drain: Duration::from_secs(5), ..Timeouts::default() };
         let (limits, origins) = (Limits::default(), Vec::new());
         Self {
             backend,
@@ -142,7 +142,7 @@ impl Options {
         Self { origins: origins.to_vec(), ..self }
     }
 
-    pub fn with_patience(self, change: impl FnOnce(&mut Patience)) -> Self {
+    pub fn with_timeouts(self, change: impl FnOnce(&mut Timeouts)) -> Self {
         let mut patience = self.patience;
         change(&mut patience);
         Self { patience, ..self }
@@ -203,7 +203,7 @@ impl Server {
     pub async fn over(store: DynStore, options: Options) -> Self {
         let Options { clock, key, patience, limits, origins, agents, agent_networks, lookup, agent_runs, .. } = options;
         let naming = options.naming;
-        let glass = options.glass.then(|| Arc::new(Glass::new(store.clone())));
+        let glass = options.glass.then(|| Arc::new(Glass::new(store.clone(), Pane::default())));
         let store = glass.clone().map_or(store, |glass| glass as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let mut ports = Ports { limits, ..Ports::alone(store.clone(), clock.clone()) };
@@ -211,17 +211,17 @@ impl Server {
             // Keys and channels of its own.
             let (redis, name) =
                 (client(&Redis::shared().url()).expect("an address"), format!("{}:", RunId::generate()));
-            ports.lock = Arc::new(RedisLock::new(Link::new(redis.clone()), &name));
+            ports.lock = Arc::new(RedisLock::new(RedisConnection::new(redis.clone()), &name));
             ports.bus = bus::redis::join(redis, &name);
         }
         let app = App::over(listener, ports, key, agents);
         let app = app.expect("an app").with_agent_networks(agent_networks.clone());
         let app = match lookup {
-            Some(lookup) => app.with_outbound(Outbound::with_lookup(Reach::Public(agent_networks), lookup)),
+            Some(lookup) => app.with_outbound(EgressClient::with_lookup(EgressPolicy::Public(agent_networks), lookup)),
             None => app,
         };
         let origins = AllowedOrigins::parse(origins).expect("origins");
-        let app = app.with_agent_runs(agent_runs).with_patience(patience).with_origins(origins);
+        let app = app.with_agent_runs(agent_runs).with_timeouts(patience).with_origins(origins);
         let app = match naming {
             Some(naming) => app.with_names(naming),
             None => app,

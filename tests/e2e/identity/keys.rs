@@ -104,7 +104,7 @@ async fn every_frame_wants_its_scope() {
 
 everywhere! {
     async fn a_key_is_shown_once_and_ends_when_it_is_revoked(server: |options| {
-        options.with_key("secret").with_patience(|patience| patience.credentials = Duration::from_millis(20))
+        options.with_key("secret").with_timeouts(|patience| patience.credentials = Duration::from_millis(20))
     }) {
         let operator = server.project();
         let made = operator.post("/v1/keys", json!({ "keyId": "backend" })).await.ok(201);

@@ -118,7 +118,7 @@ async fn a_users_frames_are_small_and_a_keys_are_not() {
 async fn half_sent_bodies_with_a_token_are_in_nobody_elses_way() {
     const MIB: usize = 1_024 * 1_024;
     let options = Options::memory().with_key("secret").with_limits(|limits| limits.body_memory = 32 * MIB);
-    let options = options.with_patience(|patience| patience.room = std::time::Duration::from_secs(2));
+    let options = options.with_timeouts(|patience| patience.room = std::time::Duration::from_secs(2));
     run(options, async |server: &Server| {
         let (ann, bob) = (token(server, "ann").await, token(server, "bob").await);
         ann.thread("a").await;

@@ -280,7 +280,7 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
 
 everywhere! {
     async fn with_its_secret_goes_a_token_and_all_that_it_has_opened(server: |options| {
-        options.with_key("secret").with_patience(|patience| patience.credentials = Duration::from_millis(20))
+        options.with_key("secret").with_timeouts(|patience| patience.credentials = Duration::from_millis(20))
     }) {
         let ann = user_token(server, "ann").await;
         ann.thread("t").await;

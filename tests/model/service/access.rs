@@ -58,7 +58,7 @@ async fn one(
         "threads.delete": service.threads.delete(who, thread);
         "runs.start": runs.start(who, thread, new_run("r"));
         "runs.start of another": runs.start(who, thread, new_run("other"));
-        "runs.append_whole": runs.append_whole(who, thread, new_run("w"), numbered("w", 1));
+        "runs.append_whole": runs.append_complete_run(who, thread, new_run("w"), numbered("w", 1));
         "runs.submit": async { runs.submit(who, thread, run, None, numbered("x", 1)).await?.receipt().await };
         "runs.append": runs.append(who, thread, run, Some(1), numbered("x", 1));
         "runs.heartbeat": runs.heartbeat(who, thread, run, None);
@@ -73,8 +73,8 @@ async fn one(
         "events.page": service.events.page(who, thread, page(None, None));
         "events.page of a run": service.events.page(who, thread, page(Some("r"), None));
         "events.page, waiting": service.events.page(who, thread, page(None, soon));
-        "events.subscribe": service.events.subscribe(who, thread, 0, None, None, threadline::subscription::Via::Socket);
-        "events.subscribe to a run": service.events.subscribe(who, thread, 0, None, Some(run), threadline::subscription::Via::Socket);
+        "events.subscribe": service.events.subscribe(who, thread, 0, None, None, threadline::subscription::FollowMethod::Socket);
+        "events.subscribe to a run": service.events.subscribe(who, thread, 0, None, Some(run), threadline::subscription::FollowMethod::Socket);
         "events.watch_run": service.events.watch_run(who, thread, run);
         "followers.list": service.followers.list(who, thread);
         "annotations.put": service.annotations.put(who, thread, annotation("a"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use threadline::{
     domain::NewEvents,
-    service::{PendingAppend, Receipt, ServiceError},
+    service::{AppendReceipt, PendingAppend, ServiceError},
 };
 
 use crate::support::{Node, Rng, events, numbered, run_id, run_seed, seeds, settle};
@@ -15,7 +15,7 @@ async fn submit(node: &Node, producer_seq: Option<u64>, events: NewEvents) -> Pe
     node.service.runs.submit(&node.alice, &thread, &run_id("r"), producer_seq, events).await.expect("submit")
 }
 
-fn span(receipt: &Receipt) -> (u64, u64, u64) {
+fn span(receipt: &AppendReceipt) -> (u64, u64, u64) {
     (receipt.first_seq, receipt.last_seq, receipt.producer_seq)
 }
 

@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use threadline::{
-    bus::local::LocalBus,
-    domain::{RunId, RunStatus, ThreadId},
+    bus::{Hint, ThreadNews, local::LocalBus},
+    domain::{Fence, RunId, RunStatus, ThreadId},
     lock::{Acquired, Claim, DynLock, Lock, LockError, LockName, LockResult, local::LocalLock},
     service::{LockTiming, Ports, Service, ServiceError},
     store::DynStore,
@@ -80,6 +80,7 @@ struct Pair {
     one: Node,
     two: Service,
     lock: Arc<Spy>,
+    bus: LocalBus,
     thread: ThreadId,
 }
 
@@ -98,7 +99,7 @@ impl Pair {
         let (first, two) = (service(), service());
         one.service = first;
         let thread = one.thread("t").await;
-        Self { one, two, lock, thread }
+        Self { one, two, lock, bus, thread }
     }
 
     async fn start_on_two(&self, run: &str) -> Result<bool, ServiceError> {
@@ -255,7 +256,7 @@ fn what_happens_on_one_node_wakes_followers_on_the_other() {
         let mut log = pair
             .two
             .events
-            .subscribe(alice, thread, 0, None, None, threadline::subscription::Via::Socket)
+            .subscribe(alice, thread, 0, None, None, threadline::subscription::FollowMethod::Socket)
             .await
             .expect("subscribes");
         let mut feed = pair.two.feed.subscribe(alice, None, 0).await.expect("subscribes");
@@ -274,10 +275,52 @@ fn what_happens_on_one_node_wakes_followers_on_the_other() {
         let (topic, fence) = pair.one.service.events.watch_run(alice, thread, &run_id("a")).await.expect("a run");
         let mut changes = topic.watch();
         pair.two.runs.stop(alice, thread, &run_id("a")).await.expect("asked");
-        let stopped = async { while !topic.state().must_stop(fence) && changes.changed().await.is_ok() {} };
+        let stopped = async { while !topic.state().stop_requested(fence) && changes.changed().await.is_ok() {} };
         tokio::time::timeout(soon, stopped).await.expect("the stop is heard");
         pair.two.threads.delete(alice, thread).await.expect("deleted");
         let gone = async { while !topic.state().gone && changes.changed().await.is_ok() {} };
         tokio::time::timeout(soon, gone).await.expect("the deletion is heard");
+    });
+}
+
+#[test]
+fn a_false_hint_of_another_node_changes_nothing_for_readers() {
+    run_seed(0, async {
+        let pair = Pair::start(BEAT).await;
+        let (alice, thread) = (&pair.one.alice, &pair.thread);
+        let append = async |producer_seq| {
+            let appended = events(&[r#"{"type":"A"}"#]);
+            let runs = &pair.one.service.runs;
+            runs.append(alice, thread, &run_id("a"), Some(producer_seq), appended).await.expect("appends");
+        };
+        let fence = pair.one.run(thread, "a").await.run.fence;
+        append(1).await;
+        let via = threadline::subscription::FollowMethod::Socket;
+        let mut whole = pair.two.events.subscribe(alice, thread, 0, None, None, via).await.expect("subscribes");
+        let bound = pair.two.events.subscribe(alice, thread, 0, None, Some(&run_id("a")), via).await;
+        let mut readers = [&mut whole, &mut bound.expect("subscribes")];
+        for reader in &mut readers {
+            assert!(matches!(reader.next().await, Ok(Some(Delivery::Events(slice))) if slice.count() == 1));
+            assert!(matches!(reader.next().await, Ok(Some(Delivery::CaughtUp(1)))));
+        }
+        let (liar, key) = (pair.bus.join(), pair.one.key(thread).await);
+        let news = ThreadNews { tail: 1, fence, active: true, stop_requested: false, gone: false };
+        for told in [
+            ThreadNews { tail: 5_000, ..news },
+            ThreadNews { tail: 5_000, fence: Fence(fence.0 + 1), ..news },
+            ThreadNews { active: false, ..news },
+            ThreadNews { gone: true, ..news },
+        ] {
+            liar.bus.tell(Hint::Thread(key, told));
+            settle().await;
+            for reader in &mut readers {
+                let waiting = tokio::time::timeout(Duration::from_millis(50), reader.next()).await;
+                assert!(waiting.is_err(), "{told:?}: {waiting:?}");
+            }
+        }
+        append(2).await;
+        for reader in &mut readers {
+            assert!(matches!(reader.next().await, Ok(Some(Delivery::Events(slice))) if slice.last_seq() == Some(2)));
+        }
     });
 }

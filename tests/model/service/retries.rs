@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use threadline::{
     domain::{NewEvents, RunStatus, ThreadId},
-    service::{Receipt, ServiceError},
+    service::{AppendReceipt, ServiceError},
 };
 
 use crate::support::{Node, events, new_run, numbered, run_id, run_seed};
 
-async fn append(node: &Node, thread: &ThreadId, seq: u64, events: NewEvents) -> Result<Receipt, ServiceError> {
+async fn append(node: &Node, thread: &ThreadId, seq: u64, events: NewEvents) -> Result<AppendReceipt, ServiceError> {
     node.service.runs.append(&node.alice, thread, &run_id("r"), Some(seq), events).await
 }
 
-fn place(receipt: Result<Receipt, ServiceError>) -> (u64, u64, u64) {
+fn place(receipt: Result<AppendReceipt, ServiceError>) -> (u64, u64, u64) {
     let receipt = receipt.expect("receipt");
     (receipt.first_seq, receipt.last_seq, receipt.producer_seq)
 }

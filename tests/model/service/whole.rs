@@ -14,7 +14,7 @@ type Answer = Result<StartedRun, ServiceError>;
 
 fn whole(node: &Node, thread: &ThreadId, run: &str, events: NewEvents) -> JoinHandle<Answer> {
     let (runs, alice, thread, new) = (node.service.runs.clone(), node.alice.clone(), thread.clone(), new_run(run));
-    tokio::spawn(async move { runs.append_whole(&alice, &thread, new, events).await })
+    tokio::spawn(async move { runs.append_complete_run(&alice, &thread, new, events).await })
 }
 
 #[test]

@@ -80,7 +80,7 @@ describe("a client that leaves", { concurrency: true }, () => {
     client.addMessage(user("And then?"));
     const refused = await client.runAgent().then(() => assert.fail("it was let in"), (error) => error);
     assert.equal(refused.status, 409);
-    assert.match(refused.message, /Another run is active in this thread/);
+    assert.match(refused.message, /Active run conflict/);
     assert.equal(JSON.parse(refused.payload).run.runId, runId);
     assert.equal(await ended(client.threadId, runId), "finished");
     const reloaded = await reload(name, client.threadId);

@@ -4,28 +4,14 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { launch } from "../../../../sdk/typescript/test/harness/chromium.ts";
 
 /** Other files of the console than those which the server has: the folder `dist`, built anew, for one. */
 const BUILT = process.env.CONSOLE;
 const here = fileURLToPath(new URL("../../..", import.meta.url));
 
-export const LAUNCH = {
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-dev-shm-usage",
-    // As a machine wants its letters drawn is no matter of tests.
-    "--font-render-hinting=none",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    // A page that the test gives has no address, and would not be let to one of this machine.
-    ...(BUILT ? ["--disable-features=LocalNetworkAccessChecks"] : []),
-  ],
-};
+// A page that the test gives has no address, and would not be let to one of this machine.
+export const LAUNCH = launch(...(BUILT ? ["LocalNetworkAccessChecks"] : []));
 
 /** What the browser says by itself of a server that is away. */
 export const AWAY = /net::ERR_|WebSocket connection to/;
@@ -35,6 +21,8 @@ export const refused = (...statuses: number[]) => new RegExp(`responded with a s
 export interface Visit extends BrowserContextOptions {
   /** Where in the console: a hash. */
   readonly at?: string;
+  /** The time that the page has for good. */
+  readonly now?: string;
   /** What the console of the browser may say in this test. */
   readonly expects?: readonly RegExp[];
 }
@@ -54,12 +42,13 @@ export class Chromium {
   }
 
   /** The console of a server, on a device of its own: its pages share nothing with those of others. */
-  async open({ url }: { readonly url: string }, { at = "", expects = [], ...options }: Visit = {}): Promise<Page> {
+  async open({ url }: { readonly url: string }, { at = "", now, expects = [], ...options }: Visit = {}): Promise<Page> {
     this.#expected.push(...expects);
     const context = await this.#browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
     this.#contexts.add(context);
     context.setDefaultTimeout(30_000);
     if (BUILT) await serveBuilt(context, BUILT);
+    if (now !== undefined) await context.clock.setFixedTime(now);
     context.on("weberror", (error) => this.#complaints.push(`thrown: ${error.error().stack}`));
     context.on("dialog", (dialog) => {
       this.#complaints.push(`a dialog: ${dialog.message()}`);

@@ -1,10 +1,10 @@
-//! Closing a run: what its events left open, and the events that close it.
+//! Closing a run: the parts that its events left open, and the events that close them.
 //!
-//! AG-UI clients refuse RUN_FINISHED while a message, tool call, reasoning, step or subagent is open, so the closer ends
-//! what the producer left open, newest first, and then the run. What was built from `*_CHUNK` events needs no closer:
-//! clients end it themselves.
-//! Event names: <https://docs.ag-ui.com/concepts/events>; what a closer has to say is in the verifier of
-//! `@ag-ui/client`, and `tests/agui` asks it (1.0.0 and 0.0.59).
+//! AG-UI clients refuse RUN_FINISHED while a message, tool call, reasoning, step or subagent is open, so the closer
+//! ends the parts that the producer left open, newest first, and then the run. Messages built from `*_CHUNK` events
+//! need no closer: clients end them without one.
+//! Event names: <https://docs.ag-ui.com/concepts/events>. The members that a closer must carry are defined by the
+//! verifier of `@ag-ui/client`; `tests/agui` checks them against it (1.0.0 and 0.0.59).
 
 use serde_json::{Value, json};
 
@@ -13,21 +13,21 @@ use crate::{
     limits::{MAX_OPEN_BYTES, MAX_OPEN_PARTS},
 };
 
-/// How a run is to be ended.
+/// Terminal event with which a run is to be ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// RUN_FINISHED.
+    /// End with RUN_FINISHED, as a success.
     Finished,
-    /// RUN_ERROR.
+    /// End with RUN_ERROR, as a failure.
     Error {
-        /// A stable code that says why.
+        /// Stable code of the reason, for programs.
         code: String,
-        /// For people.
+        /// Explanation of the reason, for people.
         message: String,
     },
 }
 
-/// A kind of construct that is opened and closed by events of its own.
+/// Kind of construct that is opened and closed by events of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kind {
     start: &'static str,
@@ -50,13 +50,13 @@ const KINDS: [Kind; 8] = [
     Kind { start: "THINKING_TEXT_MESSAGE_START", end: "THINKING_TEXT_MESSAGE_END", id: None },
 ];
 
-/// Something that was opened and not closed.
+/// Construct that was opened and not closed.
 #[derive(Debug)]
 struct Part {
     kind: Kind,
     id: String,
-    /// The `subagentRunId` of the event that opened it. A step is closed under its owner and under no other; elsewhere
-    /// an owner may be left out, but must not be another one.
+    /// `subagentRunId` of the event that opened the part. A step is closed under its owner and under no other; for
+    /// other kinds an owner may be left out, but must not be another one.
     owner: Option<String>,
 }
 
@@ -66,19 +66,19 @@ impl Part {
     }
 }
 
-/// The fold: feed it every event of a run in order, then ask for the closers.
+/// Fold over the events of one run. The caller must pass every event in order, and then requests the closers.
 #[derive(Debug, Default)]
 pub struct OpenParts {
     open: Vec<Part>,
-    /// Bytes of the ids and owners of what is open.
+    /// Bytes of the ids and owners of the open parts.
     bytes: usize,
-    /// `(threadId, runId)` as the producer's RUN_STARTED has them: the terminal event must say the same.
+    /// `(threadId, runId)` of the producer's RUN_STARTED: the terminal event must carry the same.
     started: Option<(String, String)>,
     any: bool,
 }
 
 impl OpenParts {
-    /// Takes in one event, as JSON text. What is not an AG-UI event is passed over.
+    /// Takes in one event, as JSON text. Text that is no AG-UI event is ignored.
     pub fn observe(&mut self, event: &[u8]) {
         self.any = true;
         let Ok(event) = std::str::from_utf8(event) else { return };
@@ -89,13 +89,13 @@ impl OpenParts {
                 let started = (text("threadId"), text("runId"));
                 self.started = Some(started).filter(|(thread, run)| thread.len() + run.len() <= MAX_OPEN_BYTES);
             }
-            // These may give a message that is open to somebody else, and then its closer is nobody's.
+            // Both events may give an open message to another owner, and then its closer has none.
             "MESSAGES_SNAPSHOT" => self.disown(|part| part.kind != STEP),
             "TOOL_CALL_RESULT" if self.open.iter().any(|part| part.kind == TEXT && part.owner.is_some()) => {
                 let id = text("messageId");
                 self.disown(|part| part.kind == TEXT && part.id == id);
             }
-            // The other end of a subagent.
+            // SUBAGENT_ERROR is the other end of a subagent.
             "SUBAGENT_ERROR" => self.close(SUBAGENT, &text("subagentRunId"), None),
             _ => {}
         }
@@ -104,16 +104,16 @@ impl OpenParts {
                 continue;
             }
             let id = kind.id.map_or_else(String::new, text);
-            // A subagent's own events name itself there.
+            // A subagent's own events name the subagent itself in `subagentRunId`.
             let owner = if kind == SUBAGENT { None } else { json::string_member(event, "subagentRunId") };
             if name == kind.end {
                 self.close(kind, &id, owner.as_deref());
                 continue;
             }
-            // Where there are no ids, only one can be open.
+            // Of a kind without ids only one part can be open.
             if kind.id.is_some() || self.open.iter().all(|part| part.kind != kind) {
                 let part = Part { kind, id, owner };
-                // The terminal event must fit behind the closers, whatever the producer has opened.
+                // The terminal event must fit behind the closers, regardless of the parts that the producer has opened.
                 if self.open.len() < MAX_OPEN_PARTS && self.bytes + part.bytes() <= MAX_OPEN_BYTES {
                     self.bytes += part.bytes();
                     self.open.push(part);
@@ -135,9 +135,8 @@ impl OpenParts {
         }
     }
 
-    /// The events that close what is open, and then the run. `thread` and `run` stand in where the run has no
-    /// RUN_STARTED of its own; a run without any event gets one, so that clients accept it. A subagent ends as its run
-    /// does.
+    /// Events that close the open parts, and then the run. `thread` and `run` are used if the run has no RUN_STARTED of
+    /// its own; a run without any event gets one, so that clients accept it. A subagent ends as its run does.
     pub fn closers(&self, thread: &str, run: &str, ending: &Ending) -> NewEvents {
         let (thread, run) = match &self.started {
             Some((thread, run)) => (thread.as_str(), run.as_str()),
@@ -157,7 +156,7 @@ impl OpenParts {
             }
             if *kind == SUBAGENT && matches!(ending, Ending::Error { .. }) {
                 closer["type"] = json!("SUBAGENT_ERROR");
-                // Not the run's message: that one may be long, and the subagents many.
+                // The run's message is not repeated: it may be long, and the subagents many.
                 closer["message"] = json!("The run ended with an error.");
             }
             events.push(closer);

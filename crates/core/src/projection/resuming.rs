@@ -1,9 +1,9 @@
-//! From where in the middle of a run a client can be told the rest, if it has the conversation as of then.
+//! Positions in the middle of a run from which a client can receive the rest, if it has the conversation as of then.
 //!
-//! A client that comes back is given the messages and the state, and the events after them. It refuses what continues a
-//! message that it was not told the beginning of, so the messages are given as of the last *quiet* event: one after which no
-//! message, no tool call and no reasoning was being written. Steps, subagents and spans of reasoning stand around those and
-//! change no message; they are opened again by the events that opened them.
+//! A client that reconnects receives the messages and the state, and the events after them. Such a client refuses an
+//! event that continues a message whose beginning it has not received, so the messages are given as of the last *quiet*
+//! event: one after which no message, no tool call and no reasoning was being written. Steps, subagents and spans of
+//! reasoning enclose those parts and change no message; the events that opened them are sent again.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -14,7 +14,7 @@ use crate::{
     limits::{MAX_CUSTOM_BYTES, MAX_OPEN_BYTES, MAX_OPEN_PARTS},
 };
 
-/// What is written piece by piece: start, end and the member that names it.
+/// Parts that are written piece by piece: start, end and the member that names the part.
 const WRITTEN: [(&str, &str, &str); 4] = [
     ("TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "messageId"),
     ("TOOL_CALL_START", "TOOL_CALL_END", "toolCallId"),
@@ -22,7 +22,7 @@ const WRITTEN: [(&str, &str, &str); 4] = [
     ("THINKING_TEXT_MESSAGE_START", "THINKING_TEXT_MESSAGE_END", ""),
 ];
 
-/// What stands around it.
+/// Spans that enclose such parts: start, end and the member that names the span.
 const SPANS: [(&str, &str, &str); 4] = [
     ("STEP_STARTED", "STEP_FINISHED", "stepName"),
     ("SUBAGENT_STARTED", "SUBAGENT_FINISHED", "subagentRunId"),
@@ -32,11 +32,11 @@ const SPANS: [(&str, &str, &str); 4] = [
 
 const CHUNKS: [&str; 3] = ["TEXT_MESSAGE_CHUNK", "TOOL_CALL_CHUNK", "REASONING_MESSAGE_CHUNK"];
 
-/// What leaves a message open that is built from chunks. Everything else ends it, in every version of the client; what one
-/// of them does not know, and what belongs to a subagent, is taken to leave it open.
+/// Events that leave a message open that is built from chunks. Every other event ends it, in every version of the
+/// client. An event that some version does not know, or that belongs to a subagent, is taken to leave the message open.
 const PASSING: [&str; 4] = ["RAW", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "REASONING_ENCRYPTED_VALUE"];
 
-/// A span that is open, with the event that opened it.
+/// Open span, with the event that opened it.
 #[derive(Debug, Clone)]
 struct Span {
     end: &'static str,
@@ -45,28 +45,28 @@ struct Span {
     start: Bytes,
 }
 
-/// The fold: feed it every event of a run in order, then ask it.
+/// Fold over the events of one run. The caller must pass every event in order, and then reads the result.
 #[derive(Debug)]
 pub struct Resuming {
     quiet: Seq,
     newest: Seq,
     written: HashSet<(&'static str, String)>,
-    /// The message that chunks build.
+    /// Message that chunks build.
     chunked: Option<(&'static str, String)>,
     spans: Vec<Span>,
-    /// The spans as they were at the last quiet event, if that was not just now.
+    /// Spans as of the last quiet event; `None` if that was the newest event.
     spans_then: Option<Vec<Span>>,
-    /// Reasoning that began after it.
+    /// Ids of reasoning that began after the last quiet event.
     reasoning: Vec<String>,
     custom: VecDeque<(Seq, Bytes)>,
     custom_bytes: usize,
     bytes: usize,
-    /// More is open than is remembered: nothing later counts as quiet.
+    /// More parts are open than are remembered: no later event counts as quiet.
     lost: bool,
 }
 
 impl Resuming {
-    /// For a run whose first event has this seq.
+    /// Makes the fold of a run whose first event has the seq `first`.
     pub fn new(first: Seq) -> Self {
         Self {
             quiet: first - 1,
@@ -83,7 +83,7 @@ impl Resuming {
         }
     }
 
-    /// Takes in the next event, as JSON text.
+    /// Takes in the next event, as JSON text. Bytes that are not UTF-8 are ignored.
     pub fn observe(&mut self, seq: Seq, event: &[u8]) {
         let Ok(text) = std::str::from_utf8(event) else { return };
         let name = json::string_member(text, "type").unwrap_or_default();
@@ -104,7 +104,7 @@ impl Resuming {
             }
         }
         for (start, end, id) in SPANS {
-            // A subagent's own events name itself there.
+            // A subagent's own events name the subagent itself in `subagentRunId`.
             let owner = if id == "subagentRunId" { None } else { json::string_member(text, "subagentRunId") };
             if name == start {
                 self.freeze();
@@ -131,22 +131,23 @@ impl Resuming {
         }
     }
 
-    /// The last quiet event, or the one before the run.
+    /// Seq of the last quiet event; if there is none, of the event before the run.
     pub fn quiet(&self) -> Seq {
         self.quiet
     }
 
-    /// The events that open again what stood around that one.
+    /// Events that opened the spans that were open at the last quiet event, in order. Sent again, they open the spans
+    /// again.
     pub fn spans(&self) -> impl Iterator<Item = &Bytes> {
         self.spans_then.as_ref().unwrap_or(&self.spans).iter().map(|span| &span.start)
     }
 
-    /// Ids of the reasoning that began after it.
+    /// Ids of the reasoning that began after the last quiet event.
     pub fn reasoning(&self) -> &[String] {
         &self.reasoning
     }
 
-    /// The CUSTOM events up to `until`, in order; the newest ones, if there are many.
+    /// CUSTOM events up to `until`, in order; only the newest ones, if there are more bytes than [`MAX_CUSTOM_BYTES`].
     pub fn custom(&self, until: Seq) -> impl Iterator<Item = &Bytes> {
         self.custom.iter().take_while(move |(seq, _)| *seq <= until).map(|(_, event)| event)
     }
@@ -161,7 +162,7 @@ impl Resuming {
         self.reasoning.clear();
     }
 
-    /// Before the spans change: keeps what they were at the last quiet event.
+    /// Keeps the spans as of the last quiet event, before they change.
     fn freeze(&mut self) {
         if !self.is_quiet() && self.spans_then.is_none() {
             self.spans_then = Some(self.spans.clone());
@@ -174,7 +175,7 @@ impl Resuming {
         }
         if self.remembers(id.len()) {
             let bytes = id.len();
-            // Begun twice, it is one.
+            // A part that begins twice is one part.
             if !self.written.insert((end, id)) {
                 self.bytes -= bytes;
             }
@@ -187,7 +188,7 @@ impl Resuming {
         }
     }
 
-    /// What follows is no part of the message that chunks have built, and so it ended with the event before.
+    /// Ends the message that chunks have built: the next event is no part of it, so it ended with the event before.
     fn end_chunked(&mut self) {
         if self.chunked.take().is_some() && self.is_quiet() {
             self.now_quiet(self.newest);
@@ -200,7 +201,7 @@ impl Resuming {
             _ => json::string_member(text, "messageId"),
         };
         if json::member(text, "subagentRunId").is_some_and(|owner| owner != "null") {
-            // Several may be built at once, and what ends which depends on the client's version.
+            // Several messages may be built at once, and the events that end them depend on the client's version.
             self.lost = true;
         }
         let Some(id) = id else { return };
@@ -224,7 +225,7 @@ impl Resuming {
         }
     }
 
-    /// Whether there is room to remember one more.
+    /// True if one more part can be remembered; counts its bytes if so.
     fn remembers(&mut self, bytes: usize) -> bool {
         let full = self.written.len() + self.spans.len() >= MAX_OPEN_PARTS;
         self.lost |= full || self.bytes + bytes > MAX_OPEN_BYTES;
@@ -329,7 +330,7 @@ mod tests {
         let events: Vec<&str> = [&*start, &end, &custom].repeat(20);
         let resuming = fold(&events);
         assert_eq!((resuming.quiet(), resuming.custom(Seq::MAX).count()), (70, 1));
-        // Too much at once: told from the beginning of it.
+        // Too many open parts: the run is sent again from before the first of them.
         let many: Vec<String> =
             (0..2 * MAX_OPEN_PARTS).map(|n| format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"{n}"}}"#)).collect();
         assert_eq!(fold(&many.iter().map(String::as_str).collect::<Vec<_>>()).quiet(), 10);

@@ -1,10 +1,10 @@
-//! Which snapshots are worth keeping: the newest, and older ones the farther apart the older they are.
+//! Spacing of snapshots: the newest is kept, and older ones the farther apart the older they are.
 
 use crate::Seq;
 
-/// The snapshots that are superfluous once there is one at `newest`. Of those between 2^k and 2^(k+1) events back, the
-/// oldest is kept: so a thread of n events keeps about log2(n), and reading at any seq folds no more events than lie
-/// between that seq and the end of the log, and usually far fewer.
+/// Snapshots that are superfluous once there is one at `newest`. Of the snapshots between 2^k and 2^(k+1) events back,
+/// the oldest is kept: so a thread of n events keeps about log2(n), and reading at any seq folds no more events than
+/// lie between that seq and the end of the log, and usually far fewer.
 pub fn superfluous(seqs: impl IntoIterator<Item = Seq>, newest: Seq) -> Vec<Seq> {
     let mut older: Vec<Seq> = seqs.into_iter().filter(|seq| *seq < newest).collect();
     older.sort_unstable();

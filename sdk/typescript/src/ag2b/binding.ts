@@ -64,7 +64,7 @@ export class Binding {
 
   /** Lets go of the agent, which keeps its history. Resolves when nothing more is asked of the client. */
   async close(): Promise<void> {
-    this.#over.abort(new ClosedError("the agent was let go"));
+    this.#over.abort(new ClosedError("the agent was released"));
     // A chat that is under way goes on without a thread: its run must not hold that for ever.
     const ends = [this.#ending, this.#chat?.end({ how: "aborted" })];
     for (const undo of this.#undo.reverse()) undo();
@@ -119,7 +119,7 @@ export class Binding {
     };
     // Another plugin may end a chat before it has begun, of which no hook tells.
     const over = async (stop: AbortController) => {
-      const error = new ClosedError("the chat did not begin");
+      const error = new ClosedError("the chat did not start");
       if (this.#chat?.stop === stop) await this.#end({ how: "failed", error });
     };
     const observedChat = (message: string, options: ChatOptions = {}) => {
@@ -146,7 +146,7 @@ export class Binding {
   }
 
   async #begin(): Promise<void> {
-    if (this.#chat) throw new RunInFlightError("a chat is under way: wait for its end");
+    if (this.#chat) throw new RunInFlightError("a chat is active: wait until it ends");
     const chat = new Chat(this.#thread, this.#stop);
     this.#chat = chat;
     try {

@@ -28,7 +28,7 @@ export class Chat {
   #end!: (end: ChatEnd) => void;
   /** Undefined before the run has begun, and if it could not be begun: then somebody else has to save the chat. */
   #producer: Producer | undefined;
-  #run: Promise<Run> = Promise.reject(new TimeoutError("the run was never begun"));
+  #run: Promise<Run> = Promise.reject(new TimeoutError("the run was not started"));
   #lost = false;
   #answer = new AnswerWriter(newId());
   /** Answers that the history has, and those whose end the stream of events has reached, which may lag behind. */

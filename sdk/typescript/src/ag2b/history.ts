@@ -91,7 +91,7 @@ export class ThreadHistory {
    * if the server refuses, and the messages are then as they were.
    */
   restore(messages: readonly ChatMessage[]): Promise<void> {
-    if (this.running) throw new RunInFlightError("a run is under way in this thread: restore or reset between runs");
+    if (this.running) throw new RunInFlightError("a run is active in this thread: restore or reset between runs");
     const list = messages.flatMap((message) => toMessages(message, this.idOf(message)));
     const saved = this.#saving.then(() => this.#replace(list));
     this.#saving = saved.catch(() => {});

@@ -32,7 +32,7 @@ export class LiveRun {
         return ended;
       };
       const done = thread.run(body, { runId, ...(agentId !== undefined && { agentId }) });
-      done.then(() => reject(new ClosedError("the run has ended before")), reject);
+      done.then(() => reject(new ClosedError("the run has already ended")), reject);
     });
   }
 

@@ -16,7 +16,7 @@ function loadedFirst(load: () => Promise<OpenTransport>): OpenTransport {
         for (const wanted of waiting) transport.add(wanted);
       },
       (cause: unknown) => {
-        const error = new ConnectionError("the code of a transport cannot be loaded", { cause });
+        const error = new ConnectionError("cannot load the code of a transport", { cause });
         if (!over) listener.ended({ name: "lost", error });
       },
     );

@@ -61,7 +61,7 @@ export function parseObject(text: string): Record<string, unknown> {
   } catch {
     value = undefined;
   }
-  if (!isObject(value)) throw new ProtocolError("what arrives is no JSON object. Is this a Threadline server?");
+  if (!isObject(value)) throw new ProtocolError("a frame is not a JSON object. Is this a Threadline server?");
   return value;
 }
 

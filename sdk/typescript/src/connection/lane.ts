@@ -145,7 +145,7 @@ export class Lane implements Carrier {
       case "wait": {
         this.#wait = setTimeout(() => this.input({ name: "timer" }), effect.ms);
         this.#nextRetryAt = Math.ceil(Date.now() + effect.ms);
-        const error = effect.error ?? new ConnectionError("there is no network");
+        const error = effect.error ?? new ConnectionError("no network connection");
         for (const subscription of [...this.#subscriptions.values()]) subscription.reconnecting(effect.ms, error);
         return;
       }

@@ -80,7 +80,9 @@ async function poll(
     });
     const list = page?.events ?? page?.entries;
     if (!Array.isArray(list)) {
-      throw context.http.strange(new ProtocolError("what answers is no page. Is this a Threadline server?"));
+      throw context.http.strange(
+        new ProtocolError("the response is not a page of events. Is this a Threadline server?"),
+      );
     }
     // Something on the way answers in the server's place, or lets it not wait.
     const isEarly = list.length === 0 && wait > 0 && performance.now() - begun < (wait * 1_000) / 2;

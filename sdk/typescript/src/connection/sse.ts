@@ -129,7 +129,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
         signal: end.signal,
       });
       if (!response.body || !response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
-        const strange = new ProtocolError("what answers is no event stream. Is this a Threadline server?");
+        const strange = new ProtocolError("the response is not an event stream. Is this a Threadline server?");
         return { name: "unsupported", error: context.http.strange(strange) };
       }
       const reader = response.body.getReader();
@@ -146,7 +146,9 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
       if (signal.aborted || isAnswer(error)) throw error;
       if (!end.signal.aborted) return broken(failing(error).error);
       if (over()) return undefined;
-      const silent = new ConnectionError(turn.open ? "the server is silent" : "no event stream began in time");
+      const silent = new ConnectionError(
+        turn.open ? "the server sent nothing before the timeout" : "no event stream started before the timeout",
+      );
       // What is kept back will be so the next time, too: to try once more would only take as long.
       return { name: getsThrough() ? "silent" : "unsupported", error: silent };
     } finally {

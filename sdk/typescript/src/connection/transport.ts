@@ -54,8 +54,8 @@ export function failing(cause: unknown): Failing {
 /** What a close code means (proto/socket.md). */
 export function closing(code: number, reason: string, retryAfterMs?: number | null): Failing {
   if (code === 4501) {
-    const detail = "The key or token is not valid any more.";
-    const problem = { type: "/problems/unauthorized", title: "You are not let in", status: 401, detail };
+    const detail = "The key or token has expired or was revoked.";
+    const problem = { type: "/problems/unauthorized", title: "Authentication required", status: 401, detail };
     return { name: "unauthorized", error: new ProblemError(problem, 401) };
   }
   const said = `the server closed the connection: ${code} ${reason}`;

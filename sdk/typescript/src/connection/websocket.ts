@@ -27,9 +27,10 @@ export const openSocket: OpenTransport = (context, listener) => {
   let farewell: FrameOf<"closing">["body"] | undefined;
 
   const watch = watchdog(OPEN_TIMEOUT_MS, () => {
-    if (welcome) return end({ name: "silent", error: new ConnectionError("the server is silent") });
+    if (welcome)
+      return end({ name: "silent", error: new ConnectionError("the server sent nothing before the timeout") });
     // Something between swallows it: to try once more would only take as long.
-    void explain({ name: "unsupported", error: new ConnectionError("no WebSocket opened in time") });
+    void explain({ name: "unsupported", error: new ConnectionError("no WebSocket opened before the timeout") });
   });
 
   const close = () => {
@@ -83,7 +84,9 @@ export const openSocket: OpenTransport = (context, listener) => {
   const open = async () => {
     const { WebSocket } = config;
     if (!WebSocket) {
-      const error = new ConfigError("there is no WebSocket here: give one as an option, or allow other transports");
+      const error = new ConfigError(
+        "WebSocket is not available here: pass one as an option, or allow other transports",
+      );
       return end({ name: "unsupported", error });
     }
     const url = http.url(["socket"]);
@@ -115,7 +118,7 @@ export const openSocket: OpenTransport = (context, listener) => {
       if (over.signal.aborted) return;
       watch.heard();
       try {
-        if (typeof data !== "string") throw new ProtocolError("a frame is no text. Is this a Threadline server?");
+        if (typeof data !== "string") throw new ProtocolError("a frame is not text. Is this a Threadline server?");
         const frame = parseFrame(data);
         // One of a later version is passed over.
         if (frame) take(frame);

@@ -17,6 +17,6 @@ export function ThreadlineProvider(props: {
 /** The client of the nearest provider. */
 export function useThreadline(): Threadline {
   const client = useContext(Context);
-  if (client === null) throw new ConfigError("there is no <ThreadlineProvider client={…}> above this component");
+  if (client === null) throw new ConfigError("this component requires a <ThreadlineProvider client={…}> above it");
   return client;
 }

@@ -20,7 +20,7 @@ export interface InterruptAnswer {
 export function runInput(input: SendInput): RunInput {
   if (typeof input === "string") return runInput({ role: "user", content: input });
   if (typeof input !== "object" || input === null)
-    throw new ConfigError("send a text, a message or an input with messages");
+    throw new ConfigError("send a string, a message or an input with messages");
   if (typeof input.role === "string") return runInput({ messages: [input as NewMessage] });
   const { messages = [], ...rest } = input as RunInput;
   return { ...rest, messages: messages.map((message) => ({ id: newId(), ...message })) };

@@ -232,7 +232,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
       const fail = (error: ThreadlineError) => late.abort(error);
       const waiter: Waiter = { threadId, newest: undefined, check: () => {}, fail };
       const timer = setTimeout(() => {
-        fail(new TimeoutError("the server has not confirmed the change in time; it may still happen"));
+        fail(new TimeoutError("the server did not confirm the change before the timeout; it may still be applied"));
       }, this.#timeoutMs);
       this.#waiters.add(waiter);
       try {

@@ -214,7 +214,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   /** Starts a run, and the thread before it if that is missing. */
   async #start(input: RunInput, agentId = this.#thread?.agentId ?? undefined): Promise<StartedRun> {
     agentId ??= (await this.#existing())?.agentId ?? undefined;
-    if (agentId === undefined) throw new ConfigError("which agent? The thread has none of its own: give an agentId");
+    if (agentId === undefined) throw new ConfigError("agentId is missing, and the thread has no agent of its own");
     const run = { runId: newId(), agentId, input };
     try {
       return await this.#ref.start(run);

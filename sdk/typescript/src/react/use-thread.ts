@@ -35,7 +35,7 @@ export function useThread(threadId: string | null, { agentId }: UseThreadOptions
   const binding = useMemo(() => {
     const all = storesOf(client);
     const store = (): ThreadStore => {
-      if (threadId === null) throw new ConfigError("no thread is chosen");
+      if (threadId === null) throw new ConfigError("no thread is selected");
       return all.thread(threadId);
     };
     // What is about what is shown must not make a store: late results, above all.

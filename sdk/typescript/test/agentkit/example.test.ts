@@ -4,16 +4,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { launch } from "../harness/chromium.js";
 import { Program } from "../harness/program.js";
 import { BINARY } from "../harness/server.js";
 
 const EXAMPLE = fileURLToPath(new URL("../../../../examples/agentkit/", import.meta.url));
-const CHROMIUM = {
-  executablePath: "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"],
-};
-
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 30_000;
 
 const data = mkdtempSync(join(tmpdir(), "threadline-example-"));
 let program: Program;
@@ -30,7 +26,7 @@ beforeAll(async () => {
   const command = `cd '${EXAMPLE}' && exec ${scripts.start}`;
   [[program, address], browser] = await Promise.all([
     Program.start("the example", "sh", ["-c", command], env),
-    chromium.launch(CHROMIUM),
+    chromium.launch(launch()),
   ]);
 });
 
@@ -59,9 +55,9 @@ const idle = (page: Page) => page.locator("#status", { hasText: /^$/ }).waitFor(
 
 test("a chat that two devices see, with the history at the server and at the client", { timeout: 60_000 }, async () => {
   const [one, two] = await Promise.all([open("#otters"), open("#otters")]);
-  await say(one, "Tell me about otters");
-  // Seen by both while the network is at work.
-  for (const page of [one, two]) await page.locator("#status", { hasText: "working" }).waitFor();
+  // Seen by both while the network is at work, which does not last: they are looked at before it begins.
+  const working = [one, two].map((page) => page.locator("#status", { hasText: "working" }).waitFor());
+  await Promise.all([say(one, "Tell me about otters"), ...working]);
   await waitFor(two, "Tell me about otters");
   await waitFor(two, "20 letters are known about it");
   const reply = /I know of 1 message of yours in this thread\. What was looked up: .*20 letters/;

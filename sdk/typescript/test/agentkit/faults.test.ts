@@ -65,7 +65,7 @@ test("a server that is away is named after all tries", async () => {
 
 test("without an owner the error says what is missing", async () => {
   const run = program().network.run("one", { state: stateOf(undefined, {}) });
-  await expect(run).rejects.toThrow("say for which user");
+  await expect(run).rejects.toThrow("the user is missing");
 });
 
 describe("two at once", () => {

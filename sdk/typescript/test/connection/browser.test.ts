@@ -8,14 +8,12 @@ import { build } from "esbuild";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type * as Package from "../../src/index.js";
+import { launch } from "../harness/chromium.js";
 import { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 import { log, type Logged, makeThread, write } from "../harness/writer.js";
 import { expectExactly, TRANSPORTS } from "./reader.js";
-
-const executablePath = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
-const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"];
 
 /** What the page has. */
 declare global {
@@ -42,7 +40,7 @@ beforeAll(async () => {
   bundle = built.outputFiles[0]!.text;
   site = createServer((_, response) => response.setHeader("Content-Type", "text/html").end("<title>page</title>"));
   await once(site.listen(0, "127.0.0.1"), "listening");
-  browser = await chromium.launch({ executablePath, args });
+  browser = await chromium.launch(launch());
 });
 afterAll(async () => {
   await browser?.close();

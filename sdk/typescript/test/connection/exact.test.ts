@@ -82,7 +82,7 @@ test("cuts, stalls, kills and drains in the middle of runs", async () => {
   });
   let written = false;
   const writing = Promise.all(
-    threads.map((threadId) => write(server, threadId, { deltas: 300, batch: 4, paceMs: 30 })),
+    threads.map((threadId) => write(server, threadId, { deltas: 200, batch: 4, paceMs: 30 })),
   ).finally(() => (written = true));
   await trouble(random, () => written);
   await writing;

@@ -6,9 +6,9 @@ import { Server } from "../harness/server.js";
 import { type Event, log, makeThread } from "../harness/writer.js";
 import { run } from "./generate.js";
 
-const THREADS = 12;
+const THREADS = 8;
 const RUNS = 4;
-const LOOKS = 12;
+const LOOKS = 10;
 
 let server: Server;
 beforeAll(async () => {

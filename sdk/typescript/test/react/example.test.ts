@@ -4,14 +4,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { launch } from "../harness/chromium.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 
 const EXAMPLE = fileURLToPath(new URL("../../../../examples/react/", import.meta.url));
-const CHROMIUM = {
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"],
-};
 
 let server: Server;
 let browser: Browser;
@@ -34,7 +31,7 @@ async function start(): Promise<string> {
 }
 
 beforeAll(async () => {
-  const [local, ...started] = await Promise.all([start(), Server.start(), chromium.launch(CHROMIUM)]);
+  const [local, ...started] = await Promise.all([start(), Server.start(), chromium.launch(launch())]);
   [server, browser] = started;
   address = `${local}?server=${encodeURIComponent(server.url)}`;
 });
@@ -102,7 +99,8 @@ test("the list is live over tabs, and a switch shows the other thread alone", { 
   const open = await device();
   const [page, tab] = [await open(), await open()];
   const before = await rows(page).count();
-  for (const text of ["First of two", "Second of two"]) {
+  // Long answers: both are under way until they are stopped.
+  for (const text of ["First of two long ones", "Second of two long ones"]) {
     await page.getByRole("button", { name: "New thread" }).click();
     // Not into the field of the one before: the page hears of its new hash a moment later.
     await expect.poll(async () => (await texts(page)).length).toBe(0);
@@ -118,8 +116,10 @@ test("the list is live over tabs, and a switch shows the other thread alone", { 
   await message(tab, "First of two").waitFor();
   expect((await texts(tab)).join()).not.toContain("Second of two");
   // Whose run has ended last is on top.
-  await idle(tab);
-  await idle(page);
+  for (const one of [tab, page]) {
+    await one.getByRole("button", { name: "Stop" }).click();
+    await idle(one);
+  }
   await expect.poll(() => tab.locator("nav li.running").count()).toBe(0);
 
   page.once("dialog", (dialog) => void dialog.accept("Renamed"));

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { ProblemError, Threadline, type ThreadlineOptions } from "../../src/index.js";
 import { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
+import { until } from "../harness/until.js";
 import { makeThread, write } from "../harness/writer.js";
 import { connect, listPage, names, said, threadPage } from "./page.js";
 
@@ -45,6 +46,12 @@ function answer(status: number, body = HTML, type = "text/html"): string {
   return `HTTP/1.1 ${status} Whatever\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`;
 }
 
+/** Waits until some more has been asked for. */
+async function tries(): Promise<void> {
+  const before = proxy.requests.length;
+  await until("more tries", () => proxy.requests.length >= before + 3);
+}
+
 /** A thread with a message in it. */
 async function thread(): Promise<string> {
   const threadId = `thread-of-${user}`;
@@ -69,7 +76,7 @@ describe("what is none of Threadline's answers", () => {
     const [list, page] = [listPage(one), threadPage(one, threadId)];
     await list.until("the error", ({ error }) => error);
     await page.until("the error", ({ error }) => error);
-    await sleep(500);
+    await tries();
     for (const { now } of [list, page]) expect(now).toMatchObject({ isLoading: true, error: expect.any(Error) });
     expect(proxy.requests.length).toBeLessThan(40);
     proxy.instead = undefined;
@@ -93,7 +100,7 @@ describe("what is none of Threadline's answers", () => {
     proxy.instead = answer(500);
     proxy.cut();
     await page.until("the trouble", ({ status }) => status.state === "reconnecting");
-    await sleep(500);
+    await tries();
     proxy.instead = undefined;
     await write(server, threadId, { user, deltas: 3 });
     await page.until("what was said", (now) => said(now).length === 2 && now.status.state === "live");

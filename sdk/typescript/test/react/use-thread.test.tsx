@@ -63,7 +63,7 @@ describe("what it shows", () => {
     const [first] = page.now.messages;
     const before = page.seen.length;
     const began = performance.now();
-    await write(server, threadId, { deltas: 500, batch: 1, runId: "long" });
+    await write(server, threadId, { deltas: 200, batch: 1, runId: "long" });
     await page.until("the end of the run", ({ run }) => run?.status === "finished");
     const frames = (performance.now() - began) / 16;
     expect(page.seen.length - before).toBeLessThan(frames + 3);

@@ -1,8 +1,8 @@
-//! The end of a run is acknowledged to its runner before clients see it.
+//! Order of a run's end: the runner receives its acknowledgement before clients see the end.
 //!
-//! A client may send its next message the moment it sees RUN_FINISHED. A runtime whose runner has not got its
-//! acknowledgement by then takes the thread for busy and refuses. Both happen after the commit, on different sockets; on
-//! one node the order between them is kept here. Through another node the client's way is the longer one anyway.
+//! A client may send its next message the moment it sees RUN_FINISHED. A runtime whose runner has not received its
+//! acknowledgement by then considers the thread busy and refuses. Both follow the commit, on different sockets. On one
+//! node this module keeps their order; through another node the event takes longer to the client anyway.
 
 use std::{
     collections::HashMap,
@@ -16,12 +16,12 @@ use crate::domain::{ProjectId, RunId, ThreadId, limits::ACK_FIRST};
 type Name = (ProjectId, ThreadId, RunId);
 type Waiting = HashMap<Name, watch::Sender<()>>;
 
-/// Ends of runs that were not acknowledged yet. Cheap to clone.
+/// Ends of runs that are not acknowledged yet. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Acks(Arc<Mutex<Waiting>>);
 
-/// An acknowledgement that is to come. Dropped, it was given.
-pub struct Held {
+/// Pending acknowledgement. Dropping it means that the acknowledgement was sent.
+pub struct UnackedFrame {
     acks: Acks,
     name: Name,
 }
@@ -31,14 +31,15 @@ impl Acks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds back the end of this run.
-    pub fn hold(&self, project: &ProjectId, thread: &ThreadId, run: &RunId) -> Held {
+    /// Withholds the end of this run from clients until the result is dropped.
+    pub fn hold(&self, project: &ProjectId, thread: &ThreadId, run: &RunId) -> UnackedFrame {
         let name = (project.clone(), thread.clone(), run.clone());
         self.waiting().insert(name.clone(), watch::Sender::new(()));
-        Held { acks: self.clone(), name }
+        UnackedFrame { acks: self.clone(), name }
     }
 
-    /// Returns when the end of this run may be seen: at once if nobody holds it back, and soon in any case.
+    /// Waits until the end of this run may be sent to clients: no longer than [`ACK_FIRST`], and not at all if no
+    /// runner waits for an acknowledgement.
     pub async fn given(&self, project: &ProjectId, thread: &ThreadId, run: &RunId) {
         let waiting = {
             let waiting = self.waiting();
@@ -48,13 +49,13 @@ impl Acks {
             waiting.get(&(project.clone(), thread.clone(), run.clone())).map(watch::Sender::subscribe)
         };
         if let Some(mut waiting) = waiting {
-            // A runner that does not take its answer is not to keep others from the end.
+            // A runner that does not read its acknowledgement must not keep the end from clients.
             let _ = time::timeout(ACK_FIRST, async { while waiting.changed().await.is_ok() {} }).await;
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for UnackedFrame {
     fn drop(&mut self) {
         self.acks.waiting().remove(&self.name);
     }

@@ -1,4 +1,4 @@
-//! On whose behalf the holder of an API key asks: this door's requests name the user in their query or body.
+//! User for whom the holder of an API key makes a request: requests of this API name the user in their query or body.
 
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -17,36 +17,38 @@ use crate::{
 #[serde(rename_all = "camelCase", default)]
 #[into_params(parameter_in = Query)]
 pub struct ForUser {
-    /// For whom; absent in clients before 1.69, whose key then speaks for the whole project.
+    /// The user. Absent in clients before 1.69, whose key then acts for the whole project.
     #[schema(value_type = Option<String>)]
     #[param(value_type = Option<String>)]
     pub user_id: Option<UserId>,
 }
 
-/// Who holds the key: the whole project, unless an end user's token is shown instead of one, or the key is used for one user.
+/// Principal that holds the credential. An API key stands for the complete project, unless the request has the token of
+/// an end user instead, or the key is restricted to one user.
 pub fn holder(principal: Principal) -> Principal {
     match principal.credential {
-        // In development mode everybody is somebody; here the request says who.
+        // In development mode every request has a default user; in this API the request names the user.
         Credential::Development => Principal { user: None, ..principal },
         Credential::Operator | Credential::Key { .. } | Credential::Token { .. } | Credential::Lent { .. } => principal,
     }
 }
 
-/// The user themselves.
+/// Principal of the user that the request names or the credential has. Fails if both name different users, or neither
+/// names one.
 pub fn user(principal: Principal, named: Option<UserId>) -> Result<Principal, Problem> {
     let holder = holder(principal);
     match (&holder.user, named) {
         (Some(own), Some(named)) if *own != named => {
-            Err(Problem::new(ProblemType::ForeignThread, "userId names another user than the one who asks"))
+            Err(Problem::new(ProblemType::ForeignThread, "userId names another user than the credential"))
         }
         (Some(_), _) => Ok(holder),
         (None, Some(named)) => Ok(Principal { user: Some(named), ..holder }),
-        (None, None) => Err(Problem::invalid("say for which user: userId")),
+        (None, None) => Err(Problem::invalid("userId is missing")),
     }
 }
 
-/// The thread, and who asks for it: its user where one is named. One who holds the project's key is told of a thread that
-/// it is another user's.
+/// Reads a thread, and makes the principal of the request: that of the named user, or of the credential. The holder of
+/// the project's key receives an error that says so if the thread belongs to another user.
 pub async fn thread(
     state: &ApiState,
     principal: Principal,
@@ -64,7 +66,7 @@ pub async fn thread(
     }
 }
 
-/// The same; `None` if there is no such thread.
+/// Reads a thread as [`thread`] does; `None` if the thread does not exist.
 pub async fn existing(
     state: &ApiState,
     principal: Principal,

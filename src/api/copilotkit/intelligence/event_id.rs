@@ -1,25 +1,26 @@
-//! The ids by which CopilotKit's clients know events, and of which their cursors are made.
+//! Event ids of CopilotKit's clients, which are also their cursors.
 //!
-//! A runner gives its events an id, `metadata.cpki_event_id`. Events that came through another door, or that Threadline
-//! made itself, get one on the way out, from the epoch and the seq: it is the same each time, and names its place.
+//! A runner gives its events an id, `metadata.cpki_event_id`. Events from other APIs, or from Threadline itself, get an
+//! id when they are sent, made of the epoch and the seq. Such an id is the same each time, and names the event's
+//! position.
 
 use memchr::memmem;
 use serde_json::value::RawValue;
 
 use crate::domain::{Epoch, Seq, json};
 
-/// Begins an id that Threadline made.
+/// Prefix of ids that Threadline makes.
 const PREFIX: &str = "tl-";
-/// Clients take ids that begin with this for no cursors.
+/// Prefix of ids that clients do not accept as cursors.
 const NO_CURSOR: &str = "cpki_ingested";
 
-/// The id that an event brings along.
+/// Id that the event itself contains, unless clients would not accept it as a cursor.
 pub fn own(event: &str) -> Option<String> {
     let id = json::string_member(json::member(event, "metadata")?, "cpki_event_id")?;
     (!id.is_empty() && !id.starts_with(NO_CURSOR)).then_some(id)
 }
 
-/// The id of the event at this place.
+/// Id of the event at this position: its own, or one that is made of the position.
 pub fn of(event: &str, epoch: Epoch, seq: Seq) -> String {
     own(event).unwrap_or_else(|| made(epoch, seq))
 }
@@ -28,18 +29,18 @@ fn made(epoch: Epoch, seq: Seq) -> String {
     format!("{PREFIX}{epoch}-{seq}")
 }
 
-/// The place that an id made by [`of`] names, if it is one of this log.
+/// Position that an id made by [`of`] names; `None` if the id is not of this log.
 pub fn place(id: &str, epoch: Epoch) -> Option<Seq> {
     let (named, seq) = id.strip_prefix(PREFIX)?.rsplit_once('-')?;
     (Epoch::named(named) == epoch).then(|| seq.parse().ok()).flatten()
 }
 
-/// Whether this is the event of this id. Most events are told apart by a glance at their bytes.
+/// True if the event contains this id. A search of the bytes excludes most events before any parsing.
 pub fn is(event: &str, id: &str) -> bool {
     memmem::find(event.as_bytes(), id.as_bytes()).is_some() && own(event).as_deref() == Some(id)
 }
 
-/// The event as it is sent: as it is stored, with an id in its metadata if it brought none.
+/// Formats an event for sending: as it is stored, with an id added to its metadata if it has none.
 pub fn identified(event: &str, epoch: Epoch, seq: Seq) -> String {
     let event = event.trim();
     if own(event).is_some() {
@@ -48,16 +49,16 @@ pub fn identified(event: &str, epoch: Epoch, seq: Seq) -> String {
     let id = format!("\"cpki_event_id\":\"{}\"", made(epoch, seq));
     let metadata = json::member(event, "metadata").filter(|metadata| metadata.starts_with('{'));
     let Some(metadata) = metadata else {
-        // Where a member stands twice the last one counts.
+        // If a member occurs twice, the last one counts.
         return format!("{},\"metadata\":{{{id}}}}}", &event[..event.len().saturating_sub(1)]);
     };
-    // Just before the brace that closes it.
+    // The id is inserted before the brace that closes the metadata.
     let at = metadata.as_ptr() as usize - event.as_ptr() as usize + metadata.len() - 1;
     let comma = if metadata[1..metadata.len() - 1].trim().is_empty() { "" } else { "," };
     format!("{}{comma}{id}{}", &event[..at], &event[at..])
 }
 
-/// A push to a runner's topic as single events; `None` if it is not what it should be.
+/// Splits a push to a runner's topic into events; `None` if the payload is invalid.
 pub fn events_of<'a>(event: &str, payload: &'a RawValue) -> Option<Vec<&'a RawValue>> {
     #[derive(serde::Deserialize)]
     struct Batch<'a> {

@@ -1,4 +1,4 @@
-//! How a page gets to its topics: the runtime asks for it, and hands the token on.
+//! Join tokens: the runtime requests a token for a topic, and passes it on to the page.
 
 use axum::{
     Json as Answer,
@@ -25,16 +25,17 @@ use crate::{
 };
 
 fn acts_for(principal: &Principal) -> Result<&UserId, Problem> {
-    principal.user.as_ref().ok_or_else(|| Problem::invalid("say for which user: userId"))
+    principal.user.as_ref().ok_or_else(|| Problem::invalid("userId is missing"))
 }
 
-/// The name of the topic of a user's list: `user_meta:` and this. The same in each list, whatever is asked for.
+/// Name of the topic of a user's list, which is `user_meta:` and this code. The code is the same for all lists of the
+/// user, whatever their filters.
 pub async fn join_code(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
     let names = state.auth.feed_names(&principal.project, acts_for(principal)?).await?;
     names.into_iter().next().ok_or_else(|| AuthError::NoProject.into())
 }
 
-/// Where the feeds of users were when their lists were read. Cheap to clone.
+/// Feed positions of users at the time when their lists were read. Cheap to clone.
 #[derive(Clone)]
 pub struct Lists(Cache<(ProjectId, UserId), u64>);
 
@@ -45,10 +46,10 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// The first page of a user's list was read as of this position of their feed.
+    /// Records the position of the user's feed as of which the first page of a list was read.
     pub fn read(&self, principal: &Principal, position: u64) {
         if let Some(user) = &principal.user {
-            // The oldest counts: several pages of one user may be about to ask.
+            // The oldest position is kept: several pages of one user may each be about to request a token.
             self.0.get_with((principal.project.clone(), user.clone()), || position);
         }
     }
@@ -58,7 +59,7 @@ impl Lists {
     }
 }
 
-/// A token for that topic: with it a page hears of what has changed since its list was read.
+/// Issues a token for the topic of the user's list. The page then receives the changes since its list was read.
 pub async fn feed_token(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
     let head = state.service.feed.head(principal).await?;
     let read = state.copilotkit.lists.position(principal).unwrap_or(head);
@@ -73,11 +74,11 @@ pub struct JoinToken {
     join_token: String,
 }
 
-/// Lets a page join the topic of its user's list, as often as it wants.
+/// Issues a token with which a page joins the topic of its user's list, any number of times.
 #[utoipa::path(post, path = "/api/threads/subscribe", tag = "copilotkit", request_body = ForUser, responses(
     (status = 200, description = "The token", body = JoinToken),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn subscribe(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -95,12 +96,12 @@ pub struct JoinCode {
     join_code: String,
 }
 
-/// The same with the topic's name, for the user of a thread.
+/// Issues the same token with the name of the topic, for the user of a thread.
 #[utoipa::path(get, path = "/api/threads/{threadId}/join-code", tag = "copilotkit",
     params(("threadId" = String, Path), ForUser), responses(
     (status = 200, description = "The topic, and a token for it", body = JoinCode),
-    (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 403, description = "Thread of another user", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument)))]
 pub async fn code(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -113,7 +114,7 @@ pub async fn code(
     Ok(Answer(JoinCode { join_token, join_code: join_code(&state, &principal).await? }))
 }
 
-/// What a page needs to follow a thread.
+/// The token with which a page follows a thread.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Connected {
@@ -124,13 +125,13 @@ pub struct Connected {
     run_id: Option<String>,
 }
 
-/// Lets a page join the topic of a thread, once. A thread that has nothing to show is answered 204: an empty chat.
+/// Issues a token with which a page joins the topic of a thread, once. The response is 204 if the thread is empty.
 #[utoipa::path(post, path = "/api/threads/{threadId}/connect", tag = "copilotkit", params(("threadId" = String, Path)),
     request_body = ForUser, responses(
     (status = 200, description = "The token", body = Connected),
-    (status = 204, description = "No such thread, or nothing in it"),
-    (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 204, description = "Thread not found, or empty"),
+    (status = 403, description = "Thread of another user", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn connect(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -1,11 +1,13 @@
-//! Runners of old (before 1.69) run their agent anew when they join a run again. They are known by pushing single events
-//! where batches were offered; their second join is refused, so that nothing is said twice.
+//! Runners before 1.69, which run their agent again when they join a run a second time. Such a runner is recognized
+//! because it pushes single events although batches are offered. The second join is refused, so that no content is
+//! duplicated.
 
 use moka::sync::Cache;
 
 use crate::domain::{ProjectId, RunId, ThreadId, limits::MAX_LEGACY_RUNS};
 
-/// Runs of such runners. What other nodes know of them is not known here: there, a second RUN_STARTED is refused.
+/// Runs of old runners that this node has seen. On a node that has not seen the run, a second RUN_STARTED is refused
+/// instead.
 pub struct Legacy(Cache<(ProjectId, ThreadId, RunId), ()>);
 
 impl Default for Legacy {
@@ -15,12 +17,12 @@ impl Default for Legacy {
 }
 
 impl Legacy {
-    /// The run's events come one by one.
+    /// Records that the run's events arrive one by one.
     pub fn note(&self, project: &ProjectId, thread: &ThreadId, run: &RunId) {
         self.0.insert((project.clone(), thread.clone(), run.clone()), ());
     }
 
-    /// Whether they did.
+    /// True if the run was recorded.
     pub fn is(&self, project: &ProjectId, thread: &ThreadId, run: &RunId) -> bool {
         self.0.contains_key(&(project.clone(), thread.clone(), run.clone()))
     }

@@ -1,4 +1,4 @@
-//! The lock of a thread: acquiring it begins a run, whose events then come over its topic.
+//! Lock of a thread. Acquiring it starts a run, whose events then arrive over the run's topic.
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
@@ -15,23 +15,23 @@ use crate::{
     service::{ActiveRun, NewRun, ServiceError, StartedRun, evicted},
 };
 
-/// Begins the name under which a lock is shown, if its client says nothing else.
+/// Default prefix of a lock's displayed name.
 const PREFIX: &str = "thread";
 
-/// A lock to be acquired.
+/// A request to acquire a lock.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AcquireBody {
-    /// Made up if absent.
+    /// Generated if absent.
     #[schema(value_type = Option<String>)]
     run_id: Option<RunId>,
     #[schema(value_type = String)]
     user_id: Option<UserId>,
     #[schema(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// How long the run may be silent, 1 to 3600. Default 20.
+    /// The lease in seconds, 1 to 3600. Default 20.
     ttl_seconds: Option<f64>,
-    /// Shown in the answer. A thread has one lock, whatever it is called.
+    /// Returned in the response. A thread has one lock, whatever its name.
     lock_key_prefix: Option<String>,
 }
 
@@ -40,14 +40,14 @@ pub struct AcquireBody {
 #[serde(rename_all = "camelCase")]
 pub struct Acquired {
     thread_id: String,
-    /// The run's id from here on; another than was asked for if that one has been used before.
+    /// The ID of the run. It differs from the requested ID if that was used before.
     run_id: String,
-    /// With which a page follows the run.
+    /// The token with which a page follows the run.
     join_token: String,
     lock: Lock,
 }
 
-/// How a lock is called, and how long it holds.
+/// The name of a lock, and its lease.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lock {
@@ -55,18 +55,18 @@ pub struct Lock {
     ttl_seconds: u64,
 }
 
-/// Begins a run, if no other is active in the thread.
+/// Starts a run, if no other run is active in the thread.
 ///
-/// Unlike a start through other doors it is not the same again: the lock of a run that is active is held, also for a
-/// client that names that run, since it would run its agent a second time.
+/// Unlike the start of other APIs it is not idempotent: an active run holds the lock, also against a client that
+/// names that run, since that client would run its agent a second time.
 #[utoipa::path(post, path = "/api/threads/{threadId}/lock", tag = "copilotkit", params(("threadId" = String, Path)),
     request_body = AcquireBody, responses(
     (status = 200, description = "Acquired", body = Acquired),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 409, description = "Held by an active run", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 403, description = "Thread of another user", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 409, description = "Lock held by an active run", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn acquire(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -85,7 +85,7 @@ pub async fn acquire(
         if started.run.status == RunStatus::Running {
             return Err(held(started).into());
         }
-        // Runs are known by their ids for ever; clients may use one again, for the continuation of a run.
+        // Ids of runs are never reused, but clients may send an id again for the continuation of a run.
         new.id = None;
     };
     let ttl = started.run.lease_until.map_or(0, |until| until.0.saturating_sub(started.run.started_at.0)) / 1_000;
@@ -105,19 +105,19 @@ fn held(started: StartedRun) -> ServiceError {
     ServiceError::RunActive(Box::new(ActiveRun { tail: run.last_seq(), epoch, cursor, run }))
 }
 
-/// A lock to be renewed or released.
+/// A request to renew or release a lock.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldBody {
     #[schema(value_type = String)]
     run_id: Option<RunId>,
-    /// How long the run may be silent from now on; as before if absent.
+    /// The new lease in seconds; unchanged if absent.
     ttl_seconds: Option<f64>,
 }
 
 impl HeldBody {
     fn run(&self) -> Result<&RunId, Problem> {
-        self.run_id.as_ref().ok_or_else(|| Problem::invalid("say of which run: runId"))
+        self.run_id.as_ref().ok_or_else(|| Problem::invalid("runId is missing"))
     }
 }
 
@@ -128,14 +128,14 @@ pub struct Renewed {
     ttl_seconds: u64,
 }
 
-/// A sign of life of a run. A refusal has the runtime abort its agent.
+/// Renews the lock of a run. After an error the runtime aborts its agent.
 #[utoipa::path(patch, path = "/api/threads/{threadId}/lock", tag = "copilotkit", params(("threadId" = String, Path)),
     request_body = HeldBody, responses(
-    (status = 200, description = "Renewed; or the run has just ended", body = Renewed),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such thread or run", body = ProblemDocument),
-    (status = 409, description = "The run has ended, or the server drives it", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 200, description = "Renewed, or the run has just ended", body = Renewed),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run already ended, or driven by the server", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn renew(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -150,7 +150,7 @@ pub async fn renew(
             let left = run.lease_until.map_or(0, |until| until.0.saturating_sub(now)).max(0).unsigned_abs();
             Ok(Answer(Renewed { ttl_seconds: lease.map_or(left.div_ceil(1_000), |lease| lease.as_secs()) }))
         }
-        // It has ended by its own last event while the renewal was on its way.
+        // The run has ended with its own last event while the renewal was in flight.
         Err(ServiceError::RunFenced(run)) if ended_just_now(&state, &run) => {
             Ok(Answer(Renewed { ttl_seconds: lease.map_or(0, |lease| lease.as_secs()) }))
         }
@@ -163,14 +163,14 @@ fn ended_just_now(state: &ApiState, run: &Run) -> bool {
     !evicted(run.status, run.error_code.as_deref()) && run.ended_at.is_some_and(|at| at.plus(LATE_RENEWAL) > now)
 }
 
-/// Gives a run's lock back. Its last events may still come; a run without any is soon over. Of a run that holds none,
-/// nothing changes.
+/// Releases the lock of a run. The run may still append its last events; a run without events soon ends. Without a
+/// lock nothing changes.
 #[utoipa::path(delete, path = "/api/threads/{threadId}/lock", tag = "copilotkit", params(("threadId" = String, Path)),
     request_body = HeldBody, responses(
-    (status = 204, description = "Not held by this run any more"),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 409, description = "The server drives the run", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 204, description = "Lock no longer held by this run"),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 409, description = "Run driven by the server", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn release(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -1,8 +1,7 @@
-//! The platform that CopilotKit's Node runtime speaks to: threads, locks and history over REST under `/api`, runs and
-//! what is live over the topics of `/runner` and `/client`.
+//! API that stands in for the platform of CopilotKit's Node runtime. Threads, locks and history are served over REST
+//! under `/api`; runs and live data over the topics of `/runner` and `/client`.
 //!
-//! Whoever calls holds an API key of the project and says for which user. What it is about is written down in
-//! `docs/copilotkit.md`.
+//! The caller has an API key of the project and names the user. The API is described in `docs/copilotkit.md`.
 
 pub mod acks;
 mod acting;
@@ -22,7 +21,6 @@ pub use joining::{feed_token, join_code};
 
 use crate::api::doors::{Access, Doors};
 
-/// Registers the routes.
 pub fn register(doors: Doors) -> Doors {
     doors
         .route(Access::READ, routes!(threads::list))

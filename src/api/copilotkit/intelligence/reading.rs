@@ -1,4 +1,4 @@
-//! What a thread holds: its messages, and its events and state for the inspector.
+//! Content of a thread: its messages, and its events and state for the inspector.
 
 use std::{io::Write, ops::ControlFlow};
 
@@ -22,7 +22,7 @@ use crate::{
     store::ReadFrom,
 };
 
-/// A message as AG-UI has it, and as it is shown here.
+/// Message, read in the form of AG-UI and written in the form of this API.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Message<'a> {
@@ -60,17 +60,17 @@ struct Function<'a> {
     arguments: &'a RawValue,
 }
 
-/// The messages of a thread, all of them, oldest first. Before each run the runtime goes by their ids: what is not among
-/// them is new.
+/// Returns all messages of a thread, oldest first. Before each run the runtime compares their IDs: other messages are
+/// new.
 #[utoipa::path(get, path = "/api/threads/{threadId}/messages", tag = "copilotkit",
     params(("threadId" = String, Path), acting::ForUser), responses(
     (status = 200, description = "The messages", body = serde_json::Value, example = json!({
         "messages": [{ "id": "m1", "role": "user", "content": "Hello" }]
     })),
-    (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 422, description = "The conversation is too large", body = ProblemDocument),
-    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+    (status = 403, description = "Thread of another user", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 422, description = "Conversation too large", body = ProblemDocument),
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn messages(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -88,7 +88,7 @@ pub async fn messages(
     }
 }
 
-/// `{"messages": […]}`, in the form that the clients of these doors read.
+/// `{"messages": […]}`, in the form that clients of the CopilotKit APIs read.
 pub fn messages_document(conversation: &Conversation) -> Vec<u8> {
     let mut out = b"{\"messages\":[".to_vec();
     let begin = out.len();
@@ -113,13 +113,14 @@ pub fn messages_document(conversation: &Conversation) -> Vec<u8> {
     out
 }
 
-/// The events of a thread, for the inspector: all runs, oldest first. Of a long log the newest, and `truncated` says so.
+/// Returns the events of a thread, for the inspector: all runs, oldest first. Of a long log only the newest;
+/// `truncated` is then true.
 #[utoipa::path(get, path = "/api/_inspect/threads/{threadId}/events", tag = "copilotkit",
     params(("threadId" = String, Path)), responses(
     (status = 200, description = "The events", body = serde_json::Value, example = json!({
         "events": [{ "type": "RUN_STARTED" }], "decodeErrorRowIds": [], "truncated": false
     })),
-    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn events(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -135,7 +136,7 @@ pub async fn events(
     }
 }
 
-/// `{"events": […]}` as an inspector wants them; none of a thread that there is not.
+/// `{"events": […]}` in the form of the inspector; no events if the thread does not exist.
 pub async fn events_document(state: &ApiState, principal: &Principal, id: &ThreadId) -> Result<Vec<u8>, Problem> {
     let mut pages = Vec::new();
     let (mut bytes, mut before, mut more) = (0, u64::MAX, true);
@@ -164,14 +165,14 @@ pub async fn events_document(state: &ApiState, principal: &Principal, id: &Threa
     Ok(out)
 }
 
-/// The state of a thread, for the inspector: the newest STATE_SNAPSHOT and every STATE_DELTA after it. Deltas without a
-/// snapshot are no state here.
+/// Returns the state of a thread, for the inspector: the newest STATE_SNAPSHOT and every STATE_DELTA after it. Deltas
+/// without a snapshot are ignored.
 #[utoipa::path(get, path = "/api/_inspect/threads/{threadId}/state", tag = "copilotkit",
     params(("threadId" = String, Path)), responses(
     (status = 200, description = "The state", body = serde_json::Value, example = json!({
         "kind": "snapshot", "state": { "step": 2 }, "skippedDeltas": 0
     })),
-    (status = 503, description = "No store", body = ProblemDocument)))]
+    (status = 503, description = "Store unavailable", body = ProblemDocument)))]
 pub async fn state(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -181,10 +182,10 @@ pub async fn state(
     Ok(Answer(shown))
 }
 
-/// What the inspector is told of the state.
+/// State of a thread in the form of the inspector.
 pub async fn state_document(state: &ApiState, principal: &Principal, id: &ThreadId) -> Result<Box<RawValue>, Problem> {
     let raw = |value: String| RawValue::from_string(value).unwrap_or_default();
-    // Back to the newest snapshot, keeping the deltas on the way.
+    // Pages are read backwards to the newest snapshot, and the deltas on the way are kept.
     let mut after: Vec<Vec<u8>> = Vec::new();
     let mut before = u64::MAX;
     loop {

@@ -1,4 +1,4 @@
-//! Where pages and runtimes join their topics: sockets, and long-polling in their place.
+//! Endpoints at which pages and runtimes join their topics: sockets, and long-polling as the alternative.
 
 use axum::{
     extract::{Request, State},
@@ -11,7 +11,7 @@ use super::topics::{ClientPlane, RunnerPlane};
 use crate::{
     api::{
         ApiState,
-        copilotkit::phoenix::{channel::Plane, frame, longpoll, socket},
+        copilotkit::phoenix::{channel::SocketKind, frame, longpoll, socket},
         extract::{Caller, Params},
         problem::{Problem, ProblemDocument, ProblemType},
         websocket::Upgrade,
@@ -21,7 +21,7 @@ use crate::{
     service::ServiceError,
 };
 
-/// What a Phoenix client says in its query, beside what it was given for it.
+/// Query of a Phoenix client's handshake, without its credential.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Handshake {
@@ -30,22 +30,22 @@ pub struct Handshake {
     vsn: Option<String>,
 }
 
-/// The same of a page, which shows its token here.
+/// Query of a page's handshake, which includes its token.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageHandshake {
     /// The version of the serializer, which is `2.0.0`.
     #[param(example = "2.0.0")]
     vsn: Option<String>,
-    /// The token that lets it join its topic.
+    /// The token with which the page joins its topic.
     join_token: Option<String>,
 }
 
-/// Which long-poll session is meant.
+/// Query that names a long-poll session.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct InSession {
-    /// The token of the session; without one it is opened.
+    /// The token of the session. A request without it opens a session.
     token: Option<String>,
 }
 
@@ -53,11 +53,15 @@ fn check_version(vsn: Option<&str>) -> Result<(), Problem> {
     if vsn == Some(frame::VERSION) {
         return Ok(());
     }
-    Err(Problem::invalid(format!("the version of the serializer is {}: vsn={}", frame::VERSION, frame::VERSION)))
+    Err(Problem::invalid(format!(
+        "the only supported version of the serializer is {}: vsn={}",
+        frame::VERSION,
+        frame::VERSION
+    )))
 }
 
-/// Lets a page in with what it was given. One that is refused is refused here: accepted and then closed it would come again
-/// for ever, and never ask for another token.
+/// Authenticates a page by its token. A refusal must answer the HTTP request: if the socket were accepted and then
+/// closed, the page would reconnect forever, and never request another token.
 async fn page(state: &ApiState, token: Option<&str>) -> Result<(Principal, ClientPlane), Problem> {
     if state.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
@@ -68,21 +72,22 @@ async fn page(state: &ApiState, token: Option<&str>) -> Result<(Principal, Clien
         error => Problem::new(ProblemType::ForbiddenToken, error.to_string()),
     })?;
     if let Err(limited) = state.quota.admit(&principal) {
-        // What it was given is good still.
+        // Closing the plane returns the token, which stays valid.
         plane.closed(false).await;
         return Err(limited.into());
     }
     Ok((principal, plane))
 }
 
-/// Opens the socket of a page: Phoenix channels, `thread:` or `user_meta:` as its token says. See `docs/copilotkit.md`.
+/// Opens the socket of a page: Phoenix channels, `thread:` or `user_meta:` according to its token. See
+/// `docs/copilotkit.md`.
 #[utoipa::path(get, path = "/client/websocket", tag = "copilotkit", params(PageHandshake), responses(
     (status = 101, description = "Switching protocols"),
-    (status = 400, description = "No WebSocket handshake, or another version", body = ProblemDocument),
-    (status = 403, description = "The token is not valid (any more), or pages of this Origin are not let in",
+    (status = 400, description = "Not a WebSocket handshake, or unsupported serializer version", body = ProblemDocument),
+    (status = 403, description = "Invalid token, or origin not allowed",
         body = ProblemDocument),
     (status = 429, description = "A limit of the user or the project is reached", body = ProblemDocument),
-    (status = 503, description = "The server is shutting down, or the store does not answer", body = ProblemDocument)))]
+    (status = 503, description = "Server shutting down, or store unavailable", body = ProblemDocument)))]
 pub async fn client_socket(
     State(state): State<ApiState>,
     Params(asked): Params<PageHandshake>,
@@ -95,11 +100,11 @@ pub async fn client_socket(
 
 /// Opens the socket of a runtime: Phoenix channels, `ingestion:` topics.
 ///
-/// The API key comes in a subprotocol `base64url.bearer.phx.<key in Base64>` beside `phoenix`.
+/// The API key comes in a subprotocol `base64url.bearer.phx.<key in Base64>` next to `phoenix`.
 #[utoipa::path(get, path = "/runner/websocket", tag = "copilotkit", params(Handshake), responses(
     (status = 101, description = "Switching protocols"),
-    (status = 400, description = "No WebSocket handshake, or another version", body = ProblemDocument),
-    (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
+    (status = 400, description = "Not a WebSocket handshake, or unsupported serializer version", body = ProblemDocument),
+    (status = 503, description = "Server shutting down", body = ProblemDocument)))]
 pub async fn runner_socket(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -114,13 +119,13 @@ pub async fn runner_socket(
     socket::open(state, principal, plane, upgrade).await
 }
 
-/// Opens a long-poll session of a page, or waits for its frames. The client goes by `status` in the answer.
+/// Opens a long-poll session of a page, or waits for its frames. The client reads `status` in the response.
 #[utoipa::path(get, path = "/client/longpoll", tag = "copilotkit", params(PageHandshake, InSession), responses(
-    (status = 200, description = "`status` 410 with a new session's token, 200 with frames, 204 without; or 410: gone"),
-    (status = 400, description = "Another version", body = ProblemDocument),
-    (status = 403, description = "The token is not valid (any more)", body = ProblemDocument),
+    (status = 200, description = "`status` 410 with the token of a new session, 200 with frames, 204 without frames; or 410: session not found"),
+    (status = 400, description = "Unsupported serializer version", body = ProblemDocument),
+    (status = 403, description = "Invalid token", body = ProblemDocument),
     (status = 429, description = "A limit of the user or the project is reached", body = ProblemDocument),
-    (status = 503, description = "The server is shutting down, or the store does not answer", body = ProblemDocument)))]
+    (status = 503, description = "Server shutting down, or store unavailable", body = ProblemDocument)))]
 pub async fn client_poll(
     State(state): State<ApiState>,
     Params(asked): Params<PageHandshake>,
@@ -138,15 +143,15 @@ pub async fn client_poll(
     }
 }
 
-/// Takes frames for a long-poll session of a page, one on each line (`application/x-ndjson`). Whoever has the session's token
-/// may send.
+/// Accepts frames for a long-poll session of a page, one per line (`application/x-ndjson`). The token of the session
+/// is the only credential.
 #[utoipa::path(post, path = "/client/longpoll", tag = "copilotkit", params(PageHandshake, InSession), responses(
-    (status = 200, description = "`status` 200: carried out; 410: there is no such session"),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 408, description = "The body stopped coming", body = ProblemDocument),
-    (status = 413, description = "More than fits", body = ProblemDocument),
+    (status = 200, description = "`status` 200: frames processed; 410: session not found"),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 408, description = "Request body timeout", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 429, description = "A limit of the user or the project is reached", body = ProblemDocument),
-    (status = 503, description = "No room for the body", body = ProblemDocument)))]
+    (status = 503, description = "Server at capacity", body = ProblemDocument)))]
 pub async fn client_send(
     State(state): State<ApiState>,
     Params(session): Params<InSession>,
@@ -155,13 +160,13 @@ pub async fn client_send(
     longpoll::send(&state, session.token.as_deref().unwrap_or_default(), request).await
 }
 
-/// Opens a long-poll session of a runtime, or waits for its frames. The client goes by `status` in the answer.
+/// Opens a long-poll session of a runtime, or waits for its frames. The client reads `status` in the response.
 ///
 /// The API key comes in the header `X-Phoenix-AuthToken`.
 #[utoipa::path(get, path = "/runner/longpoll", tag = "copilotkit", params(Handshake, InSession), responses(
-    (status = 200, description = "`status` 410 with a new session's token, 200 with frames, 204 without; or 410: gone"),
-    (status = 400, description = "Another version", body = ProblemDocument),
-    (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
+    (status = 200, description = "`status` 410 with the token of a new session, 200 with frames, 204 without frames; or 410: session not found"),
+    (status = 400, description = "Unsupported serializer version", body = ProblemDocument),
+    (status = 503, description = "Server shutting down", body = ProblemDocument)))]
 pub async fn runner_poll(
     State(state): State<ApiState>,
     caller: Result<Caller, Problem>,
@@ -179,15 +184,15 @@ pub async fn runner_poll(
     }
 }
 
-/// Takes frames for a long-poll session of a runtime, one on each line (`application/x-ndjson`). Whoever has the session's
-/// token may send: the client shows its key only when it polls.
+/// Accepts frames for a long-poll session of a runtime, one per line (`application/x-ndjson`). The token of the
+/// session is the only credential: the client sends its key only when it polls.
 #[utoipa::path(post, path = "/runner/longpoll", tag = "copilotkit", params(Handshake, InSession), responses(
-    (status = 200, description = "`status` 200: carried out; 410: there is no such session"),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 408, description = "The body stopped coming", body = ProblemDocument),
-    (status = 413, description = "More than fits", body = ProblemDocument),
+    (status = 200, description = "`status` 200: frames processed; 410: session not found"),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 408, description = "Request body timeout", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 429, description = "A limit of the user or the project is reached", body = ProblemDocument),
-    (status = 503, description = "No room for the body", body = ProblemDocument)))]
+    (status = 503, description = "Server at capacity", body = ProblemDocument)))]
 pub async fn runner_send(
     State(state): State<ApiState>,
     Params(session): Params<InSession>,

@@ -1,4 +1,4 @@
-//! Threads over REST, as the Node runtime asks for them.
+//! Threads over REST, for the Node runtime.
 
 use axum::{
     Json as Answer,
@@ -24,15 +24,15 @@ use crate::{
     service::{CreateThread, EditThread, ServiceError},
 };
 
-/// Which threads.
+/// Filters and position of a page of threads.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Whose.
+    /// The user.
     #[param(value_type = String)]
     user_id: Option<UserId>,
-    /// Of which agent; of all if absent.
+    /// Only threads of this agent; of all agents if absent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
     #[serde(default)]
@@ -58,7 +58,7 @@ impl From<&crate::domain::Thread> for OneThread {
 /// Lists a user's threads, the newest first.
 #[utoipa::path(get, path = "/api/threads", tag = "copilotkit", params(ListParams), responses(
     (status = 200, description = "A page", body = ThreadList),
-    (status = 400, description = "Not understood", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -69,7 +69,7 @@ pub async fn list(
     Ok(Answer(page(&state, &principal, Asked { agent, include_archived, limit, cursor }).await?))
 }
 
-/// A thread to be made.
+/// A request to create a thread.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NewThreadBody {
@@ -82,12 +82,12 @@ pub struct NewThreadBody {
     name: Option<String>,
 }
 
-/// Makes a thread. One that is there already, whoever made it, is a conflict: the client asks for it then.
+/// Creates a thread. A thread that exists is a conflict, also for its creator: the client then reads it.
 #[utoipa::path(post, path = "/api/threads", tag = "copilotkit", request_body = NewThreadBody, responses(
-    (status = 201, description = "Made", body = OneThread),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 409, description = "The id is taken", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 201, description = "Created", body = OneThread),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 409, description = "ID already in use", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -110,8 +110,8 @@ pub async fn create(
 #[utoipa::path(get, path = "/api/threads/{threadId}", tag = "copilotkit",
     params(("threadId" = String, Path), acting::ForUser), responses(
     (status = 200, description = "The thread", body = OneThread),
-    (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument)))]
+    (status = 403, description = "Thread of another user", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument)))]
 pub async fn get(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -122,7 +122,7 @@ pub async fn get(
     Ok(Answer(OneThread::from(&thread)))
 }
 
-/// A change of a thread; other members are passed over.
+/// A change of a thread; other members are ignored.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ChangeThreadBody {
@@ -135,11 +135,11 @@ pub struct ChangeThreadBody {
 /// Renames, archives or unarchives a thread.
 #[utoipa::path(patch, path = "/api/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
     request_body = ChangeThreadBody, responses(
-    (status = 200, description = "The thread as it is now", body = OneThread),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 200, description = "The thread after the change", body = OneThread),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 403, description = "Thread of another user", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -156,17 +156,17 @@ pub async fn edit(
 /// Deletes a thread and all of its log.
 #[utoipa::path(delete, path = "/api/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
     request_body = acting::ForUser, responses(
-    (status = 204, description = "Gone"),
-    (status = 403, description = "Another user's", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 204, description = "Deleted"),
+    (status = 403, description = "Thread of another user", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(id): InThread,
     Json(body): Json<acting::ForUser>,
 ) -> Result<StatusCode, Problem> {
-    // Its clients take a second delete for a mistake, unlike those of other doors.
+    // A second delete is an error for the clients of this API, unlike for those of other APIs.
     let (_, principal) = acting::thread(&state, principal, body.user_id, &id).await?;
     state.service.threads.delete(&principal, &id).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,4 +1,4 @@
-//! What a topic is to the transport: an answer to its join, pushes one after the other, and an inbox.
+//! Topics as the transport sees them: the reply to a join, an ordered stream of pushes, and an inbox.
 
 use std::any::Any;
 
@@ -6,65 +6,65 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use serde_json::{Value, value::RawValue};
 
-/// The topics that one kind of socket serves. One value per socket, and it is asked about one frame at a time.
+/// Topics that one kind of socket serves. One value serves one socket, and handles one frame at a time.
 #[async_trait]
-pub trait Plane: Send + 'static {
+pub trait SocketKind: Send + 'static {
     /// Joins a topic. `Err` is the `response` of the error reply.
     async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value>;
 
-    /// The socket is over, and its channels are dropped. `handed_over`: the server has closed it, and the client has
-    /// answered the close, so everything that was written has arrived.
+    /// Ends the socket; its channels are already dropped. `handed_over` is true if the server has closed the socket and
+    /// the client has answered the close, so all frames that were written have arrived.
     async fn closed(self, handed_over: bool);
 }
 
-/// A topic that was joined.
+/// Result of a successful join: the reply, and both directions of the channel.
 pub struct Joined {
-    /// The `response` of the ok reply.
+    /// The `response` of the ok reply to the join.
     pub response: Value,
-    /// What is pushed to the client. The next item is asked for once the one before is written; dropped when the
-    /// channel is left, or joined anew.
+    /// Pushes to the client. The next item is polled once the one before is written. The stream is dropped when the
+    /// client leaves the channel or joins it again.
     pub pushes: BoxStream<'static, Outgoing>,
-    /// Takes what the client pushes.
-    pub inbox: Box<dyn Inbox>,
+    /// Handler of the client's pushes.
+    pub inbox: Box<dyn ChannelHandler>,
 }
 
-/// What comes out of a channel.
+/// Item that a channel produces.
 pub enum Outgoing {
-    /// Pushes, to be written in this order, each a frame of its own.
+    /// Pushes, to be written in this order, each as one frame.
     Push(Vec<Push>),
-    /// The channel cannot go on: `phx_error`, and the client joins again with the parameters it had.
+    /// The channel cannot continue: the client receives `phx_error` and joins again with the same parameters.
     Crashed,
-    /// The whole socket has to go (the client comes again), with this close code.
-    Hangup(HangUp),
+    /// The complete socket must be closed with this code; the client reconnects.
+    Hangup(Disconnect),
 }
 
-/// Why a server ends a socket. Never 1000: a client would take it for good.
+/// Reason for which the server closes a socket. The close code is never 1000: a client would not reconnect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HangUp {
+pub enum Disconnect {
     /// The server shuts down: 1012.
     Draining,
     /// The client reads too slowly, or the store cannot be read: 1011.
     Failed,
-    /// What it was let in with is not valid any more: 1008.
+    /// The credential with which the client was authenticated is no longer valid: 1008.
     CredentialOver,
 }
 
-/// One push of a channel.
+/// Push from a channel to its client.
 pub struct Push {
-    /// The event of the frame.
+    /// Event name of the frame.
     pub event: &'static str,
-    /// Its payload, a JSON object.
+    /// Payload of the frame, the text of a JSON object.
     pub payload: String,
 }
 
-/// Takes what a client pushes to a channel.
+/// Handler of the pushes from a client to a channel.
 #[async_trait]
-pub trait Inbox: Send {
-    /// Carries out a push, and says what is replied. Frames of a socket come one after the other.
-    async fn push(&mut self, event: &str, payload: &RawValue) -> Reply;
+pub trait ChannelHandler: Send {
+    /// Processes a push and returns the reply. Frames of one socket are passed in sequence.
+    async fn push(&mut self, event: &str, payload: &RawValue) -> ChannelReply;
 
-    /// The same for pushes that have come together; a reply to each, in their order.
-    async fn push_all(&mut self, pushes: &[(&str, &RawValue)]) -> Vec<Reply> {
+    /// Processes pushes that have arrived together. Returns one reply for each push, in the same order.
+    async fn push_all(&mut self, pushes: &[(&str, &RawValue)]) -> Vec<ChannelReply> {
         let mut replies = Vec::with_capacity(pushes.len());
         for (event, payload) in pushes {
             replies.push(self.push(event, payload).await);
@@ -72,19 +72,20 @@ pub trait Inbox: Send {
         replies
     }
 
-    /// The client has left the channel, and pushes nothing more. A client that is merely gone may come again.
+    /// Called when the client leaves the channel, after which it pushes nothing more. A client that has only
+    /// disconnected may reconnect, and is not reported here.
     async fn left(&mut self) {}
 }
 
-/// The reply to a push.
-pub struct Reply {
+/// Reply to a push.
+pub struct ChannelReply {
     /// `Ok` is the `response` of an ok reply, `Err` that of an error reply.
     pub result: Result<Value, Value>,
-    /// Dropped once the reply is written.
+    /// Value that is dropped once the reply is written.
     pub until_written: Option<Box<dyn Any + Send>>,
 }
 
-impl From<Result<Value, Value>> for Reply {
+impl From<Result<Value, Value>> for ChannelReply {
     fn from(result: Result<Value, Value>) -> Self {
         Self { result, until_written: None }
     }

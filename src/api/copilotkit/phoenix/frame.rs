@@ -1,6 +1,6 @@
 //! Frames of Phoenix channels, V2 JSON serializer: `[join_ref, ref, topic, event, payload]`.
 //!
-//! Payloads stay the texts that they are: they are neither read here nor written again.
+//! Payloads are passed through as text: this module neither parses nor serializes them.
 
 use std::fmt::Write;
 
@@ -11,62 +11,60 @@ use crate::domain::{
     limits::{MAX_CHANNEL_REF_BYTES, MAX_TOPIC_BYTES},
 };
 
-/// The only version that is spoken here, as the query `vsn` of a handshake names it.
+/// The only supported version, as the query parameter `vsn` of a handshake names it.
 pub const VERSION: &str = "2.0.0";
-/// The topic of the socket itself.
+/// Topic of the socket itself, for heartbeats.
 pub const SOCKET_TOPIC: &str = "phoenix";
-/// Shows that the other side lives.
+/// Event of a heartbeat, which shows that the other side is alive.
 pub const HEARTBEAT: &str = "heartbeat";
-/// Joins a topic.
+/// Event with which a client joins a topic.
 pub const JOIN: &str = "phx_join";
-/// Leaves it.
+/// Event with which a client leaves a topic.
 pub const LEAVE: &str = "phx_leave";
 
-/// A frame of a client.
+/// Frame from a client.
 #[derive(Debug)]
 pub struct Frame<'a> {
-    /// The `ref` of the join that this belongs to.
+    /// The `ref` of the join to which the frame belongs.
     pub join_ref: Option<String>,
-    /// Repeated in the reply.
+    /// The `ref` of the frame, repeated in the reply.
     pub reference: Option<String>,
-    /// The topic.
     pub topic: String,
-    /// The event.
     pub event: String,
-    /// A JSON object.
+    /// Payload: the text of a JSON object, not parsed further.
     pub payload: &'a RawValue,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame; `None` if the text is none.
+    /// Parses a frame. `None` if the text is no frame, or a ref, the topic or the event is too long.
     pub fn parse(text: &'a str) -> Option<Self> {
         let (join_ref, reference, topic, event, payload): (Option<String>, Option<String>, String, String, &RawValue) =
             serde_json::from_str(text).ok()?;
-        // They are repeated in everything that is answered, and may not make a little much.
+        // Replies and pushes repeat the refs and the topic, so long ones would turn a small request into large output.
         let fits = |text: &Option<String>| text.as_ref().is_none_or(|text| text.len() <= MAX_CHANNEL_REF_BYTES);
         let short = fits(&join_ref) && fits(&reference) && topic.len() <= MAX_TOPIC_BYTES;
         let whole = payload.get().starts_with('{') && short && event.len() <= MAX_CHANNEL_REF_BYTES;
         whole.then_some(Self { join_ref, reference, topic, event, payload })
     }
 
-    /// Whether its payload is nested deeper than this.
+    /// True if the payload is nested deeper than `limit` levels.
     pub fn is_deeper_than(&self, limit: usize) -> bool {
         json::depth(self.payload.get().as_bytes(), limit) > limit
     }
 
-    /// Whether it is for the same join of the same topic.
+    /// True if both frames belong to the same join of the same topic.
     pub fn is_like(&self, other: &Self) -> bool {
         (&self.topic, &self.join_ref) == (&other.topic, &other.join_ref)
     }
 
-    /// The reply to it.
+    /// Formats the reply to this frame.
     pub fn reply(&self, result: &Result<Value, Value>) -> String {
         let (status, response) = match result {
             Ok(response) => ("ok", response),
             Err(response) => ("error", response),
         };
         let mut out = start(self.join_ref.as_deref(), self.reference.as_deref(), &self.topic);
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(out, "\"phx_reply\",{{\"status\":\"{status}\",\"response\":{response}}}]");
         out
     }
@@ -77,7 +75,7 @@ fn start(join_ref: Option<&str>, reference: Option<&str>, topic: &str) -> String
     format!("[{},{},{},", token(join_ref), token(reference), quoted(topic))
 }
 
-/// Whom the frames of a channel are for: one join of one topic.
+/// Address of a channel's frames: one join of one topic.
 #[derive(Debug)]
 pub struct Address {
     join_ref: Option<String>,
@@ -86,23 +84,22 @@ pub struct Address {
 }
 
 impl Address {
-    /// Of the channel that this frame joins.
+    /// Makes the address of the channel that the frame `join` joins.
     pub fn of(join: &Frame<'_>) -> Self {
         let start = start(join.join_ref.as_deref(), None, &join.topic);
         Self { join_ref: join.join_ref.clone(), topic: join.topic.clone(), start }
     }
 
-    /// Its topic.
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
-    /// Whether a frame was sent after this join, and not after an earlier one.
+    /// True if the frame belongs to this join; false if it belongs to an earlier one.
     pub fn is_of(&self, frame: &Frame<'_>) -> bool {
         self.join_ref == frame.join_ref
     }
 
-    /// A push to its client.
+    /// Formats a push to the channel's client.
     pub fn push(&self, event: &str, payload: &str) -> String {
         let mut out = String::with_capacity(self.start.len() + event.len() + payload.len() + 8);
         out.push_str(&self.start);
@@ -113,12 +110,12 @@ impl Address {
         out
     }
 
-    /// The client has left, and hears of it.
+    /// Formats the confirmation that the client has left the channel.
     pub fn closed(&self) -> String {
         self.push("phx_close", "{}")
     }
 
-    /// The channel has crashed: the client joins again.
+    /// Formats the message that the channel has crashed; the client joins again.
     pub fn crashed(&self) -> String {
         let join_ref = self.join_ref.as_deref();
         format!("{}\"phx_error\",{{}}]", start(join_ref, join_ref, &self.topic))

@@ -1,7 +1,7 @@
-//! Long-polling, where Phoenix's client has no WebSocket: in Node before version 22.
+//! Long-polling transport, for Phoenix's client without a WebSocket: in Node before version 22.
 //!
-//! A session is a task on the node where it was opened, and lives as long as its client polls. Answers are JSON objects
-//! whose `status` is what the client goes by; the HTTP status is for everybody else.
+//! A session is a task on the node that opened it, and lives as long as its client polls. Responses are JSON objects.
+//! The client evaluates the `status` member; the HTTP status is for every other reader.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use dashmap::DashMap;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{channel::Plane, poll_session};
+use super::{channel::SocketKind, poll_session};
 use crate::{
     api::{
         ApiState,
@@ -26,35 +26,35 @@ use crate::{
         Digest, Principal,
         json::quoted,
         limits::{
-            CHANNEL_FRAME_BYTES, MAX_POLL_SESSIONS, POLL_SESSION_QUEUE, POLL_SESSIONS_PART, STRANGER_FRAME_BYTES,
+            CHANNEL_FRAME_BYTES, MAX_POLL_SESSIONS, POLL_SESSION_QUEUE, POLL_SESSIONS_PART, UNTRUSTED_FRAME_BYTES,
         },
     },
-    quota::{Place, Taker},
+    quota::{BudgetOwner, StreamPermit},
     service::ServiceError,
 };
 
-/// Begins the token of a session.
+/// Prefix of the token of a session.
 const TOKEN_PREFIX: &str = "tlp_";
 
-/// The statuses that Phoenix's client knows.
+/// Values of `status` that Phoenix's client knows.
 mod status {
-    /// There are frames; or what was sent has been taken.
+    /// Answer to a poll with frames, or to a request whose frames have been processed.
     pub const OK: u16 = 200;
-    /// Nothing for now.
+    /// Answer to a poll without frames.
     pub const NO_CONTENT: u16 = 204;
-    /// Not let in: the client says so to whoever uses it, and comes again later.
+    /// Authentication failed: the client reports an error to its application, and retries later.
     pub const FORBIDDEN: u16 = 403;
-    /// Opened, to a client that had no session; gone, to one that had.
+    /// Session opened, for a client without one; session ended, for a client with one.
     pub const GONE: u16 = 410;
-    /// The client comes again.
+    /// Failure after which the client retries.
     pub const FAILED: u16 = 500;
 }
 
-/// The sessions of a node. Cheap to clone; the clones are one.
+/// Long-poll sessions of a node. Cheap to clone; clones share the sessions.
 #[derive(Clone, Default)]
 pub struct Sessions(Arc<DashMap<Digest, Session>>);
 
-/// The way to a session.
+/// Handle of a session's task.
 #[derive(Clone)]
 struct Session {
     principal: Principal,
@@ -62,35 +62,36 @@ struct Session {
     posts: mpsc::Sender<Post>,
 }
 
-/// What a poll is answered.
+/// Answer to a poll.
 pub enum Polled {
-    /// These frames.
+    /// Frames for the client.
     Frames(Vec<String>),
-    /// Nothing came in time, or another poll has taken its place.
+    /// No frame before the timeout, or another poll has replaced this one.
     Nothing,
-    /// The session is over; the client may come again.
+    /// The session has ended; the client may open another.
     Gone,
-    /// The session is over, and so is what it was opened with.
+    /// The session has ended because its credential is no longer valid.
     Forbidden,
-    /// The session could not go on.
+    /// The session has ended because of an error.
     Failed,
 }
 
-/// Frames that a client sent, each on a line of its own.
+/// Frames that a client sent, one per line.
 pub struct Post {
-    /// They share the room for bodies until they are taken.
+    /// Body of the request. The memory of the body counts against the budget for request bodies until all lines are
+    /// processed.
     pub lines: Whole,
-    /// Told once they are.
+    /// Signalled once all lines are processed.
     pub taken: oneshot::Sender<()>,
 }
 
-/// What a session has of its own place among the sessions: with this it is gone.
+/// Registration of a session. Dropping it removes the session.
 pub struct Opened {
     sessions: Sessions,
     digest: Digest,
-    /// The polls of its client.
+    /// Polls from the client.
     pub polls: mpsc::Receiver<oneshot::Sender<Polled>>,
-    /// What its client sends.
+    /// Frames from the client.
     pub posts: mpsc::Receiver<Post>,
 }
 
@@ -115,8 +116,8 @@ impl Sessions {
     }
 }
 
-/// Opens a session for what this principal joins.
-pub async fn open<P: Plane>(state: &ApiState, principal: Principal, plane: P) -> Response {
+/// Opens a session in which the principal joins topics. If the session is refused, the plane is closed.
+pub async fn open<P: SocketKind>(state: &ApiState, principal: Principal, plane: P) -> Response {
     match admitted(state, &principal) {
         Ok((place, token, opened)) => {
             let alive = state.connections.token();
@@ -134,32 +135,32 @@ pub async fn open<P: Plane>(state: &ApiState, principal: Principal, plane: P) ->
     }
 }
 
-fn admitted(state: &ApiState, principal: &Principal) -> Result<(Place, String, Opened), Problem> {
+fn admitted(state: &ApiState, principal: &Principal) -> Result<(StreamPermit, String, Opened), Problem> {
     if state.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
     let place = state.quota.open(principal)?;
     let polls = &state.copilotkit.polls;
-    // No project is to leave nothing for the others.
+    // One project must not occupy all sessions of the node.
     let own = polls.0.iter().filter(|session| session.principal.project == principal.project).count();
     if polls.0.len() >= MAX_POLL_SESSIONS || own >= MAX_POLL_SESSIONS / POLL_SESSIONS_PART {
-        return Err(Problem::new(ProblemType::Busy, "this node has as many long-poll sessions as it can"));
+        return Err(Problem::new(ProblemType::Busy, "the maximum number of long-poll sessions is open on this node"));
     }
     let (token, opened) = polls.open(principal.clone()).map_err(|error| {
-        tracing::error!(%error, "nothing secret can be made");
-        Problem::new(ProblemType::Internal, "the server's log says more")
+        tracing::error!(%error, "cannot generate a secret");
+        Problem::new(ProblemType::Internal, "see the server's log")
     })?;
     Ok((place, token, opened))
 }
 
-/// Waits for frames of a session. Where `principal` is known, it must be the one who has opened it.
+/// Waits for frames of a session. If `principal` is given, it must be the principal that opened the session.
 pub async fn poll(state: &ApiState, token: &str, principal: Option<&Principal>) -> Response {
     let Some(session) = state.copilotkit.polls.find(token) else { return answer(status::GONE, None, None) };
     match principal {
         Some(principal) if *principal != session.principal => return answer(status::GONE, None, None),
         Some(_) => {}
-        // A runtime shows its key with each poll; only a page has nothing but the session.
-        None if !session.principal.is_stranger() && !state.auth.is_development() => {
+        // A runtime sends its key with each poll; only a page authenticates with the token of the session alone.
+        None if !session.principal.is_untrusted() && !state.auth.is_development() => {
             return answer(status::GONE, None, None);
         }
         None => {
@@ -181,14 +182,15 @@ pub async fn poll(state: &ApiState, token: &str, principal: Option<&Principal>) 
     }
 }
 
-/// Takes frames for a session, and answers once they are carried out: so its client never has more under way.
+/// Accepts frames for a session, and answers once all of them are processed, so its client never has more than one
+/// request in flight.
 pub async fn send(state: &ApiState, token: &str, mut request: Request) -> Response {
     let Some(session) = state.copilotkit.polls.find(token) else { return answer(status::GONE, None, None) };
     if let Err(limited) = state.quota.admit(&session.principal) {
         return refused(limited.into());
     }
-    request.extensions_mut().insert(Taker::of(&session.principal));
-    let most = if session.principal.is_stranger() { STRANGER_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
+    request.extensions_mut().insert(BudgetOwner::of(&session.principal));
+    let most = if session.principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
     let lines = match state.bodies.read(request, most).await {
         Ok(lines) => lines,
         Err(problem) => return refused(problem),
@@ -200,7 +202,7 @@ pub async fn send(state: &ApiState, token: &str, mut request: Request) -> Respon
     answer(status::OK, None, None)
 }
 
-/// A refusal as the client understands it: it goes by the `status` of the body, and stumbles over any that it does not
+/// Formats a refusal for the client, which evaluates the `status` of the body and fails on any value that it does not
 /// know.
 pub fn refused(problem: Problem) -> Response {
     let http = problem.kind.status();

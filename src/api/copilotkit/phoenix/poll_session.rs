@@ -1,4 +1,4 @@
-//! The task of one long-poll session.
+//! Task of one long-poll session.
 
 use tokio::{
     sync::oneshot,
@@ -6,7 +6,7 @@ use tokio::{
 };
 
 use super::{
-    channel::Plane,
+    channel::SocketKind,
     longpoll::{Opened, Polled, Post},
     session::Session,
 };
@@ -14,18 +14,18 @@ use crate::{
     api::{ApiState, native::socket::CloseCode},
     domain::{
         Principal,
-        limits::{CHANNEL_POLL_PATIENCE, CHANNEL_POLL_WAIT, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES},
+        limits::{CHANNEL_POLL_TIMEOUT, CHANNEL_POLL_WAIT, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES},
     },
-    metrics::Present,
+    metrics::GaugeGuard,
 };
 
-/// A poll that waits for something to answer.
+/// Poll that waits for frames.
 struct Waiting {
     answer: oneshot::Sender<Polled>,
     until: Instant,
 }
 
-/// Frames that are being carried out.
+/// Frames that are being processed.
 struct Work {
     post: Post,
     done: usize,
@@ -35,23 +35,23 @@ struct Task<P> {
     session: Session<P>,
     waiting: Option<Waiting>,
     work: Option<Work>,
-    /// When the client was last there.
+    /// Time of the client's last activity.
     seen: Instant,
-    /// Since when something waits for its reply to be fetched.
+    /// Time since which a reply that the client has not fetched holds a value.
     held: Option<Instant>,
 }
 
 /// Serves a session until it ends.
-pub(super) async fn run<P: Plane>(state: ApiState, principal: Principal, plane: P, mut opened: Opened) {
+pub(super) async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P, mut opened: Opened) {
     let metrics = state.service.metrics().clone();
-    let _present = Present::new(&metrics.sockets);
+    let _present = GaugeGuard::new(&metrics.sockets);
     let session = Session::new(state.quota.clone(), principal.clone(), plane);
     let mut task = Task { session, waiting: None, work: None, seen: Instant::now(), held: None };
     let code = task.serve(&state, &principal, &mut opened).await;
     if code == Some(CloseCode::Draining) {
         task.hand_over(&mut opened, Instant::now() + state.close).await;
     }
-    // From here on it is not found any more.
+    // Later requests no longer find the session.
     drop(opened);
     if let Some(waiting) = task.waiting.take() {
         let _ = waiting.answer.send(match code {
@@ -66,8 +66,8 @@ pub(super) async fn run<P: Plane>(state: ApiState, principal: Principal, plane: 
     task.session.end(false).await;
 }
 
-impl<P: Plane> Task<P> {
-    /// Serves until the client stays away (`None`), or is to be sent away.
+impl<P: SocketKind> Task<P> {
+    /// Serves until the client makes no more requests (`None`), or must be disconnected.
     async fn serve(&mut self, state: &ApiState, principal: &Principal, opened: &mut Opened) -> Option<CloseCode> {
         let draining = state.draining.clone();
         let mut credential = state.auth.watch(principal);
@@ -102,8 +102,8 @@ impl<P: Plane> Task<P> {
                     self.waiting = None;
                     self.seen = Instant::now();
                 }
-                () = time::sleep_until(self.seen + CHANNEL_POLL_PATIENCE), if !is_waiting && !has_work => return None,
-                // Nobody else waits for a client that does not fetch its replies.
+                () = time::sleep_until(self.seen + CHANNEL_POLL_TIMEOUT), if !is_waiting && !has_work => return None,
+                // A client that does not fetch its replies must not delay other clients.
                 () = time::sleep_until(self.held.unwrap_or(now) + state.close), if self.held.is_some() => {
                     self.session.written();
                 }
@@ -113,7 +113,7 @@ impl<P: Plane> Task<P> {
         }
     }
 
-    /// Answers the poll that waits, if there is something to answer.
+    /// Answers the waiting poll, if there are frames.
     fn give(&mut self) {
         if self.session.out_bytes() == 0 {
             return;
@@ -134,11 +134,12 @@ impl<P: Plane> Task<P> {
         }
     }
 
-    /// Carries out the next frames of what was sent.
+    /// Processes the next frames of the current request.
     async fn take_some(&mut self) -> Result<(), CloseCode> {
         let Some(Work { post, done }) = &mut self.work else { return Ok(()) };
         let (mut lines, mut end) = (Vec::new(), (*done + FRAMES_TOGETHER_BYTES).min(post.lines.len()));
-        // A line that is cut here is carried out with those behind it, or alone if it is the only one.
+        // A line that crosses the bound is processed in the next pass. If it is the only line of this pass, the bound
+        // moves to its end.
         if end < post.lines.len() {
             let cut = memchr::memrchr(b'\n', &post.lines[*done..end]).map(|at| *done + at);
             end = cut
@@ -154,7 +155,7 @@ impl<P: Plane> Task<P> {
             }
             at = stop + 1;
         }
-        // Nothing stands between two line ends.
+        // The position must pass the line end at which this pass stops.
         at += usize::from(at == end);
         self.session.take(&lines).await?;
         *done = at;
@@ -167,7 +168,7 @@ impl<P: Plane> Task<P> {
         Ok(())
     }
 
-    /// Lets the client fetch the replies that it has not seen: it would send again what they are about.
+    /// Lets the client fetch the replies that it has not received: without them it would send the same frames again.
     async fn hand_over(&mut self, opened: &mut Opened, until: Instant) {
         while self.session.out_bytes() > 0 {
             match time::timeout_at(until, opened.polls.recv()).await {
@@ -181,7 +182,7 @@ impl<P: Plane> Task<P> {
     }
 }
 
-/// The client of this poll has gone.
+/// Resolves once the client has closed the request of the waiting poll. Without a poll it never resolves.
 async fn left(waiting: &mut Option<Waiting>) {
     match waiting {
         Some(waiting) => waiting.answer.closed().await,

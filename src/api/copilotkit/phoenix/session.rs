@@ -1,8 +1,8 @@
-//! What one client has joined, whichever way its frames come: takes them one after the other, and gathers what is to be
-//! written.
+//! Channels that one client has joined, independent of the transport: processes the client's frames in sequence, and
+//! collects the frames to be written.
 //!
-//! Nothing is queued per channel: its next push is asked for when there is room for it, so a client that does not read
-//! holds up nobody but itself.
+//! No channel has a queue: its next push is polled once there is memory for it, so a client that does not read delays
+//! only itself.
 
 use std::{any::Any, collections::VecDeque, future::poll_fn, ops::Deref, task::Poll};
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    channel::{HangUp, Inbox, Joined, Outgoing, Plane, Push, Reply},
+    channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
     frame::{self, Address, Frame},
 };
 use crate::{
@@ -23,19 +23,19 @@ use crate::{
     quota::Quota,
 };
 
-impl From<HangUp> for CloseCode {
-    fn from(hang_up: HangUp) -> Self {
+impl From<Disconnect> for CloseCode {
+    fn from(hang_up: Disconnect) -> Self {
         match hang_up {
-            HangUp::Draining => Self::Draining,
-            HangUp::Failed => Self::ServerError,
-            HangUp::CredentialOver => Self::CredentialOver,
+            Disconnect::Draining => Self::Draining,
+            Disconnect::Failed => Self::ServerError,
+            Disconnect::CredentialOver => Self::CredentialOver,
         }
     }
 }
 
-/// What a client wants with a frame.
+/// Kind of request that a client's frame makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum FrameKind {
     Beat,
     Join,
     Leave,
@@ -43,7 +43,7 @@ enum Wish {
     Refused(&'static str),
 }
 
-impl Wish {
+impl FrameKind {
     fn of(frame: Frame<'_>) -> (Self, Frame<'_>) {
         let wish = match frame.event.as_str() {
             _ if frame.payload.get().len() > MAX_BATCH_BYTES => Self::Refused("too_large"),
@@ -57,37 +57,38 @@ impl Wish {
     }
 }
 
-/// A topic as it was joined.
+/// Topic that the client has joined, with the pushes that wait.
 struct Channel {
     address: Address,
-    inbox: Box<dyn Inbox>,
-    /// `None` once it has come to its end.
+    inbox: Box<dyn ChannelHandler>,
+    /// `None` once the stream has ended.
     pushes: Option<BoxStream<'static, Outgoing>>,
-    /// What it has given and is not in frames yet.
+    /// Pushes taken from the stream that are not formatted as frames yet.
     pending: VecDeque<Push>,
 }
 
-/// See the module.
+/// Session of one client; see the module.
 pub struct Session<P> {
     quota: Quota,
     principal: Principal,
     plane: P,
-    /// Few, see [`MAX_CHANNELS`].
+    /// Joined topics, at most [`MAX_CHANNELS`].
     channels: Vec<Channel>,
-    /// Whose push is looked for first, so that one that always has some keeps nobody waiting.
+    /// Index of the channel that is polled first. The index moves on, so a channel that always has pushes cannot starve
+    /// the others.
     turn: usize,
     out: Vec<String>,
     out_bytes: usize,
     until_written: Vec<Box<dyn Any + Send>>,
     paused: Option<Instant>,
-    /// It is over for the client: of what still comes only pushes are taken.
-    is_over: bool,
-    /// Something that a channel has given was never written.
+    /// The session has ended for the client: only pushes that still arrive are processed.
+    has_ended: bool,
+    /// A push that a channel produced was never written.
     has_lost: bool,
 }
 
-impl<P: Plane> Session<P> {
-    /// With nothing joined yet.
+impl<P: SocketKind> Session<P> {
+    /// Makes a session without channels.
     pub fn new(quota: Quota, principal: Principal, plane: P) -> Self {
         Self {
             quota,
@@ -99,53 +100,56 @@ impl<P: Plane> Session<P> {
             out_bytes: 0,
             until_written: Vec::new(),
             paused: None,
-            is_over: false,
+            has_ended: false,
             has_lost: false,
         }
     }
 
-    /// Until when the client is to be read no further, because it sends more than it may.
+    /// Time until which no further frame of the client may be read, because the client exceeds its rate; `None` if
+    /// reading may continue.
     pub fn paused(&mut self) -> Option<Instant> {
         self.paused = self.paused.filter(|until| *until > Instant::now());
         self.paused
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes of the frames that wait to be written.
     pub fn out_bytes(&self) -> usize {
         self.out_bytes
     }
 
-    /// Whether more may be gathered before what there is has been written.
+    /// True if more frames may be collected before the ones that wait have been written.
     pub fn has_room(&self) -> bool {
         self.out_bytes < PAGE_BYTES && self.until_written.is_empty()
     }
 
-    /// Whether something waits for a reply to be written.
+    /// True if a value is held until a reply is written.
     pub fn holds(&self) -> bool {
         !self.until_written.is_empty()
     }
 
-    /// Takes what is to be written; [`Self::written`] is to follow.
+    /// Takes the frames to be written. The caller must call [`Self::written`] afterwards.
     pub fn take_out(&mut self) -> Vec<String> {
         self.out_bytes = 0;
         std::mem::take(&mut self.out)
     }
 
-    /// Puts back what could not be written, in front of what has come since.
+    /// Restores frames that could not be written, ahead of the frames collected since.
     pub fn put_back(&mut self, mut frames: Vec<String>) {
         self.out_bytes += frames.iter().map(String::len).sum::<usize>();
         frames.append(&mut self.out);
         self.out = frames;
     }
 
-    /// All that was taken out is written, or never will be.
+    /// Releases the values that are held until their replies are written: the frames taken out are written, or never
+    /// will be.
     pub fn written(&mut self) {
         self.until_written.clear();
     }
 
-    /// The client is told nothing more, and joins nothing more; what it has pushed is still taken.
+    /// Ends the session for the client: no more frames are written to it and joins are ignored. Pushes that the client
+    /// has already sent are still processed.
     pub fn be_over(&mut self) {
-        self.is_over = true;
+        self.has_ended = true;
         self.has_lost |= !self.out.is_empty() || self.channels.iter().any(|channel| !channel.pending.is_empty());
         for channel in &mut self.channels {
             channel.pushes = None;
@@ -156,39 +160,41 @@ impl<P: Plane> Session<P> {
         self.written();
     }
 
-    /// Drops the channels, and says good-bye to the plane.
+    /// Drops the channels and closes the plane.
     pub async fn end(self, handed_over: bool) {
         drop(self.channels);
         drop(self.until_written);
         self.plane.closed(handed_over && !self.has_lost).await;
     }
 
-    /// Carries out frames of the client that have come together, in their order.
+    /// Processes frames that have arrived together, in order. Fails with [`CloseCode::BadFrame`] at the first text that
+    /// is no frame, after the frames before it are processed.
     pub async fn take(&mut self, texts: &[impl Deref<Target = str>]) -> Result<(), CloseCode> {
-        let frames: Vec<_> = texts.iter().map_while(|text| Frame::parse(text)).map(Wish::of).collect();
-        let pushed = frames.iter().filter(|(wish, _)| *wish == Wish::Push).map(|(_, frame)| frame.payload.get().len());
+        let frames: Vec<_> = texts.iter().map_while(|text| Frame::parse(text)).map(FrameKind::of).collect();
+        let pushed =
+            frames.iter().filter(|(wish, _)| *wish == FrameKind::Push).map(|(_, frame)| frame.payload.get().len());
         self.paused = self.quota.pace(&self.principal, frames.len() as u64, pushed.sum());
         for together in frames.chunk_by(|(one, first), (other, second)| {
-            (*one, *other) == (Wish::Push, Wish::Push) && first.is_like(second)
+            (*one, *other) == (FrameKind::Push, FrameKind::Push) && first.is_like(second)
         }) {
             let Some((wish, frame)) = together.first() else { continue };
             match wish {
-                Wish::Beat => self.reply(frame, Ok(json!({})).into()),
-                Wish::Join => self.join(frame).await,
-                Wish::Leave => self.leave(frame).await,
-                Wish::Push => self.push(together).await,
-                // Such a frame can only be refused again.
-                Wish::Refused(reason) => self.refuse(frame, reason),
+                FrameKind::Beat => self.reply(frame, Ok(json!({})).into()),
+                FrameKind::Join => self.join(frame).await,
+                FrameKind::Leave => self.leave(frame).await,
+                FrameKind::Push => self.push(together).await,
+                // The refusal is final: the same frame would be refused again.
+                FrameKind::Refused(reason) => self.refuse(frame, reason),
             }
         }
-        // A Phoenix server crashes on what is no frame, too; none of its clients sends any.
+        // A Phoenix server also crashes on a text that is no frame; none of its clients sends any.
         if frames.len() == texts.len() { Ok(()) } else { Err(CloseCode::BadFrame) }
     }
 
     async fn join(&mut self, frame: &Frame<'_>) {
-        // Joined anew it begins anew. Its client ignores what still comes for the old join.
+        // A second join replaces the channel. The client ignores frames that still arrive for the old join.
         self.channels.retain(|channel| channel.address.topic() != frame.topic);
-        if self.is_over {
+        if self.has_ended {
             return;
         }
         if self.channels.len() >= MAX_CHANNELS {
@@ -207,7 +213,7 @@ impl<P: Plane> Session<P> {
     async fn leave(&mut self, frame: &Frame<'_>) {
         let at = self.channels.iter().position(|channel| channel.address.topic() == frame.topic);
         match at {
-            // Of a join that was replaced.
+            // The frame belongs to a join that was replaced.
             Some(at) if !self.channels[at].address.is_of(frame) => {}
             Some(at) => {
                 let mut left = self.channels.remove(at);
@@ -219,8 +225,8 @@ impl<P: Plane> Session<P> {
         }
     }
 
-    /// Pushes to one join of one topic.
-    async fn push(&mut self, together: &[(Wish, Frame<'_>)]) {
+    /// Passes pushes to the inbox of one join of one topic.
+    async fn push(&mut self, together: &[(FrameKind, Frame<'_>)]) {
         let Some((_, first)) = together.first() else { return };
         let Some(channel) = self.channels.iter_mut().find(|channel| channel.address.topic() == first.topic) else {
             let unmatched = || Err(json!({ "reason": "unmatched topic" })).into();
@@ -240,21 +246,22 @@ impl<P: Plane> Session<P> {
         self.reply(frame, Err(json!({ "reason": reason, "retryable": false })).into());
     }
 
-    fn reply(&mut self, frame: &Frame<'_>, reply: Reply) {
-        if !self.is_over {
+    fn reply(&mut self, frame: &Frame<'_>, reply: ChannelReply) {
+        if !self.has_ended {
             self.until_written.extend(reply.until_written);
             self.write(frame.reply(&reply.result));
         }
     }
 
     fn write(&mut self, frame: String) {
-        if !self.is_over {
+        if !self.has_ended {
             self.out_bytes += frame.len();
             self.out.push(frame);
         }
     }
 
-    /// Waits until a channel has something to push, and puts it into frames. May be dropped and called again.
+    /// Waits until a channel has pushes, and formats them as frames. Cancel safe: the future may be dropped, and the
+    /// method called again.
     pub async fn pump(&mut self) -> Result<(), CloseCode> {
         let (at, outgoing) = poll_fn(|context| {
             let count = self.channels.len();
@@ -292,7 +299,7 @@ impl<P: Plane> Session<P> {
         Ok(())
     }
 
-    /// Takes along what else is ready now, so that it is written in one piece.
+    /// Collects the pushes of all channels that are ready now, so that one write takes them all.
     pub fn gather(&mut self) -> Result<(), CloseCode> {
         while self.has_room() {
             match self.pump().now_or_never() {

@@ -1,4 +1,4 @@
-//! The WebSocket of Phoenix channels.
+//! WebSocket transport of Phoenix channels.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::{
     protocol::{CloseFrame, frame::coding::CloseCode as WireCode},
 };
 
-use super::{channel::Plane, session::Session};
+use super::{channel::SocketKind, session::Session};
 use crate::{
     api::{
         ApiState,
@@ -20,16 +20,17 @@ use crate::{
     },
     domain::{
         Principal,
-        limits::{CHANNEL_FRAME_BYTES, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES, STRANGER_FRAME_BYTES},
+        limits::{CHANNEL_FRAME_BYTES, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES, UNTRUSTED_FRAME_BYTES},
     },
-    metrics::Present,
+    metrics::GaugeGuard,
 };
 
-/// Asked for beside the one that holds the key, and answered.
+/// Subprotocol that the client requests, next to the one that holds the key, and that the server selects.
 const PROTOCOL: &str = "phoenix";
 
-/// Switches to a socket for what this principal joins.
-pub async fn open<P: Plane>(
+/// Upgrades the request to a socket on which the principal joins topics. Fails if the quota refuses the connection; the
+/// plane is closed then.
+pub async fn open<P: SocketKind>(
     state: ApiState,
     principal: Principal,
     plane: P,
@@ -43,8 +44,8 @@ pub async fn open<P: Plane>(
         }
     };
     let alive = state.connections.token();
-    // Half of a message is held until the other half comes: a stranger's must be small.
-    let largest = if principal.is_stranger() { STRANGER_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
+    // A partial message occupies memory until the rest arrives, so the limit of an untrusted client is low.
+    let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
     let terms = Terms { protocol: PROTOCOL, largest, message: state.quota.limits().message };
     Ok(upgrade.open(terms, async move |socket| {
         let _held = (alive, place);
@@ -52,20 +53,20 @@ pub async fn open<P: Plane>(
     }))
 }
 
-/// Why a socket is served no longer.
+/// Reason for which the server stops serving a socket.
 enum End {
-    /// The client has closed it, or is gone.
+    /// The client has closed the socket, or has disconnected.
     Gone,
-    /// Nothing can be written to the client any more; what it has sent may still wait to be read.
+    /// Writing to the client fails; frames that the client has sent may still wait to be read.
     Deaf,
-    /// It is to be closed.
+    /// The server must close the socket.
     Close(CloseCode),
 }
 
-/// Serves a socket until it ends.
-pub async fn run<P: Plane>(state: ApiState, principal: Principal, plane: P, mut socket: WebSocket) {
+/// Serves a socket until it is closed.
+pub async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P, mut socket: WebSocket) {
     let metrics = state.service.metrics().clone();
-    let _present = Present::new(&metrics.sockets);
+    let _present = GaugeGuard::new(&metrics.sockets);
     let mut session = Session::new(state.quota.clone(), principal.clone(), plane);
     let handed_over = match serve(&state, &principal, &mut session, &mut socket).await {
         End::Gone => {
@@ -81,7 +82,7 @@ pub async fn run<P: Plane>(state: ApiState, principal: Principal, plane: P, mut 
         }
         End::Close(code) => {
             metrics.socket_closed(code.reason());
-            // What was gathered before is the client's.
+            // Frames that were collected before the close are still owed to the client.
             let written = code != CloseCode::SlowConsumer && flush(&state, &mut session, &mut socket).await.is_ok();
             session.be_over();
             farewell(&mut session, &mut socket, code, state.close).await && written
@@ -90,7 +91,7 @@ pub async fn run<P: Plane>(state: ApiState, principal: Principal, plane: P, mut 
     session.end(handed_over).await;
 }
 
-async fn serve<P: Plane>(
+async fn serve<P: SocketKind>(
     state: &ApiState,
     principal: &Principal,
     session: &mut Session<P>,
@@ -100,7 +101,7 @@ async fn serve<P: Plane>(
     let mut credential = state.auth.watch(principal);
     let mut beat = time::interval_at(Instant::now() + state.heartbeat, state.heartbeat);
     beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-    // A tab in the background sends a heartbeat once a minute.
+    // A browser tab in the background sends a heartbeat only once a minute.
     let idle = state.quota.limits().socket_idle * 3 / 2;
     let mut heard = Instant::now();
     loop {
@@ -115,7 +116,7 @@ async fn serve<P: Plane>(
                 read
             }
             () = time::sleep_until(paused.unwrap_or(heard)), if paused.is_some() => {
-                // It was not listened to meanwhile.
+                // The server did not read during the pause, so the pause must not count as idle time.
                 heard = Instant::now();
                 socket.restart_deadline();
                 Ok(())
@@ -136,8 +137,9 @@ async fn serve<P: Plane>(
     }
 }
 
-/// Carries out what has come, one frame after the other. What there is to say meanwhile waits for no more than these.
-async fn read<P: Plane>(
+/// Processes the frames that have arrived, in order. The number and size of frames per call are bounded, so that writes
+/// need not wait for more.
+async fn read<P: SocketKind>(
     session: &mut Session<P>,
     socket: &mut WebSocket,
     message: Option<Result<Message, Error>>,
@@ -150,7 +152,7 @@ async fn read<P: Plane>(
                 bytes += text.len();
                 texts.push(text);
             }
-            // A Phoenix server would take it for a push; no client of ours sends any.
+            // A Phoenix server would treat a binary message as a push; no client of Threadline sends any.
             Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
             Some(Ok(Message::Close(_))) | None => end = Err(End::Gone),
             Some(Err(error)) => end = Err(read_error(&error).map_or(End::Gone, End::Close)),
@@ -162,7 +164,7 @@ async fn read<P: Plane>(
     end
 }
 
-/// Its pong shows that the other side lives.
+/// Sends a ping. The client's pong shows that it is alive.
 async fn ping(state: &ApiState, socket: &mut WebSocket) -> Result<(), End> {
     match time::timeout(state.quota.limits().write, socket.send(Message::Ping(bytes::Bytes::new()))).await {
         Ok(Ok(())) => Ok(()),
@@ -171,8 +173,8 @@ async fn ping(state: &ApiState, socket: &mut WebSocket) -> Result<(), End> {
     }
 }
 
-async fn flush<P: Plane>(state: &ApiState, session: &mut Session<P>, socket: &mut WebSocket) -> Result<(), End> {
-    // Reading slowly is no fault, reading next to nothing is.
+async fn flush<P: SocketKind>(state: &ApiState, session: &mut Session<P>, socket: &mut WebSocket) -> Result<(), End> {
+    // The timeout grows with the bytes to be written, so only a client below the slowest allowed rate is disconnected.
     let limits = state.quota.limits();
     let patience = limits.write + Duration::from_secs((session.out_bytes() / limits.slowest_read.max(1)) as u64);
     let frames = session.take_out();
@@ -194,15 +196,15 @@ async fn flush<P: Plane>(state: &ApiState, session: &mut Session<P>, socket: &mu
     }
 }
 
-/// Takes the pushes that had arrived before the client went, or was cut off. The last frame of its close, if it has sent
-/// one.
-async fn read_rest<P: Plane>(
+/// Processes the pushes that arrived before the client disconnected or the server closed the socket, for at most
+/// `patience`. Returns the client's close frame, if it has sent one.
+async fn read_rest<P: SocketKind>(
     session: &mut Session<P>,
     socket: &mut WebSocket,
     patience: Duration,
 ) -> Option<CloseFrame> {
     let until = Instant::now() + patience;
-    // What was begun is carried through.
+    // The timeout applies to reading only: a push whose processing has begun is completed.
     while let Ok(Some(Ok(message))) = time::timeout_at(until, socket.recv()).await {
         match message {
             Message::Text(text) => session.take(&[text]).await.ok()?,
@@ -213,8 +215,9 @@ async fn read_rest<P: Plane>(
     None
 }
 
-/// Closes a socket. True if the client has answered: it has read everything then.
-async fn farewell<P: Plane>(
+/// Closes a socket. Returns true if the client has answered the close with the same code: the client has then read all
+/// frames.
+async fn farewell<P: SocketKind>(
     session: &mut Session<P>,
     socket: &mut WebSocket,
     code: CloseCode,
@@ -226,7 +229,7 @@ async fn farewell<P: Plane>(
         return false;
     }
     let answer = if code == CloseCode::Draining {
-        // Its producer may send what it has once more elsewhere, or not: versions before 1.69 do not.
+        // A producer may send unacknowledged events again through another node; versions before 1.69 do not.
         read_rest(session, socket, patience).await
     } else {
         let close = async {
@@ -240,14 +243,14 @@ async fn farewell<P: Plane>(
         };
         time::timeout(patience, close).await.ok().flatten()
     };
-    // With another code it is no answer: the client was going by itself.
+    // A close with another code is no answer: the client was closing the connection on its own initiative.
     let handed_over = answer.is_some_and(|answer| answer.code == wire);
-    // The end of the connection is the client's to see first.
+    // The client must be the first to see the end of the connection.
     let _ = time::timeout(patience, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
     handed_over
 }
 
-/// Codes of RFC 6455: for Phoenix's clients all are the same but 1000, which some of them take for good.
+/// Close codes of RFC 6455. Phoenix's clients treat all codes alike except 1000, after which some do not reconnect.
 fn wire_code(code: CloseCode) -> u16 {
     match code {
         CloseCode::Draining => 1012,

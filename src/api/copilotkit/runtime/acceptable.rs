@@ -1,10 +1,10 @@
-//! Events and messages as a stock client accepts them.
+//! Events and messages in the form that a stock client accepts.
 //!
-//! The client checks each event against its schemas, and one that it refuses ends the whole stream, without a word. The log
-//! is what it is: events of other producers, of later protocols, with `null` where a member may be absent. What does not
-//! matter to messages and state is mended; what the projection passes over as malformed is left out, so that a client has
-//! what everybody else has. The rest goes on byte for byte.
-//! The schemas: <https://docs.ag-ui.com/sdk/js/core/events>, as in `@ag-ui/core` 0.0.53 to 0.0.59.
+//! The client validates each event against its schemas. An event that it refuses ends the complete stream without a
+//! message. The log may hold such events: from other producers, of later protocols, or with `null` in place of an
+//! absent member. A defect that does not affect messages and state is fixed. An event that the projection ignores as
+//! malformed is left out, so that the client has the same content as all other readers. All other events are sent byte
+//! for byte. The schemas: <https://docs.ag-ui.com/sdk/js/core/events>, as in `@ag-ui/core` 0.0.53 to 0.0.59.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::json as text;
 
-/// Members that may be absent: with `null` in one of these, the projection passes the event over.
+/// Optional members of an event type for which the projection ignores the event if the value is `null`.
 fn strict(kind: &str) -> &'static [&'static str] {
     match kind {
         "TEXT_MESSAGE_START" => &["role", "name", "subagentRunId", "metadata"],
@@ -28,7 +28,7 @@ fn strict(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// How the token of a member begins that has to be there.
+/// Required member, and the first character of its token.
 type Need = (&'static str, char);
 
 const ID: Need = ("messageId", '"');
@@ -36,7 +36,7 @@ const CALL: Need = ("toolCallId", '"');
 const DELTA: Need = ("delta", '"');
 const RUN: &[Need] = &[("threadId", '"'), ("runId", '"')];
 
-/// What an event of this type has to have; `None` for a type that clients do not know.
+/// Required members of an event type; `None` for a type that clients do not know.
 fn needs(kind: &str) -> Option<&'static [Need]> {
     Some(match kind {
         "TEXT_MESSAGE_START" | "TEXT_MESSAGE_END" => &[ID],
@@ -71,12 +71,13 @@ fn has_all(object: &str, needs: &[Need]) -> bool {
     needs.iter().all(|(name, begins)| text::member(object, name).is_some_and(|token| token.starts_with(*begins)))
 }
 
-/// Whether somewhere in it may be a `null`, or a time that is no number.
+/// True if the text may contain a `null`, or a timestamp that is no number.
 fn is_suspect(object: &str) -> bool {
     object.contains("null") || text::member(object, "timestamp").is_some_and(|at| at.starts_with('"'))
 }
 
-/// The event as it is to be sent; `None` if it is to be left out. `thread` and `run` stand in where it does not say.
+/// Event in the form to be sent; `None` if it must be left out. `thread` and `run` are the ids for an event without
+/// ids.
 pub fn event<'a>(event: &'a [u8], thread: &str, run: &str) -> Option<Cow<'a, [u8]>> {
     let whole = std::str::from_utf8(event).ok()?;
     let kind = text::string_member(whole, "type")?;
@@ -94,9 +95,9 @@ pub fn event<'a>(event: &'a [u8], thread: &str, run: &str) -> Option<Cow<'a, [u8
     has_all(&text, needs).then(|| Cow::Owned(text.into_bytes()))
 }
 
-/// Mends what can be; whether there was anything to mend. `None`: it cannot be.
+/// Fixes an event. Returns whether the event was changed; `None` if it must be left out.
 fn mend(kind: &str, object: &mut Map<String, Value>, thread: &str, run: &str) -> Option<bool> {
-    // What the application has put there is its own.
+    // Values of these members belong to the application and are not changed.
     let own = |name: &str| matches!(name, "snapshot" | "value" | "event" | "rawEvent" | "result");
     if strict(kind).iter().any(|name| object.get(*name).is_some_and(Value::is_null)) {
         return None;
@@ -161,7 +162,8 @@ fn messages(list: Option<&mut Value>) -> Vec<Value> {
     all
 }
 
-/// The message as it is to be sent; `None` if it is to be left out: one that is refused would take all others with it.
+/// Message in the form to be sent; `None` if it must be left out: the client would refuse all messages with an invalid
+/// one.
 pub fn message(message: &str) -> Option<Cow<'_, str>> {
     let role = text::string_member(message, "role")?;
     let is_text = |name| text::member(message, name).is_some_and(|token| token.starts_with('"'));
@@ -182,12 +184,12 @@ pub fn message(message: &str) -> Option<Cow<'_, str>> {
             let sent = mend_message(&mut value);
             sent.then(|| if value == before { Cow::Borrowed(message) } else { Cow::Owned(value.to_string()) })
         }
-        // Half a surrogate pair, which is no text here and one in a browser.
+        // The text contains half of a surrogate pair, which Rust cannot represent and a browser can.
         Err(_) => fine.then_some(Cow::Borrowed(message)),
     }
 }
 
-/// Whether the message can be sent, as it is now.
+/// Fixes a message. Returns false if the message must be left out.
 fn mend_message(message: &mut Value) -> bool {
     let Value::Object(object) = message else { return false };
     object.retain(|_, value| !value.is_null());

@@ -1,4 +1,4 @@
-//! What a page is told before anything else: which agents there are, and what it can do with threads.
+//! First request of a page: the agents, and the supported operations on threads.
 
 use axum::{
     extract::State,
@@ -12,11 +12,11 @@ use crate::{
     domain::Principal,
 };
 
-/// Tells what there is: agents, routes, and the address of the socket that keeps thread lists live.
+/// Describes the server: agents, routes, and the address of the socket that keeps thread lists live.
 ///
-/// Runs are streamed over HTTP (`mode` is `sse`). There is no licence, and none is claimed.
+/// Runs are streamed over HTTP (`mode` is `sse`). The server has no licence and claims none.
 #[utoipa::path(get, path = "/copilotkit/info", tag = "copilotkit", responses(
-    (status = 200, description = "What there is", body = serde_json::Value)))]
+    (status = 200, description = "Agents, routes and the address of the socket", body = serde_json::Value)))]
 pub async fn info(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -25,7 +25,7 @@ pub async fn info(
     tell(&state, &principal, &headers, false).await
 }
 
-/// The same, whichever way it was asked for; `single`: everything goes through one address.
+/// Describes the server, for the route and for the single endpoint. `single` is true for the single endpoint.
 pub async fn tell(
     state: &ApiState,
     principal: &Principal,
@@ -57,18 +57,20 @@ pub async fn tell(
         told["intelligence"] = json!({ "wsUrl": socket });
     }
     if single {
-        // What these clients look at for threads; without it they would not use the envelope for them.
+        // Clients of the single endpoint read this member; without it they would not send requests about threads in the
+        // envelope.
         told["singleRoute"] = json!({ "resourceOperations": true, "threadEndpoints": threads });
     }
-    // It depends on who asks, and by which name.
+    // The response depends on the principal and on the host name of the request, so it must not be cached.
     Ok(([(header::CACHE_CONTROL, "no-store")], axum::Json(told)).into_response())
 }
 
-/// Where the client's socket is: where the request came to, as far as it and the proxies in between say.
+/// Address of the client's socket: the host that received the request, according to the request and the proxies in
+/// between. `None` if no valid host is named.
 fn socket(headers: &HeaderMap) -> Option<String> {
     let said = |name: &str| {
         let value = headers.get(name)?.to_str().ok()?;
-        // The first one is what the client asked for.
+        // The first value is the one that the client requested.
         Some(value.split(',').next().unwrap_or_default().trim()).filter(|value| !value.is_empty())
     };
     let secure = said("x-forwarded-proto").is_some_and(|scheme| matches!(scheme, "https" | "wss"));

@@ -1,7 +1,8 @@
-//! What the browser packages of CopilotKit take for the Node runtime: `runtimeUrl` is `http://HOST:PORT/copilotkit`.
+//! API that stands in for the Node runtime of CopilotKit's browser packages: `runtimeUrl` is
+//! `http://HOST:PORT/copilotkit`.
 //!
-//! Runs are streamed over HTTP; a client that comes back is given the thread so far and what is under way. Thread lists are
-//! live over the socket of the other door, whose address `info` tells.
+//! Runs are streamed over HTTP. A client that reconnects receives the thread so far, and the active run. Changes of
+//! thread lists are pushed over the socket of the `intelligence` API, whose address `info` returns.
 
 mod acceptable;
 mod info;
@@ -28,7 +29,7 @@ use crate::{
     domain::Principal,
 };
 
-/// Adds the routes of this door.
+/// Registers the routes of this API.
 pub fn register(doors: Doors) -> Doors {
     doors
         .route(Access::READ, routes!(single::call))
@@ -46,7 +47,7 @@ pub fn register(doors: Doors) -> Doors {
         .route(Access::READ, routes!(threads::state))
 }
 
-/// Reads a RunAgentInput.
+/// Reads a RunAgentInput from the body. Fails if the content type is not JSON.
 async fn read(state: &ApiState, principal: &Principal, request: Request) -> Result<ClientInput, Problem> {
     if Content::of(request.headers())? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));

@@ -1,9 +1,10 @@
-//! What a client that comes back is told first: everything up to now, in a form that it can take whatever it has.
+//! First part of the response to a client that reconnects: the thread so far, in a form that is correct whatever the
+//! client already has.
 //!
-//! It sends no cursor, and it may still have messages of its own, or the beginning of one: a page that was opened anew has
-//! nothing, one that was told of another tab's run has all but that. Told the events again, it would have texts twice. So it
-//! is given the messages and the state as they are ([`Past`]), and then, if a run is active, the events of that from the last
-//! quiet one on ([`Resuming`]).
+//! The client sends no cursor, and may still have messages, or the beginning of one. A page that was reloaded has none;
+//! a page that is notified of another tab's run has all messages but those of that run. If the events were sent again,
+//! such a client would show texts twice. The client therefore receives the current messages and state ([`Past`]), and
+//! then, if a run is active, the events of that run after its last quiet event ([`Resuming`]).
 
 use std::collections::HashSet;
 
@@ -14,23 +15,24 @@ use crate::{
     projection::resuming::Resuming,
     service::{PageRequest, ServiceError},
     store::ReadFrom,
-    subscription::{Subscription, Via},
+    subscription::{FollowMethod, Subscription},
 };
 
-/// A thread may be deleted and made again this often while it is looked at.
+/// Most attempts to read a thread that is deleted and created again meanwhile.
 const TRIES: usize = 8;
-/// How many runs back the name of the last one is looked for that said anything.
+/// Number of newest runs among which the last ended run with events is searched.
 const LOOK_BACK: usize = 16;
 
-/// What is told.
+/// First part of the response, and its continuation.
 pub struct Opening {
-    /// Everything up to now.
+    /// Events up to now, as SSE.
     pub told: Vec<u8>,
-    /// What comes after it, if a run is active.
+    /// Subscription to the active run, if there is one.
     pub rest: Option<(Subscription, Telling)>,
 }
 
-/// Makes the opening for a client that has reasoning with these ids; `None` if there is nothing to tell.
+/// Makes the opening for a client that has reasoning with the ids `known`. `None` if the thread does not exist, has no
+/// content, or was replaced during every attempt.
 pub async fn opening(
     state: &ApiState,
     principal: &Principal,
@@ -43,7 +45,7 @@ pub async fn opening(
             thread => thread?,
         };
         match attempt(state, principal, &thread, known).await {
-            // Another log has taken its place meanwhile.
+            // The log was replaced while it was read.
             Err(ServiceError::LogReplaced { .. } | ServiceError::RunNotFound) => {}
             Err(ServiceError::ThreadNotFound) => return Ok(None),
             opening => return Ok(opening?),
@@ -75,12 +77,13 @@ async fn attempt(
     };
     let telling = past.until(&mut told, active, &resuming, known);
     let events = &service.events;
-    let subscription =
-        events.subscribe(principal, &thread.id, seq, Some(thread.epoch), Some(&active.id), Via::Copilotkit).await?;
+    let subscription = events
+        .subscribe(principal, &thread.id, seq, Some(thread.epoch), Some(&active.id), FollowMethod::Copilotkit)
+        .await?;
     Ok(Some(Opening { told, rest: Some((subscription, telling)) }))
 }
 
-/// Where a run can be gone on from.
+/// Folds the events of a run, to find the position at which a client can resume.
 async fn folded(state: &ApiState, principal: &Principal, thread: &Thread, run: &Run) -> Result<Resuming, ServiceError> {
     let mut resuming = Resuming::new(run.first_seq);
     let (mut cursor, end) = (run.first_seq - 1, run.last_seq());

@@ -1,5 +1,5 @@
-//! What a thread holds, as a stock client takes it: messages and state as one run that has ended. Old errors are not
-//! repeated, for some clients end the stream there; interrupts that wait for an answer are.
+//! Content of a thread for a stock client: messages and state as one run that has ended. Old errors are not repeated,
+//! because some clients end the stream at an error. Interrupts that wait for an answer are repeated.
 
 use std::collections::HashSet;
 
@@ -14,18 +14,17 @@ use crate::{
     projection::{conversation::Conversation, resuming::Resuming},
 };
 
-/// A thread up to some event.
+/// Content of a thread up to one event.
 pub struct Past<'a> {
-    /// Its id.
     pub thread: &'a ThreadId,
-    /// The name under which it is told: the last run that has ended, if there is one.
+    /// Run under whose id the content is sent: the last run that has ended, if there is one.
     pub run: &'a RunId,
-    /// Messages and state.
     pub conversation: &'a Conversation,
 }
 
 impl Past<'_> {
-    /// All of a thread that has no active run; `last` has folded its last one.
+    /// Writes the complete content of a thread without an active run. `last` must have folded the events of its last
+    /// run.
     pub fn whole(&self, out: &mut Vec<u8>, last: &Resuming) {
         self.begin(out, &HashSet::new());
         let mut telling = Telling::new(self.thread.clone(), self.run.clone(), true);
@@ -39,11 +38,11 @@ impl Past<'_> {
         write_value(out, &finished);
     }
 
-    /// All of it up to the last quiet event of the active run, and what stood around that one. The client has reasoning
-    /// with the ids `known`.
+    /// Writes the content up to the last quiet event of the active run. If that event belongs to the run, its custom
+    /// events and the starts of its open spans follow. `known` are the ids of the reasoning that the client has.
     pub fn until(&self, out: &mut Vec<u8>, active: &Run, resuming: &Resuming, known: &HashSet<String>) -> Telling {
         let seq = resuming.quiet();
-        // Of these it has the beginning already, and is told it again; so it is to have none.
+        // The client has the beginning of these messages, and receives it again, so the snapshot empties them first.
         let half = resuming.reasoning().iter().filter(|id| known.contains(*id)).map(String::as_str).collect();
         if seq > 0 {
             self.begin(out, &half);
@@ -81,7 +80,8 @@ impl Past<'_> {
         snapshot.extend_from_slice(b"]}");
         write(out, &snapshot);
         let state = self.conversation.state_json();
-        // The client begins with this one; sent, it would take away what its application has put there.
+        // A client starts with the empty state. Sending it would remove the values that the client's application has
+        // set.
         if state != b"{}" {
             write(out, &[b"{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":".as_slice(), &state, b"}"].concat());
         }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::domain::{Fence, RunStatus, Timestamp};
 
-    /// Enough for choices: the same seed, the same run.
+    /// Pseudo-random choices: the same seed gives the same run.
     struct Choices(u64);
 
     impl Choices {
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// A run as agents make them: constructs of every kind, side by side, some of them not closed yet.
+    /// Run as agents produce it: constructs of every kind, interleaved, some of them not closed.
     fn some_run(seed: u64) -> Vec<Value> {
         let (mut choices, mut open, mut chunked) = (Choices(seed), Vec::<(&str, String)>::new(), None::<String>);
         let input = json!({ "messages": [{ "id": "u", "role": "user", "content": "hi" }] });
@@ -176,7 +176,7 @@ mod tests {
         conversation
     }
 
-    /// Each construct is begun before it is continued, in this stream, and once.
+    /// Asserts that the stream begins each construct once, before it continues the construct.
     fn verify(events: &[Value], what: &str) {
         let mut open = HashSet::new();
         for event in events {
@@ -228,7 +228,7 @@ mod tests {
                 let quiet = usize::try_from(resuming.quiet()).expect("small");
                 let (conversation, seen) = (folded(&events[..quiet]), folded(&events[..cut]));
                 let past = Past { thread: &thread, run: &run, conversation: &conversation };
-                // Somebody who has seen nothing, and somebody who has seen everything up to here.
+                // Two clients: one without any content, and one that has received all events up to the cut.
                 let known = seen.messages().filter(|message| message.role() == "reasoning");
                 let known: HashSet<String> = known.map(|message| message.id().to_owned()).collect();
                 for (new, known) in [(true, HashSet::new()), (false, known)] {

@@ -1,4 +1,4 @@
-//! Runs: have an agent do one, come back to a thread, stop.
+//! Runs: start an agent, reconnect to a thread, stop a run.
 
 use std::collections::HashSet;
 
@@ -27,26 +27,27 @@ use crate::{
     },
     domain::{AgentId, Principal, RunId, RunStatus, ThreadId, json as text},
     service::ServiceError,
-    subscription::Via,
+    subscription::FollowMethod,
 };
 
-/// An answer to an interrupt may fail, and be given again, this often.
+/// Most failed runs for the same answer to an interrupt before the next run has a generated id.
 const CONTINUATIONS: usize = 16;
 
-/// Has an agent do a run, and follows it.
+/// Runs an agent, and follows the run.
 ///
-/// The thread is made if there is none. The run goes on if the client leaves (unless the agent's `onDisconnect` is `stop`).
-/// While another run is active in the thread the answer is 409. Suggestions are made without a thread.
+/// The thread is created if it does not exist. The run continues if the client disconnects (unless the agent's
+/// `onDisconnect` is `stop`). While another run is active in the thread the response is 409. Suggestions create no
+/// thread.
 #[utoipa::path(post, path = "/copilotkit/agent/{agentId}/run", tag = "copilotkit", params(("agentId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(
-    (status = 200, description = "The run's events, until it has ended", content((String = "text/event-stream"))),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such agent", body = ProblemDocument),
-    (status = 409, description = "Another run is active in the thread, or its id is taken", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 415, description = "No such content type", body = ProblemDocument),
-    (status = 422, description = "The messages or the state cannot be stored, or the conversation is too large", body = ProblemDocument),
-    (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
+    (status = 200, description = "The events of the run until it ends", content((String = "text/event-stream"))),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Agent not found", body = ProblemDocument),
+    (status = 409, description = "Active run conflict, or run ID already in use", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 422, description = "Invalid messages or state, or conversation too large", body = ProblemDocument),
+    (status = 429, description = "Too many active runs", body = ProblemDocument)))]
 pub async fn run(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -57,7 +58,7 @@ pub async fn run(
     start(&state, &principal, &agent, input).await
 }
 
-/// The same, whichever way it was asked for.
+/// Starts a run, for the route and for the single endpoint.
 pub async fn start(
     state: &ApiState,
     principal: &Principal,
@@ -77,17 +78,19 @@ pub async fn start(
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
     let (started, mut requester) = agui::hand_over(state, principal, &thread, agent, run, true).await?;
     let events = &state.service.events;
-    let subscription =
-        events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), Via::Copilotkit).await;
+    let subscription = events
+        .subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), FollowMethod::Copilotkit)
+        .await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
     let rest = Some((subscription, Telling::new(thread, id, false)));
     let followed = Run::new(state, None, rest, Some(requester));
     Ok(sse::response(followed, None, place, state, principal))
 }
 
-/// The run that is meant. A client that answers an interrupt, or has carried out a tool, gives its run the id of the one
-/// that asked for it, which has ended. That goes on in a run of its own, whose id begins with it. What is sent again without
-/// anything new is the run itself: it was done before.
+/// Finds the id of the run that a request starts. A client that answers an interrupt, or has executed a tool, sends the
+/// id of the run that requested it, and that run has ended. The continuation is a run of its own, with an id that
+/// begins with the id of the ended run. A repeated request without new content is that ended run itself, which is not
+/// run again.
 async fn continued(
     state: &ApiState,
     principal: &Principal,
@@ -116,7 +119,7 @@ async fn continued(
     };
     for attempt in 0..CONTINUATIONS {
         let next = continuation(&id, &said, attempt);
-        // One that failed left its question open.
+        // A failed continuation leaves the interrupt open.
         if ended(&next).await? != Some(RunStatus::Error) {
             return Ok(next);
         }
@@ -124,7 +127,7 @@ async fn continued(
     Ok(RunId::generate())
 }
 
-/// What an input answers: interrupts, as AG-UI has them, or one of LangGraph's.
+/// Answer that an input contains: to interrupts of AG-UI, or to one of LangGraph.
 fn answer(input: &ClientInput) -> Option<String> {
     let resume = input.resume.as_ref().map(|resume| resume.get()).filter(|resume| !is_empty(resume));
     let command = || text::member(text::member(input.forwarded_props.as_ref()?.get(), "command")?, "resume");
@@ -135,34 +138,34 @@ fn is_empty(list: &str) -> bool {
     list.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|rest| rest.trim().is_empty())
 }
 
-/// Stands between the id of a run and what makes that of its continuation.
+/// Separator between the id of a run and the suffix of its continuation's id.
 const MARK: char = '~';
 
-/// The same for the same answer, so that one that is sent again is not carried out twice.
+/// Id of the continuation of a run. The same answer gives the same id, so a repeated request is not executed twice.
 fn continuation(id: &RunId, said: &str, attempt: usize) -> RunId {
     let digest = Sha256::new().chain_update(said).chain_update([0]).chain_update(attempt.to_le_bytes()).finalize();
     let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    // What does not fit into an id has one of its own.
+    // A result that is too long for an id is replaced by a generated id.
     RunId::new(format!("{id}{MARK}{digest}")).unwrap_or_else(|_| RunId::generate())
 }
 
-/// Whether an active run is the one that a client means by this id.
+/// True if the active run is the run that a client names, or its continuation.
 fn is_meant(active: &RunId, named: &RunId) -> bool {
     active == named || active.as_str().strip_prefix(named.as_str()).is_some_and(|rest| rest.starts_with(MARK))
 }
 
-/// What a client that comes back sends: RunAgentInput, of which the thread and the messages count.
+/// Connects a client that returns to a thread: RunAgentInput, of which only the thread and the messages are used.
 ///
-/// The answer is what the thread holds, and then the events of its active run until that has ended. Of a thread that there
-/// is not, nothing.
+/// The response is the content of the thread, and then the events of its active run until it ends. It is empty if the
+/// thread does not exist.
 #[utoipa::path(post, path = "/copilotkit/agent/{agentId}/connect", tag = "copilotkit",
     params(("agentId" = String, Path)), request_body(content((serde_json::Value = "application/json"))), responses(
-    (status = 200, description = "The thread so far, and the active run's events", content((String = "text/event-stream"))),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such agent", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 415, description = "No such content type", body = ProblemDocument),
-    (status = 422, description = "The conversation is too large", body = ProblemDocument)))]
+    (status = 200, description = "The thread so far, then the events of the active run", content((String = "text/event-stream"))),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Agent not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 422, description = "Conversation too large", body = ProblemDocument)))]
 pub async fn connect(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -173,7 +176,7 @@ pub async fn connect(
     come_back(&state, &principal, &agent, &input).await
 }
 
-/// The same, whichever way it was asked for.
+/// Reconnects a client, for the route and for the single endpoint.
 pub async fn come_back(
     state: &ApiState,
     principal: &Principal,
@@ -181,7 +184,7 @@ pub async fn come_back(
     input: &ClientInput,
 ) -> Result<Response, Problem> {
     state.agents.get(principal, agent).await?;
-    let Some(thread) = &input.thread_id else { return Err(Problem::invalid("threadId: which thread?")) };
+    let Some(thread) = &input.thread_id else { return Err(Problem::invalid("threadId is missing")) };
     let place = state.quota.open(principal)?;
     let known = reasoning(&input.messages);
     let mut answer = state.answers.to(principal);
@@ -205,22 +208,23 @@ fn reasoning(messages: &[Box<RawValue>]) -> HashSet<String> {
     reasoning.filter_map(|message| text::string_member(message, "id")).collect()
 }
 
-/// Which run is to be stopped.
+/// A request to stop a run.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StopBody {
-    /// Only this one; the active one, whichever it is, if absent.
+    /// Only this run; the active run if absent.
     #[schema(value_type = Option<String>)]
     run_id: Option<RunId>,
 }
 
-/// Asks the active run of a thread to stop, from whichever page and on whichever node. Its own stream tells how it ends.
+/// Requests that the active run of a thread stops, from any page and on any node. The stream of the run contains its
+/// end.
 #[utoipa::path(post, path = "/copilotkit/agent/{agentId}/stop/{threadId}", tag = "copilotkit",
     params(("agentId" = String, Path), ("threadId" = String, Path)), request_body = StopBody, responses(
-    (status = 200, description = "Asked; or there was nothing to stop, as `stopped` says", body = serde_json::Value),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 200, description = "Stop requested, or no run to stop: see `stopped`", body = serde_json::Value),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn stop(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -230,12 +234,12 @@ pub async fn stop(
     end(&state, &principal, &thread, body).await.map(Answer)
 }
 
-/// The same, whichever way it was asked for.
+/// Requests a stop, for the route and for the single endpoint.
 pub async fn end(state: &ApiState, principal: &Principal, thread: &ThreadId, body: StopBody) -> Result<Value, Problem> {
     let active = state.service.threads.get(principal, thread).await?.active_run.map(|run| run.id);
     let meant = active.filter(|active| body.run_id.as_ref().is_none_or(|named| is_meant(active, named)));
     let Some(run) = meant else {
-        return Ok(json!({ "stopped": false, "message": format!("There is no such run in thread {thread} to stop.") }));
+        return Ok(json!({ "stopped": false, "message": format!("Thread {thread} has no such active run.") }));
     };
     let run = state.service.runs.stop(principal, thread, &run).await?;
     if !run.status.is_active() {

@@ -1,4 +1,4 @@
-//! One address for everything: what is asked for stands in the body.
+//! Single endpoint: the body names the method.
 
 use axum::{
     Json as Answer,
@@ -27,7 +27,7 @@ use crate::{
     domain::{AgentId, Principal, Scope, ThreadId},
 };
 
-/// What is asked for.
+/// A method and its parameters.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Call {
@@ -35,12 +35,12 @@ pub struct Call {
     #[schema(example = "info")]
     method: String,
     params: CallParams,
-    /// The body that a request to the route itself would have.
+    /// The body of the named route.
     #[schema(value_type = Option<Object>)]
     body: Option<Box<RawValue>>,
 }
 
-/// What a request to the route itself would have in its path.
+/// The path parameters of the named route.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CallParams {
@@ -59,18 +59,18 @@ pub struct CallParams {
     http_method: Option<String>,
 }
 
-/// Every other route of this door, by what the body asks for.
+/// Serves every other route of this API: the body names the method.
 ///
-/// Clients use it if they are told to (`useSingleEndpoint`), or if they find no other.
+/// Clients use it if they are configured to (`useSingleEndpoint`), or if they find no other route.
 #[utoipa::path(post, path = "/copilotkit", tag = "copilotkit", request_body = Call, responses(
-    (status = 200, description = "What the route itself answers", content(
+    (status = 200, description = "The response of the named route", content(
         (serde_json::Value = "application/json"), (String = "text/event-stream"))),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such agent, thread or resource", body = ProblemDocument),
-    (status = 409, description = "Another run is active in the thread, or its id is taken", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 415, description = "No such content type", body = ProblemDocument),
-    (status = 422, description = "What cannot be stored, or the conversation is too large", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Agent, thread or resource not found", body = ProblemDocument),
+    (status = 409, description = "Active run conflict, or run ID already in use", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 422, description = "Invalid messages or state, or conversation too large", body = ProblemDocument)))]
 pub async fn call(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -84,7 +84,7 @@ pub async fn call(
     let call: Call = parse_json(&bytes)?;
     drop(bytes);
     let params = &call.params;
-    let agent = || params.agent_id.as_ref().ok_or_else(|| Problem::invalid("params.agentId: which agent?"));
+    let agent = || params.agent_id.as_ref().ok_or_else(|| Problem::invalid("params.agentId is missing"));
     match &*call.method {
         "info" => info::tell(&state, &principal, &headers, true).await,
         "agent/run" => {
@@ -103,36 +103,36 @@ pub async fn call(
         "agent/stop" => {
             need(&principal, Scope::Write)?;
             let thread = params.thread_id.as_ref();
-            let thread = thread.ok_or_else(|| Problem::invalid("params.threadId: which thread?"))?;
+            let thread = thread.ok_or_else(|| Problem::invalid("params.threadId is missing"))?;
             Ok(Answer(runs::end(&state, &principal, thread, call.body()?).await?).into_response())
         }
         "resource/request" => resource(&state, &principal, &call).await,
         "inspector/metadata" | "inspector/learning" | "transcribe" => {
-            Err(Problem::new(ProblemType::NotFound, "this server has none of it"))
+            Err(Problem::new(ProblemType::NotFound, "the server does not support this method"))
         }
-        other => Err(Problem::invalid(format!("method: {other:?} is not one of those that there are"))),
+        other => Err(Problem::invalid(format!("unknown method {other:?}"))),
     }
 }
 
 impl Call {
-    /// What is nested is checked like a body of its own.
+    /// Parses the nested body with the same checks as the body of a request of its own.
     fn body<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
         parse_json(self.body.as_ref().map_or("", |body| body.get()).as_bytes())
     }
 }
 
-/// What has a path of its own.
+/// Serves a route that is named by its path.
 async fn resource(state: &ApiState, principal: &Principal, call: &Call) -> Result<Response, Problem> {
     let path = call.params.path.as_deref().unwrap_or_default();
     let uri = path.parse::<Uri>().ok().filter(|_| path.starts_with('/') && !path.starts_with("//"));
-    let Some(uri) = uri else { return Err(Problem::invalid("params.path: not a path below this address")) };
+    let Some(uri) = uri else { return Err(Problem::invalid("params.path is not a path below this address")) };
     let segments: Vec<String> = uri
         .path()
         .split('/')
         .skip(1)
         .map(|segment| percent_decode_str(segment).decode_utf8().map(String::from))
         .collect::<Result<_, _>>()
-        .map_err(|_| Problem::invalid("params.path: not UTF-8"))?;
+        .map_err(|_| Problem::invalid("params.path is not UTF-8"))?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let method = call.params.http_method.as_deref().unwrap_or("GET").to_ascii_uppercase();
     let thread = |id: &str| ThreadId::new(id).map_err(|error| Problem::invalid(format!("params.path: {error}")));
@@ -171,5 +171,5 @@ async fn resource(state: &ApiState, principal: &Principal, call: &Call) -> Resul
 }
 
 fn nothing() -> Problem {
-    Problem::new(ProblemType::NotFound, "there is no such resource here")
+    Problem::new(ProblemType::NotFound, "no resource has this path")
 }

@@ -1,4 +1,4 @@
-//! The events of one run for a stock client, until it has ended.
+//! Events of one run for a stock client, until the run has ended.
 
 use std::{borrow::Cow, collections::HashSet, time::Duration};
 
@@ -9,7 +9,7 @@ use super::acceptable;
 use crate::{
     api::{
         ApiState,
-        agui::Requester,
+        agui::AguiClient,
         observe,
         sse::{Farewell, Followed},
     },
@@ -21,39 +21,39 @@ use crate::{
     subscription::{Delivery, EndReason, Subscription},
 };
 
-/// Writes an event as SSE.
+/// Writes an event in SSE format.
 pub fn write(out: &mut Vec<u8>, event: &[u8]) {
     out.extend_from_slice(b"data: ");
     out.extend_from_slice(event);
     out.extend_from_slice(b"\n\n");
 }
 
-/// Writes an event of ours.
+/// Writes an event that Threadline generates.
 pub fn write_value(out: &mut Vec<u8>, event: &Value) {
     write(out, event.to_string().as_bytes());
 }
 
-/// `RUN_STARTED` or `RUN_FINISHED` of a run.
+/// Makes `RUN_STARTED` or `RUN_FINISHED` of a run.
 pub fn bound(kind: &str, thread: &ThreadId, run: &RunId) -> Value {
     json!({ "type": kind, "threadId": thread.as_str(), "runId": run.as_str() })
 }
 
-/// What is sent of a run: only what the client accepts, and RUN_STARTED before everything else, once.
+/// Filter of a run's events: only events that the client accepts are sent, and RUN_STARTED once, before all others.
 pub struct Telling {
     thread: ThreadId,
     run: RunId,
     begun: bool,
-    /// Messages and calls whose beginning was left out: so is the rest of them.
+    /// Ids of messages and calls whose start was left out; their other events are left out too.
     unsaid: HashSet<String>,
 }
 
 impl Telling {
-    /// Of a run; `begun`: its beginning was told before.
+    /// Makes the filter of a run. `begun` is true if RUN_STARTED was sent before.
     pub fn new(thread: ThreadId, run: RunId, begun: bool) -> Self {
         Self { thread, run, begun, unsaid: HashSet::new() }
     }
 
-    /// Writes the next event.
+    /// Writes the next event, if the client accepts it.
     pub fn tell(&mut self, out: &mut Vec<u8>, event: &[u8]) {
         let Some(event) = self.acceptable(event) else { return };
         let starts =
@@ -91,7 +91,7 @@ impl Telling {
         }
     }
 
-    /// Before an event of the run: one that has none of its own is given a beginning.
+    /// Writes RUN_STARTED before the first event of a run that does not start with one.
     fn begin(&mut self, out: &mut Vec<u8>, starts: bool) {
         if !self.begun && !starts {
             write_value(out, &bound("RUN_STARTED", &self.thread, &self.run));
@@ -99,8 +99,8 @@ impl Telling {
         self.begun = true;
     }
 
-    /// Events, token by token; if they are `past`, what continues the one before is put together with it, since a client
-    /// works long on each.
+    /// Writes events one by one. If `past` is true, consecutive pieces of one text are merged, because a client spends
+    /// long on each event.
     fn slice(&mut self, slice: &LogSlice, past: bool) -> Bytes {
         let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 8);
         let mut gathered: Option<Gathered<'_>> = None;
@@ -125,7 +125,7 @@ impl Telling {
         out.into()
     }
 
-    /// The thread is gone, and with it the run's own end.
+    /// Writes a RUN_ERROR for a deleted thread: the run's own terminal event was deleted with it.
     fn gone(&mut self) -> Bytes {
         let mut out = Vec::new();
         self.begin(&mut out, false);
@@ -135,16 +135,16 @@ impl Telling {
     }
 }
 
-/// Pieces of one text, put together: their events differ in nothing but the piece.
+/// Merged pieces of one text. The events differ only in the piece.
 struct Gathered<'a> {
     before: &'a str,
-    /// The insides of JSON strings, one behind the other: a character may be cut between two of them.
+    /// Concatenated contents of JSON strings, still escaped: a character may be split between two strings.
     text: String,
     after: &'a str,
 }
 
 impl<'a> Gathered<'a> {
-    /// A piece of a text, if the event brings one.
+    /// Parses a piece of a text; `None` if the event has none.
     fn of(event: &'a [u8]) -> Option<Self> {
         let event = std::str::from_utf8(event).ok()?;
         let kind = text::member(event, "type")?;
@@ -153,12 +153,12 @@ impl<'a> Gathered<'a> {
         }
         let delta = text::member(event, "delta")?;
         let inside = delta.strip_prefix('"')?.strip_suffix('"')?;
-        // A part of the event, so that what is around it can be told.
+        // The slice borrows from the event, so the text around it can be compared and sent.
         let start = inside.as_ptr() as usize - event.as_ptr() as usize;
         Some(Self { before: event.get(..start)?, text: inside.to_owned(), after: event.get(start + inside.len()..)? })
     }
 
-    /// Takes a piece that continues this one.
+    /// Appends a piece that continues this one. Returns false if it does not, or if the result would exceed a page.
     fn takes(&mut self, next: &Self) -> bool {
         let fits = self.text.len() + next.text.len() <= PAGE_BYTES;
         let same = fits && self.before == next.before && self.after == next.after;
@@ -173,26 +173,26 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// A run as its client follows it. Clients take a stream that ends cleanly for a run that has ended, so one that has not is
-/// cut off.
+/// Stream of a run to a client. Clients treat a stream that ends cleanly as the end of the run, so the stream of a run
+/// that has not ended is aborted.
 pub struct Run {
-    /// What is said first.
+    /// Bytes that are sent first.
     first: Option<Bytes>,
-    /// What comes then, if a run is under way.
+    /// Events that follow, if a run is active.
     rest: Option<(Subscription, Telling)>,
-    /// Whoever asked for the run, if it was asked for here.
-    requester: Option<Requester>,
+    /// Requester of the run, if this request started it.
+    requester: Option<AguiClient>,
     counted: observe::Followed,
     live: bool,
 }
 
 impl Run {
-    /// To be followed.
+    /// Makes the stream of a run.
     pub fn new(
         state: &ApiState,
         first: Option<Bytes>,
         rest: Option<(Subscription, Telling)>,
-        requester: Option<Requester>,
+        requester: Option<AguiClient>,
     ) -> Self {
         Self { first, rest, requester, counted: observe::Followed::new(state), live: false }
     }
@@ -245,7 +245,8 @@ impl Followed for Run {
         None
     }
 
-    /// The server ends the runs of its agents when it shuts down, and clients are to be told how theirs ended.
+    /// Time for a run to end after shutdown has begun: the server ends the runs of its agents, and clients must receive
+    /// that end.
     fn grace(&self) -> Duration {
         RUN_END_TIMEOUT
     }

@@ -1,7 +1,7 @@
-//! What the user could say next: an agent is asked, and nothing of it is kept.
+//! Suggestions for the user's next message: an agent is asked, and nothing of its answer is stored.
 //!
-//! Newer clients ask under an address of its own. Older ones, and those with one address for everything, ask for a run in a
-//! thread of its own, which would be in every list ever after; it is known by the tool that the agent is to use.
+//! Newer clients send the request to its own route. Older clients, and clients of the single endpoint, request a run in
+//! a new thread, which would stay in every list. Such a request is recognized by the tool that the agent is to use.
 
 use std::sync::Arc;
 
@@ -33,18 +33,18 @@ use crate::{
     store::StoreError,
 };
 
-/// The tool that suggestions are made with.
+/// Tool with which an agent makes suggestions.
 const TOOL: &str = "\"copilotkitSuggest\"";
 
-/// Asks an agent for suggestions. No thread is made, and no run.
+/// Requests suggestions from an agent. It creates no thread and no run.
 #[utoipa::path(post, path = "/copilotkit/agent/{agentId}/suggest", tag = "copilotkit",
     params(("agentId" = String, Path)), request_body(content((serde_json::Value = "application/json"))), responses(
-    (status = 200, description = "What the agent says", content((String = "text/event-stream"))),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such agent", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument),
-    (status = 415, description = "No such content type", body = ProblemDocument),
-    (status = 429, description = "Too many runs at once", body = ProblemDocument)))]
+    (status = 200, description = "The events of the agent", content((String = "text/event-stream"))),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Agent not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 429, description = "Too many active runs", body = ProblemDocument)))]
 pub async fn suggest(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -56,7 +56,7 @@ pub async fn suggest(
     answer(&state, &principal, &agent, input).await
 }
 
-/// Whether an input asks for suggestions.
+/// True if an input requests suggestions.
 pub fn is_one(input: &ClientInput) -> bool {
     let function = || {
         let choice = text::member(input.forwarded_props.as_ref()?.get(), "toolChoice")?;
@@ -65,14 +65,15 @@ pub fn is_one(input: &ClientInput) -> bool {
     function() == Some(TOOL)
 }
 
-/// Has the agent answer.
+/// Streams the agent's answer.
 pub async fn answer(
     state: &ApiState,
     principal: &Principal,
     agent: &Agent,
     input: ClientInput,
 ) -> Result<Response, Problem> {
-    // They are no runs and count as none; who may begin no run gets none, and they are few at a time.
+    // Suggestions are no runs and do not count as runs. A principal that may start no run gets no suggestions, and
+    // their number at a time is limited.
     state.service.runs.check_room(principal).await?;
     let turn = state
         .copilotkit
@@ -94,7 +95,7 @@ struct Suggestions {
     _turn: OwnedSemaphorePermit,
 }
 
-/// Whose suggestions are under way. Cheap to clone.
+/// Limits on concurrent requests for suggestions, one per user. Cheap to clone.
 #[derive(Clone)]
 pub struct Suggesting(Cache<(ProjectId, Option<UserId>), Arc<Semaphore>>);
 
@@ -117,7 +118,7 @@ impl Followed for Suggestions {
         while out.is_empty() && !self.over {
             let failure = match self.asked.events.next().await {
                 Some(Ok(event)) => {
-                    // One event is one line.
+                    // One event must be one line.
                     let event: Vec<u8> =
                         event.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
                     let kind = std::str::from_utf8(&event).ok().and_then(|event| text::member(event, "type"));

@@ -1,4 +1,4 @@
-//! Threads, as thread lists and inspectors of the browser packages ask for them.
+//! Threads, for thread lists and inspectors of the browser packages.
 
 use std::ops::ControlFlow;
 
@@ -26,7 +26,7 @@ use crate::{
     service::EditThread,
 };
 
-/// Which threads.
+/// Filters and position of a page of threads.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -34,7 +34,7 @@ pub struct ListParams {
     /// Only threads of this agent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// Whether archived threads are shown too.
+    /// If true, the list includes archived threads.
     #[serde(default)]
     include_archived: bool,
     /// 1 to 500. Default 50.
@@ -46,7 +46,7 @@ pub struct ListParams {
 /// Lists the user's threads, the newest first.
 #[utoipa::path(get, path = "/copilotkit/threads", tag = "copilotkit", params(ListParams), responses(
     (status = 200, description = "A page", body = ThreadList),
-    (status = 400, description = "Not understood", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -55,22 +55,22 @@ pub async fn list(
     page(&state, &principal, params).await
 }
 
-/// The same, whichever way it was asked for.
+/// Reads a page of threads, for the route and for the single endpoint.
 pub async fn page(state: &ApiState, principal: &Principal, params: ListParams) -> Result<Response, Problem> {
     let ListParams { agent_id: agent, include_archived, limit, cursor } = params;
     let list = listing::page(state, principal, Asked { agent, include_archived, limit, cursor }).await?;
     Ok(Answer(list).into_response())
 }
 
-/// A body of which nothing counts.
+/// A body whose members are ignored.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct AnyBody {}
 
-/// Lets the page join the topic of its user's list, as often as it wants.
+/// Issues a token with which the page joins the topic of its user's list, any number of times.
 #[utoipa::path(post, path = "/copilotkit/threads/subscribe", tag = "copilotkit", request_body = AnyBody, responses(
     (status = 200, description = "A token for the topic", body = serde_json::Value, example = json!({ "joinToken": "…" })),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn subscribe(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -79,12 +79,12 @@ pub async fn subscribe(
     token(&state, &principal).await
 }
 
-/// The same, whichever way it was asked for.
+/// Issues a token for the topic of the list, for the route and for the single endpoint.
 pub async fn token(state: &ApiState, principal: &Principal) -> Result<Response, Problem> {
     Ok(Answer(json!({ "joinToken": feed_token(state, principal).await? })).into_response())
 }
 
-/// A change of a thread; other members are passed over.
+/// A change of a thread; other members are ignored.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RenameBody {
@@ -95,10 +95,10 @@ pub struct RenameBody {
 /// Renames, archives or unarchives a thread.
 #[utoipa::path(patch, path = "/copilotkit/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
     request_body = RenameBody, responses(
-    (status = 200, description = "The thread as it is now", body = ThreadRecord),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 200, description = "The thread after the change", body = ThreadRecord),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -108,7 +108,7 @@ pub async fn edit(
     change(&state, &principal, &thread, body).await
 }
 
-/// The same, whichever way it was asked for.
+/// Changes a thread, for the route and for the single endpoint.
 pub async fn change(
     state: &ApiState,
     principal: &Principal,
@@ -124,10 +124,10 @@ pub async fn change(
 /// Archives a thread.
 #[utoipa::path(post, path = "/copilotkit/threads/{threadId}/archive", tag = "copilotkit",
     params(("threadId" = String, Path)), request_body = AnyBody, responses(
-    (status = 200, description = "It is archived", body = serde_json::Value, example = json!({ "threadId": "demo", "archived": true })),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 200, description = "Thread archived", body = serde_json::Value, example = json!({ "threadId": "demo", "archived": true })),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn archive(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -137,19 +137,19 @@ pub async fn archive(
     put_away(&state, &principal, &thread).await
 }
 
-/// The same, whichever way it was asked for.
+/// Archives a thread, for the route and for the single endpoint.
 pub async fn put_away(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Result<Response, Problem> {
     change(state, principal, thread, RenameBody { name: None, archived: Some(true) }).await?;
     Ok(Answer(json!({ "threadId": thread.as_str(), "archived": true })).into_response())
 }
 
-/// Deletes a thread and all of its log, for ever.
+/// Deletes a thread and all of its log permanently.
 #[utoipa::path(delete, path = "/copilotkit/threads/{threadId}", tag = "copilotkit", params(("threadId" = String, Path)),
     request_body = AnyBody, responses(
-    (status = 200, description = "Gone", body = serde_json::Value, example = json!({ "threadId": "demo", "deleted": true })),
-    (status = 400, description = "Not understood", body = ProblemDocument),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 413, description = "Too large", body = ProblemDocument)))]
+    (status = 200, description = "Deleted", body = serde_json::Value, example = json!({ "threadId": "demo", "deleted": true })),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -159,21 +159,21 @@ pub async fn delete(
     remove(&state, &principal, &thread).await
 }
 
-/// The same, whichever way it was asked for.
+/// Deletes a thread, for the route and for the single endpoint.
 pub async fn remove(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Result<Response, Problem> {
     state.service.threads.delete(principal, thread).await?;
     Ok(Answer(json!({ "threadId": thread.as_str(), "deleted": true })).into_response())
 }
 
-/// The messages of a thread, all of them, oldest first.
+/// Returns all messages of a thread, oldest first.
 #[utoipa::path(get, path = "/copilotkit/threads/{threadId}/messages", tag = "copilotkit",
     params(("threadId" = String, Path)), responses(
     (status = 200, description = "The messages", body = serde_json::Value, example = json!({
         "messages": [{ "id": "m1", "role": "user", "content": "Hello" }]
     })),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 422, description = "The conversation is too large", body = ProblemDocument),
-    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 422, description = "Conversation too large", body = ProblemDocument),
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn messages(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -182,12 +182,12 @@ pub async fn messages(
     show(&state, &principal, &thread, Part::Messages).await
 }
 
-/// The events of a thread, for the inspector: all runs, oldest first; of a long log the newest.
+/// Returns the events of a thread, for the inspector: all runs, oldest first; of a long log only the newest.
 #[utoipa::path(get, path = "/copilotkit/threads/{threadId}/events", tag = "copilotkit",
     params(("threadId" = String, Path)), responses(
     (status = 200, description = "The events", body = serde_json::Value, example = json!({ "events": [{ "type": "RUN_STARTED" }] })),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn events(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -196,12 +196,12 @@ pub async fn events(
     show(&state, &principal, &thread, Part::Events).await
 }
 
-/// The state of a thread, for the inspector; null if there was never a snapshot of one.
+/// Returns the state of a thread, for the inspector; null if it has no snapshot.
 #[utoipa::path(get, path = "/copilotkit/threads/{threadId}/state", tag = "copilotkit",
     params(("threadId" = String, Path)), responses(
     (status = 200, description = "The state", body = serde_json::Value, example = json!({ "state": { "step": 2 } })),
-    (status = 404, description = "No such thread", body = ProblemDocument),
-    (status = 503, description = "No room for the answer, or no store", body = ProblemDocument)))]
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn state(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -210,20 +210,17 @@ pub async fn state(
     show(&state, &principal, &thread, Part::State).await
 }
 
-/// What of a thread is to be shown.
+/// Part of a thread that a request reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Its messages.
     Messages,
-    /// Its events.
     Events,
-    /// Its state.
     State,
 }
 
-/// Shows a part of a thread.
+/// Responds with one part of a thread.
 pub async fn show(state: &ApiState, principal: &Principal, thread: &ThreadId, part: Part) -> Result<Response, Problem> {
-    // What it is read with says of a thread that there is none what it says of an empty one.
+    // The reads below do not distinguish a missing thread from an empty one.
     state.service.threads.get(principal, thread).await?;
     let mut answer = state.answers.to(principal);
     loop {

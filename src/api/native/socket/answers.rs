@@ -1,4 +1,4 @@
-//! The frames that answer a client's.
+//! Frames that answer the frames of a client.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use crate::{
     subscription::Subscription,
 };
 
-/// An answer on its way, and the bytes of the frame that it answers: they count against what one client may have
-/// under way.
+/// Answer that is ready, and the bytes of the frame that it answers: they count against the in-flight limit of one
+/// client.
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) bytes: usize,
@@ -25,7 +25,7 @@ struct InThread<'a, T> {
     body: T,
 }
 
-/// What a subscription begins with.
+/// Body of the frame with which a subscription starts.
 pub(super) fn hello(thread: &ThreadId, subscription: &Subscription, run: Option<&RunId>) -> Value {
     json!({
         "threadId": thread.as_str(),
@@ -44,7 +44,7 @@ pub(super) fn error_frame(id: Option<&str>, problem: Problem) -> String {
     frame(id, "error", &problem.document())
 }
 
-/// Says which thread a problem is about: a client has many on one socket.
+/// Adds the thread that a problem is about: a client has many threads on one socket.
 pub(super) fn in_thread(mut problem: Problem, thread: &str) -> Problem {
     problem.facts.insert("threadId".into(), thread.into());
     problem

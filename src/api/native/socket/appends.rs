@@ -1,4 +1,4 @@
-//! The appends of one socket: the runs that they go to, looked up once, and those that wait for their answer.
+//! Appends of one socket: their runs, each looked up once, and the appends that wait for an answer.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,13 +8,13 @@ use super::{
 };
 use crate::{
     domain::{NewEvents, ThreadId, limits::MAX_SUBSCRIPTIONS},
-    service::{Receipt, Receipts, RunRef, Runs, ServiceError},
+    service::{AppendReceipt, ReceiptStream, RunRef, Runs, ServiceError},
 };
 
 /// A run that this client appends to.
 pub(super) struct Known {
     run: RunRef,
-    /// What the answers to its appends begin with.
+    /// Start of the answers to this run's appends.
     start: String,
 }
 
@@ -24,30 +24,29 @@ struct UnderWay {
     bytes: usize,
 }
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Appends {
-    receipts: Receipts,
-    /// By ticket; a ticket that was answered is given again.
+    receipts: ReceiptStream,
+    /// Indexed by ticket; the ticket of an answered append is used again.
     under_way: Vec<Option<UnderWay>>,
     free: Vec<usize>,
-    /// The run last appended to in each of some threads. Only to be quick: a miss costs a look.
+    /// Run of the last append, for some threads. A cache: a miss costs one look-up.
     known: HashMap<ThreadId, Arc<Known>>,
 }
 
 impl Appends {
-    /// How many wait for their answer.
+    /// Number of appends that wait for an answer.
     pub(super) fn len(&self) -> usize {
         self.under_way.len() - self.free.len()
     }
 
-    /// A run that was looked up before, if that still holds.
+    /// Run that was looked up before, if it is still current.
     pub(super) fn known(&self, runs: &Runs, thread: &str, run: &str) -> Option<Arc<Known>> {
         let known = self.known.get(thread)?;
         (known.run.run_id().as_str() == run && runs.is_current(&known.run)).then(|| known.clone())
     }
 
-    /// Remembers a run.
+    /// Caches a run. A full cache is cleared first.
     pub(super) fn learn(&mut self, run: RunRef) -> Arc<Known> {
         if self.known.len() >= MAX_SUBSCRIPTIONS && !self.known.contains_key(run.thread_id()) {
             self.known.clear();
@@ -63,7 +62,7 @@ impl Appends {
         self.known.remove(thread);
     }
 
-    /// Hands in events that came in a frame of `bytes`; answered later.
+    /// Submits events that arrived in a frame of `bytes`; the answer follows later.
     pub(super) async fn submit(
         &mut self,
         runs: &Runs,
@@ -81,19 +80,18 @@ impl Appends {
         runs.submit_to(&known.run, producer_seq, events, self.receipts.reply(ticket)).await;
     }
 
-    /// The next answer.
     pub(super) async fn next(&mut self) -> Option<Answer> {
         let answered = self.receipts.next().await?;
         self.answer(answered)
     }
 
-    /// The next answer if there is one.
+    /// Next answer, if one is ready.
     pub(super) fn ready(&mut self) -> Option<Answer> {
         let answered = self.receipts.ready()?;
         self.answer(answered)
     }
 
-    fn answer(&mut self, (ticket, result): (usize, Result<Receipt, ServiceError>)) -> Option<Answer> {
+    fn answer(&mut self, (ticket, result): (usize, Result<AppendReceipt, ServiceError>)) -> Option<Answer> {
         let UnderWay { id, known, bytes } = self.under_way.get_mut(ticket)?.take()?;
         self.free.push(ticket);
         let text = match result {

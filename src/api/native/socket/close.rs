@@ -1,5 +1,6 @@
-//! Close codes of the socket. 4000–4499: come again from the cursor; 4500–4999: do not, as things are. Below 4000 are those of
-//! RFC 6455, for what breaks its rules and not ours.
+//! Close codes of the socket. 4000–4499: the client may reconnect from its cursor. 4500–4999: the client must not
+//! reconnect without a change. Codes below 4000 are those of RFC 6455, for violations of its rules and not of
+//! Threadline's.
 
 use std::time::Duration;
 
@@ -7,22 +8,22 @@ use tokio_tungstenite::tungstenite::Error;
 
 use crate::{api::websocket::is_overdue, domain::limits::DRAIN_RETRY_AFTER};
 
-/// Why the server closes a socket.
+/// Reason why the server closes a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CloseCode {
     /// The server is shutting down.
     Draining,
-    /// The server could not go on, the store being unavailable for one.
+    /// The server could not continue, for example because the store is unavailable.
     ServerError,
     /// The client did not read for too long.
     SlowConsumer,
     /// The client sent nothing, not even a pong, for too long.
     Idle,
-    /// A message of the client was not complete in time.
+    /// A message of the client was not complete before the timeout.
     MessageTimeout,
-    /// The key or token that the socket was opened with is not valid any more.
+    /// The key or token that the socket was opened with is no longer valid.
     CredentialOver,
-    /// The client broke the rules of WebSocket itself.
+    /// The client violated the WebSocket protocol.
     ProtocolError,
     /// A text was not UTF-8.
     NotUtf8,
@@ -30,12 +31,11 @@ pub enum CloseCode {
     BadFrame,
     /// A frame was too large.
     TooLarge,
-    /// None of the subprotocols asked for is spoken here.
+    /// The server supports none of the requested subprotocols.
     UnsupportedVersion,
 }
 
 impl CloseCode {
-    /// All of them.
     pub const ALL: [Self; 11] = [
         Self::Draining,
         Self::ServerError,
@@ -84,7 +84,7 @@ impl CloseCode {
         }
     }
 
-    /// When to come again; `None`: not as things are.
+    /// Delay before the client may reconnect; `None` if a reconnect without a change would fail again.
     pub fn retry_after(self) -> Option<Duration> {
         match self {
             Self::Draining => Some(DRAIN_RETRY_AFTER),
@@ -100,7 +100,7 @@ impl CloseCode {
     }
 }
 
-/// The fault of a client that cannot be read any more; `None` if it is just gone.
+/// Close code for a client that cannot be read any more; `None` if the client has just disconnected.
 pub fn read_error(error: &Error) -> Option<CloseCode> {
     match error {
         Error::Capacity(_) => Some(CloseCode::TooLarge),

@@ -19,10 +19,10 @@ use crate::{
         json::{self, quoted},
         limits::MAX_JSON_DEPTH,
     },
-    service::Receipt,
+    service::AppendReceipt,
 };
 
-/// The frames that a client may send, and what it must be allowed to do for them.
+/// Frames that a client may send, each with the scope that it requires.
 pub const CLIENT_FRAMES: &[(&str, Scope)] = &[
     ("subscribe", Scope::Read),
     ("unsubscribe", Scope::Read),
@@ -39,33 +39,28 @@ pub const CLIENT_FRAMES: &[(&str, Scope)] = &[
 pub struct ClientMessage<'a> {
     /// Repeated in the answer.
     pub id: Option<String>,
-    /// What is wanted.
     pub frame: ClientFrame<'a>,
 }
 
-/// What a client can want.
+/// Request of a client: one per frame.
 #[derive(Debug)]
 pub enum ClientFrame<'a> {
-    /// Follow a thread.
     Subscribe(Subscribe),
-    /// Follow it no more.
     Unsubscribe(Thread),
-    /// Follow the feed.
     SubscribeFeed(SubscribeFeed),
-    /// Follow it no more.
     UnsubscribeFeed,
     /// Append events of a run.
     Append(Append<'a>),
-    /// Keep a run's lease.
+    /// Renew a run's lease.
     Heartbeat(Run),
-    /// Ask a run to stop.
+    /// Request that a run stops.
     Stop(Run),
-    /// Ask for a pong.
+    /// Request a pong frame.
     Ping,
 }
 
 impl ClientFrame<'_> {
-    /// What its client must be allowed to do.
+    /// Scope that the client must have for this frame.
     pub fn scope(&self) -> Scope {
         match self {
             Self::Subscribe(_) | Self::Unsubscribe(_) | Self::SubscribeFeed(_) | Self::UnsubscribeFeed | Self::Ping => {
@@ -80,9 +75,8 @@ impl ClientFrame<'_> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subscribe {
-    /// The thread.
     pub thread_id: ThreadId,
-    /// The cursor.
+    /// Cursor: events with a greater seq are delivered.
     #[serde(default, deserialize_with = "number")]
     pub after: u64,
     /// The epoch that the cursor belongs to.
@@ -91,11 +85,9 @@ pub struct Subscribe {
     pub run_id: Option<RunId>,
 }
 
-/// A thread.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Thread {
-    /// The thread.
     pub thread_id: ThreadId,
 }
 
@@ -103,10 +95,10 @@ pub struct Thread {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubscribeFeed {
-    /// The cursor.
+    /// Cursor: changes after it are delivered.
     #[serde(default, deserialize_with = "number")]
     pub after: u64,
-    /// Whose feed, if the API key is used without a user.
+    /// User of the feed, if the API key is used without a user.
     pub user_id: Option<UserId>,
 }
 
@@ -114,27 +106,23 @@ pub struct SubscribeFeed {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Append<'a> {
-    /// The thread.
     #[serde(borrow)]
     pub thread_id: IdText<'a>,
-    /// The run.
     #[serde(borrow)]
     pub run_id: IdText<'a>,
     /// producerSeq of the first event.
     #[serde(default, deserialize_with = "optional_number")]
     pub producer_seq: Option<u64>,
-    /// The events, as they came.
+    /// Events as the client sent them.
     #[serde(borrow)]
     pub events: &'a RawValue,
 }
 
-/// A run.
+/// Run that a heartbeat or a stop names.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Run {
-    /// The thread.
     pub thread_id: ThreadId,
-    /// The run.
     pub run_id: RunId,
 }
 
@@ -157,18 +145,18 @@ struct Incoming<'a> {
     ping: Option<Nothing>,
 }
 
-/// Why a text is no frame.
+/// Reason why a text is not a frame.
 #[derive(Debug)]
 pub enum FrameError {
-    /// Not a JSON object at all: there is no talking to this client.
+    /// Not a JSON object: the client does not speak this protocol.
     NotJson,
-    /// JSON, but no frame that is known; the `id`, if it has one.
+    /// JSON, but not a known frame; the `id`, if present, and the reason.
     Invalid(Option<String>, String),
 }
 
-/// Reads a frame.
+/// Parses a frame, which must have exactly one of the members in [`CLIENT_FRAMES`].
 pub fn parse(text: &str) -> Result<ClientMessage<'_>, FrameError> {
-    // Otherwise an array would do, its items taken for the members in order.
+    // Serde would also accept an array, with its items as the members in order.
     if !text.trim_start().starts_with('{') {
         return Err(FrameError::NotJson);
     }
@@ -198,7 +186,9 @@ pub fn parse(text: &str) -> Result<ClientMessage<'_>, FrameError> {
     .flatten();
     match (frames.next(), frames.next()) {
         (Some(frame), None) => Ok(ClientMessage { id, frame }),
-        _ => Err(FrameError::Invalid(id, format!("a frame has exactly one of the members {}", names().join(", ")))),
+        _ => {
+            Err(FrameError::Invalid(id, format!("a frame must have exactly one of the members {}", names().join(", "))))
+        }
     }
 }
 
@@ -211,7 +201,7 @@ impl de::Visitor<'_> for NumberVisitor {
     type Value = Number;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number from 0 on")
+        f.write_str("a non-negative integer")
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Number, E> {
@@ -246,19 +236,19 @@ pub fn frame(id: Option<&str>, name: &str, body: &impl Serialize) -> String {
     }
 }
 
-/// What the answers to a run's appends begin with, behind the id.
+/// Start of the answers to a run's appends, after the id.
 pub fn appended_start(thread: &ThreadId, run: &RunId) -> String {
     let (thread, run) = (quoted(thread.as_str()), quoted(run.as_str()));
     format!("\"appended\":{{\"threadId\":{thread},\"runId\":{run},\"firstSeq\":")
 }
 
-/// The answer to an append: a receipt as [`ReceiptView`](crate::api::native::view::ReceiptView) shows it, behind what
-/// [`appended_start`] gave. There is one for every append, hence written by hand.
-pub fn appended(id: Option<&str>, start: &str, receipt: &Receipt) -> String {
+/// Answer to an append: a receipt as [`ReceiptView`](crate::api::native::view::ReceiptView) shows it, after the text of
+/// [`appended_start`]. Every append has an answer, so it is written by hand.
+pub fn appended(id: Option<&str>, start: &str, receipt: &AppendReceipt) -> String {
     let mut out = String::with_capacity(start.len() + 224);
-    let Receipt { epoch, first_seq, last_seq, producer_seq, stop_requested, lease_until } = receipt;
+    let AppendReceipt { epoch, first_seq, last_seq, producer_seq, stop_requested, lease_until } = receipt;
     out.push('{');
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     if let Some(id) = id {
         let _ = write!(out, "\"id\":{},", quoted(id));
     }
@@ -278,7 +268,7 @@ pub fn appended(id: Option<&str>, start: &str, receipt: &Receipt) -> String {
     out
 }
 
-/// Writes a number without the machinery of formatting.
+/// Writes a decimal number without the cost of `std::fmt`.
 fn push_number(out: &mut String, mut number: u64) {
     let (mut digits, mut at) = ([0; 20], 20);
     loop {
@@ -292,25 +282,23 @@ fn push_number(out: &mut String, mut number: u64) {
     out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
-/// What the frames of one subscription have in common.
+/// Common parts of the frames of one subscription.
 #[derive(Debug)]
-pub struct Tag {
-    /// The thread.
+pub struct FrameTag {
     pub thread: ThreadId,
-    /// The incarnation of its log.
+    /// Incarnation of the thread's log.
     pub epoch: Epoch,
     start: String,
 }
 
-impl Tag {
-    /// Of this log.
+impl FrameTag {
     pub fn new(thread: ThreadId, epoch: Epoch) -> Self {
         let start =
             format!("{{\"events\":{{\"threadId\":{},\"epoch\":\"{epoch}\",\"batches\":[", quoted(thread.as_str()));
         Self { thread, epoch, start }
     }
 
-    /// A frame of its own for one batch: the same for every subscriber, and made once.
+    /// Frame of one batch: encoded once, and the same for every subscriber.
     pub fn shared(&self, batch: &Batch) -> Utf8Bytes {
         utf8(batch.encoded(|batch| self.events(std::iter::once(batch), batch.body.len())))
     }
@@ -340,7 +328,7 @@ impl Tag {
             );
             let start = out.len();
             out.extend_from_slice(&batch.body);
-            // Newlines stand only between events.
+            // Newlines occur only between events.
             for at in memchr::memchr_iter(b'\n', &batch.body) {
                 out[start + at] = b',';
             }
@@ -356,7 +344,7 @@ fn names() -> Vec<&'static str> {
 }
 
 fn utf8(bytes: Bytes) -> Utf8Bytes {
-    // Events were checked to be UTF-8 when they came in, so this only looks.
+    // Events were validated as UTF-8 on arrival; this conversion only checks them again.
     Utf8Bytes::try_from(bytes).unwrap_or_default()
 }
 
@@ -385,7 +373,7 @@ mod tests {
         let (thread, run) = (ThreadId::new("t\"1").expect("id"), RunId::new("r").expect("id"));
         for lease_until in [None, Some(Timestamp(1_795_255_875_120))] {
             let epoch = Epoch::generate();
-            let receipt = Receipt {
+            let receipt = AppendReceipt {
                 epoch,
                 first_seq: 0,
                 last_seq: u64::MAX,

@@ -1,31 +1,35 @@
-//! What a socket has to write, as streams that are asked for one item at a time.
+//! Output of a socket, as streams from which one item is taken at a time.
 
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
 
-use super::frames::Tag;
+use super::frames::FrameTag;
 use crate::{
     domain::{Batch, Fence, RunId, ThreadId, limits::FRAME_TARGET_BYTES},
-    metrics::Present,
+    metrics::GaugeGuard,
     store::StoreError,
     subscription::{Delivery, FeedDelivery, FeedSubscription, Subscription, TopicRef},
 };
 
-/// Something to be written.
+/// Item that a socket writes.
 pub(super) enum Item {
-    /// From a thread's log; `live` once it has caught up.
-    Log { tag: Arc<Tag>, live: bool, cursor: u64, delivery: Result<Delivery, StoreError> },
-    /// From the feed.
+    /// Delivery of a thread's log; `live` once the subscription has caught up.
+    Log { tag: Arc<FrameTag>, live: bool, cursor: u64, delivery: Result<Delivery, StoreError> },
+    /// Delivery of the feed.
     Feed(Result<FeedDelivery, StoreError>),
-    /// A run that this client appends to was asked to stop.
+    /// A stop was requested of a run that this client appends to.
     Stop(ThreadId, RunId),
-    /// A run that this client appends to is over.
+    /// A run that this client appends to has ended.
     Over(ThreadId, RunId),
 }
 
-/// The deliveries of a subscription, which is counted as long as they may come.
-pub(super) fn log_items(subscription: Subscription, tag: Arc<Tag>, present: Present) -> impl Stream<Item = Item> {
+/// Deliveries of a subscription, which is counted as long as deliveries may follow.
+pub(super) fn log_items(
+    subscription: Subscription,
+    tag: Arc<FrameTag>,
+    present: GaugeGuard,
+) -> impl Stream<Item = Item> {
     stream::unfold((subscription, tag, false, present), async |(mut subscription, tag, mut live, present)| {
         let delivery = subscription.next().await.transpose()?;
         match &delivery {
@@ -38,8 +42,8 @@ pub(super) fn log_items(subscription: Subscription, tag: Arc<Tag>, present: Pres
     })
 }
 
-/// The deliveries of a feed subscription; the same.
-pub(super) fn feed_items(subscription: FeedSubscription, present: Present) -> impl Stream<Item = Item> {
+/// Deliveries of a feed subscription, counted in the same way.
+pub(super) fn feed_items(subscription: FeedSubscription, present: GaugeGuard) -> impl Stream<Item = Item> {
     stream::unfold(Some((subscription, present)), async |following| {
         let (mut subscription, present) = following?;
         let delivery = subscription.next().await;
@@ -48,20 +52,20 @@ pub(super) fn feed_items(subscription: FeedSubscription, present: Present) -> im
     })
 }
 
-/// At most two items: the run is asked to stop; it is over.
+/// At most two items: the request to stop the run, and the end of the run.
 pub(super) fn stop_item(topic: TopicRef, fence: Fence, thread: ThreadId, run: RunId) -> impl Stream<Item = Item> {
     let changes = topic.watch();
-    // The topic is held so that its news keep coming.
+    // The topic is held so that its changes continue to arrive.
     stream::unfold(Some((topic, changes, false)), move |watched| {
         let (thread, run) = (thread.clone(), run.clone());
         async move {
             let (topic, mut changes, mut told) = watched?;
             loop {
                 let state = *changes.borrow_and_update();
-                if state.is_over(fence) {
+                if state.has_ended(fence) {
                     return Some((Item::Over(thread, run), None));
                 }
-                if state.must_stop(fence) && !std::mem::replace(&mut told, true) {
+                if state.stop_requested(fence) && !std::mem::replace(&mut told, true) {
                     return Some((Item::Stop(thread, run), Some((topic, changes, told))));
                 }
                 if changes.changed().await.is_err() {
@@ -72,7 +76,7 @@ pub(super) fn stop_item(topic: TopicRef, fence: Fence, thread: ThreadId, run: Ru
     })
 }
 
-/// Consecutive batches up to about one frame.
+/// Groups of consecutive batches, each of up to about one frame.
 pub(super) fn groups(batches: &[Arc<Batch>]) -> impl Iterator<Item = &[Arc<Batch>]> {
     let mut bytes = 0;
     batches.chunk_by(move |batch, _| {

@@ -19,7 +19,7 @@ use crate::{
         problem::{Problem, ProblemDocument},
         websocket::{Terms, Upgrade},
     },
-    domain::limits::{MAX_BATCH_BYTES, STRANGER_FRAME_BYTES},
+    domain::limits::{MAX_BATCH_BYTES, UNTRUSTED_FRAME_BYTES},
     service::ServiceError,
 };
 
@@ -32,19 +32,19 @@ pub(crate) fn frame_events(text: &str) -> Option<&serde_json::value::RawValue> {
     }
 }
 
-/// The subprotocol.
+/// Subprotocol name of the socket, with the protocol version.
 pub const PROTOCOL: &str = "threadline.v1";
 
 /// Opens the socket (RFC 6455), subprotocol `threadline.v1`.
 ///
-/// Browsers, which cannot set headers, may add a subprotocol `bearer.<API key>`, or name a ticket.
+/// Browsers cannot set headers: they may add a subprotocol `bearer.<API key>`, or send a ticket.
 #[utoipa::path(get, path = "/v1/socket", tag = "socket",
-    params(("ticket" = Option<String>, Query, description = "Ticket from POST /v1/socket-tickets, instead of a key")), responses(
+    params(("ticket" = Option<String>, Query, description = "Ticket from POST /v1/socket-tickets, in place of a key")), responses(
     (status = 101, description = "Switching protocols"),
-    (status = 400, description = "No WebSocket handshake", body = ProblemDocument),
-    (status = 401, description = "Not let in", body = ProblemDocument),
-    (status = 403, description = "Pages of this Origin are not let in", body = ProblemDocument),
-    (status = 503, description = "The server is shutting down", body = ProblemDocument)))]
+    (status = 400, description = "Not a WebSocket handshake", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 403, description = "Origin not allowed", body = ProblemDocument),
+    (status = 503, description = "Server shutting down", body = ProblemDocument)))]
 pub async fn open(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -57,8 +57,8 @@ pub async fn open(
     let asked = upgrade.requested_protocols();
     let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
     let alive = state.connections.token();
-    // Half of a message is held until the other half comes: a stranger's must be small.
-    let largest = if principal.is_stranger() { STRANGER_FRAME_BYTES } else { MAX_BATCH_BYTES };
+    // An incomplete message is held until its rest arrives, so messages of an untrusted client must be small.
+    let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { MAX_BATCH_BYTES };
     let terms = Terms { protocol: PROTOCOL, largest, message: state.quota.limits().message };
     Ok(upgrade.open(terms, async move |socket| {
         let _held = (alive, place);

@@ -1,7 +1,7 @@
 //! One socket: reads frames, and on each wake writes everything that is pending with one flush.
 //!
-//! Nothing is queued per subscriber: a delivery is taken from its subscription only when the one before it has been
-//! written. A client that does not read is behind its cursor, and after a while its socket is closed.
+//! No queue exists per subscriber: a delivery is taken from its subscription only when the previous one has been
+//! written. A client that does not read falls behind, and after a timeout its socket is closed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,7 +29,7 @@ use super::{
     answers::{Answer, error_frame, hello, in_thread, run_frame},
     appends::Appends,
     close::{CloseCode, read_error},
-    frames::{self, Append, ClientFrame, ClientMessage, FrameError, Subscribe, SubscribeFeed, Tag, frame},
+    frames::{self, Append, ClientFrame, ClientMessage, FrameError, FrameTag, Subscribe, SubscribeFeed, frame},
     items::{Item, feed_items, groups, log_items, stop_item},
 };
 use crate::{
@@ -45,10 +45,10 @@ use crate::{
         Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
         limits::{MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
     },
-    metrics::Present,
+    metrics::GaugeGuard,
     service::ServiceError,
     store::StoreError,
-    subscription::{Delivery, FeedDelivery, TopicState, Via},
+    subscription::{Delivery, FeedDelivery, FollowMethod, TopicState},
 };
 
 struct Followed {
@@ -63,23 +63,23 @@ struct Session {
     items: SelectAll<BoxStream<'static, Item>>,
     answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     appends: Appends,
-    /// Bytes of the frames that wait for their answer.
+    /// Size of the frames that wait for an answer, in bytes.
     bytes_under_way: usize,
     threads: HashMap<ThreadId, Followed>,
     feed: Option<AbortHandle>,
     producing: HashSet<(ThreadId, RunId)>,
     out: Vec<Message>,
     out_bytes: usize,
-    /// When the oldest live event of what is pending was committed.
+    /// Commit time of the oldest live event among the pending messages.
     oldest: Option<Timestamp>,
-    /// Until when the client is read no further because it sends more than it may.
+    /// End of the pause during which the client is read no further, because it sends more than its limit.
     paused: Option<Instant>,
 }
 
 /// Serves a socket until it ends.
 pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, understood: bool) {
     let metrics = state.service.metrics().clone();
-    let _present = Present::new(&metrics.sockets);
+    let _present = GaugeGuard::new(&metrics.sockets);
     let mut session = Session {
         state,
         principal,
@@ -96,7 +96,7 @@ pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, u
         paused: None,
     };
     let code = if understood { session.serve(&mut socket).await } else { Some(CloseCode::UnsupportedVersion) };
-    // What it followed is of no use to it any more, however long it takes to go.
+    // Subscriptions end before the close handshake, which may take long.
     session.items.clear();
     match code {
         Some(code) => {
@@ -107,7 +107,7 @@ pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, u
     }
 }
 
-/// Reads to the end: with that the client's own close frame is answered, if it has sent one.
+/// Reads until the connection ends, which also answers the client's close frame, if one was sent.
 async fn answer_close(socket: &mut WebSocket, patience: Duration) {
     let _ = time::timeout(patience, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
 }
@@ -126,12 +126,12 @@ async fn close(socket: &mut WebSocket, code: CloseCode, patience: Duration) {
         while let Some(Ok(_)) = socket.recv().await {}
         Ok::<_, ReadError>(())
     };
-    // A client that does not read cannot be told why: its connection just ends.
+    // A client that does not read cannot receive the reason: its connection ends at the timeout.
     let _ = time::timeout(patience, farewell).await;
 }
 
 impl Session {
-    /// Serves until the client goes (`None`) or is to be sent away.
+    /// Serves until the client disconnects (`None`) or must be disconnected (the close code).
     async fn serve(&mut self, socket: &mut WebSocket) -> Option<CloseCode> {
         let welcome = json!({ "protocol": super::PROTOCOL, "heartbeatSeconds": self.state.heartbeat.as_secs() });
         self.push(None, "welcome", &welcome);
@@ -148,14 +148,14 @@ impl Session {
             }
             let reads = self.may_read();
             if !std::mem::replace(&mut read_before, reads) && reads {
-                // It was not listened to meanwhile.
+                // The client was not read meanwhile: an incomplete message gets its complete timeout again.
                 socket.restart_deadline();
             }
             tokio::select! {
                 message = socket.recv(), if reads => {
                     heard = Instant::now();
                     let mut next = Some(message);
-                    // What has come with it shares the way round this loop.
+                    // Messages that arrived together share one pass of this loop.
                     while let Some(message) = next {
                         if let Err(code) = self.read(message).await {
                             return code;
@@ -166,7 +166,7 @@ impl Session {
                 }
                 () = time::sleep_until(self.paused.unwrap_or(heard)), if self.paused.is_some() => {
                     self.paused = None;
-                    // It was not listened to meanwhile.
+                    // The client was not read meanwhile: its idle time starts again.
                     heard = Instant::now();
                 }
                 Some(item) = self.items.next(), if !self.items.is_empty() => {
@@ -191,7 +191,7 @@ impl Session {
         }
     }
 
-    /// Carries out what the client sent; `Err(None)` if it is gone.
+    /// Carries out a message of the client; `Err(None)` if the client has disconnected.
     async fn read(&mut self, message: Option<Result<Message, ReadError>>) -> Result<(), Option<CloseCode>> {
         match message {
             Some(Ok(Message::Text(text))) => self.take(text.as_str()).await.map_err(Some),
@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Takes along what else is ready now, so that it shares the flush.
+    /// Adds the answers and items that are ready now, so that they share the flush.
     fn gather(&mut self) -> Result<(), CloseCode> {
         while self.out_bytes < PAGE_BYTES {
             if let Some(answer) = self.appends.ready() {
@@ -218,12 +218,13 @@ impl Session {
         Ok(())
     }
 
-    /// Writes what is pending; `Err(None)` if the client is gone.
+    /// Writes the pending messages; `Err(None)` if the client has disconnected.
     async fn flush(&mut self, socket: &mut WebSocket) -> Result<(), Option<CloseCode>> {
         if self.out.is_empty() {
             return Ok(());
         }
-        // Reading slowly is no fault, reading next to nothing is. (Who reads nothing at all is cut off below.)
+        // Slow reading is allowed, down to the rate `slowest_read`. (A client that reads nothing at all is disconnected
+        // below.)
         let limits = self.state.quota.limits();
         let patience = limits.write + Duration::from_secs((self.out_bytes / limits.slowest_read.max(1)) as u64);
         self.out_bytes = 0;
@@ -243,7 +244,8 @@ impl Session {
         }
     }
 
-    /// What was pending is written. One look at the clock for all of it: of events that wait together the oldest counts.
+    /// Counts the delivery of the messages that were written, with one reading of the clock: the oldest event counts
+    /// for all of them.
     fn count_delivery(&mut self) {
         if let Some(oldest) = self.oldest.take() {
             let service = &self.state.service;
@@ -256,7 +258,7 @@ impl Session {
         self.out.push(Message::Text(text));
     }
 
-    /// Whether the client may send more, and have more under way; else it is read no further.
+    /// True if the client may send more, and have more in flight. Otherwise the client is read no further.
     fn may_read(&self) -> bool {
         self.paused.is_none()
             && self.answers.len() + self.appends.len() < SOCKET_MAX_INFLIGHT
@@ -268,7 +270,7 @@ impl Session {
         self.text(answer.text.into());
     }
 
-    /// Answers when it is done; `bytes` is the size of the frame that is answered.
+    /// Answers once the future completes; `bytes` is the size of the frame that is answered.
     fn later(&mut self, bytes: usize, answer: impl Future<Output = String> + Send + 'static) {
         self.bytes_under_way += bytes;
         self.answers.push(Box::pin(async move { Answer { text: answer.await, bytes } }));
@@ -295,7 +297,7 @@ impl Session {
             })
             .collect();
         self.push(None, "heartbeat", &json!({ "tails": tails }));
-        // Its pong shows that the other side lives.
+        // The pong to this ping shows that the client is alive.
         self.out.push(Message::Ping(bytes::Bytes::new()));
     }
 
@@ -306,7 +308,7 @@ impl Session {
             Err(FrameError::NotJson) => return Err(CloseCode::BadFrame),
             Err(FrameError::Invalid(id, reason)) => {
                 self.paused = self.state.quota.pace(&self.principal, 1, 0);
-                self.refuse(id.as_deref(), Problem::invalid(format!("the frame is not understood: {reason}")));
+                self.refuse(id.as_deref(), Problem::invalid(format!("invalid frame: {reason}")));
                 return Ok(());
             }
         };
@@ -365,19 +367,19 @@ impl Session {
         }
         let epoch = epoch.as_deref().map(Epoch::named);
         let events = &self.state.service.events;
-        let subscription =
-            match events.subscribe(&self.principal, &thread_id, after, epoch, run_id.as_ref(), Via::Socket).await {
-                Ok(subscription) => subscription,
-                Err(error) => return self.refuse(id, in_thread(error.into(), thread_id.as_str())),
-            };
-        let tag = Arc::new(Tag::new(thread_id.clone(), subscription.epoch()));
+        let (run, via) = (run_id.as_ref(), FollowMethod::Socket);
+        let subscription = match events.subscribe(&self.principal, &thread_id, after, epoch, run, via).await {
+            Ok(subscription) => subscription,
+            Err(error) => return self.refuse(id, in_thread(error.into(), thread_id.as_str())),
+        };
+        let tag = Arc::new(FrameTag::new(thread_id.clone(), subscription.epoch()));
         let (abort, registration) = AbortHandle::new_pair();
         let followed = Followed { abort, epoch: tag.epoch, state: subscription.watch() };
         if let Some(before) = self.threads.insert(thread_id, followed) {
             before.abort.abort();
         }
-        self.push(id, "hello", &hello(&tag.thread, &subscription, run_id.as_ref()));
-        let present = Present::new(&self.state.service.metrics().following.socket);
+        self.push(id, "hello", &hello(&tag.thread, &subscription, run));
+        let present = GaugeGuard::new(&self.state.service.metrics().following.socket);
         self.items.push(Box::pin(stream::Abortable::new(log_items(subscription, tag, present), registration)));
     }
 
@@ -390,14 +392,14 @@ impl Session {
                     before.abort();
                 }
                 self.push(id, "feedHello", &json!({ "cursor": subscribe.after }));
-                let present = Present::new(&self.state.service.metrics().following.socket_feed);
+                let present = GaugeGuard::new(&self.state.service.metrics().following.socket_feed);
                 self.items.push(Box::pin(stream::Abortable::new(feed_items(subscription, present), registration)));
             }
             Err(error) => self.refuse(id, error),
         }
     }
 
-    /// Hands in events. Appends are handed in in the order they come, and answered as they are durable.
+    /// Submits events. Appends are submitted in the order of their arrival, and answered once they are durable.
     async fn append(&mut self, id: Option<String>, append: Append<'_>, bytes: usize) {
         let Append { thread_id, run_id, producer_seq, events } = append;
         let (thread, run) = (thread_id.as_str(), run_id.as_str());
@@ -418,19 +420,19 @@ impl Session {
         self.bytes_under_way += bytes;
         self.appends.submit(runs, known, id, producer_seq, events, bytes).await;
         if !self.watch_for_stop(&thread_id, &run_id).await {
-            // Tried again with the next append.
+            // The next append tries again.
             self.appends.forget(&thread_id);
         }
     }
 
-    /// A client that appends to a run is told if the run is asked to stop. False if it will not be.
+    /// Sends the client a frame when a stop of this run is requested. Returns false if the run cannot be watched.
     async fn watch_for_stop(&mut self, thread: &ThreadId, run: &RunId) -> bool {
         let key = (thread.clone(), run.clone());
         if self.producing.contains(&key) {
             return true;
         }
         if self.producing.len() >= MAX_SUBSCRIPTIONS {
-            // Beyond the limit the answers to its appends still say so.
+            // Beyond the limit, only the answers to appends report the stop.
             return false;
         }
         let events = &self.state.service.events;
@@ -440,7 +442,7 @@ impl Session {
         true
     }
 
-    /// Puts an item into frames.
+    /// Encodes an item as frames.
     fn write(&mut self, item: Item) -> Result<(), CloseCode> {
         match item {
             Item::Log { tag, live, cursor, delivery } => {
@@ -493,6 +495,6 @@ impl Session {
 }
 
 fn store_failed(error: StoreError) -> CloseCode {
-    tracing::warn!(%error, "a socket is closed because the store failed");
+    tracing::warn!(%error, "closing a socket: the store failed");
     CloseCode::ServerError
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::limits::MAX_STATE_BYTES;
 
 impl Conversation {
-    /// ACTIVITY_SNAPSHOT. One that replaces brings its owner with it; metadata is merged either way.
+    /// Applies ACTIVITY_SNAPSHOT. One that replaces an activity replaces its owner too; metadata is merged either way.
     pub(super) fn activity(&mut self, event: &Event<'_>) -> Result<(), Malformed> {
         let (id, kind) = (required(event.message_id)?, required(event.activity_type)?.into_string());
         let content = object(event.content)?;
@@ -52,7 +52,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// ACTIVITY_DELTA.
+    /// Applies ACTIVITY_DELTA. A patch that does not apply is counted in [`Conversation::skipped_deltas`].
     pub(super) fn activity_delta(&mut self, event: &Event<'_>) -> Result<(), Malformed> {
         let (id, kind) = (required(event.message_id)?, required(event.activity_type)?.into_string());
         let metadata = event.metadata()?;
@@ -61,7 +61,7 @@ impl Conversation {
             self.skipped += 1;
             return Ok(());
         };
-        // Metadata does not depend on the patch.
+        // Metadata is merged even if the patch is refused.
         message.merge_metadata(metadata);
         let patch = event.patch.and_then(text::value);
         let done = match (&mut message.content, patch) {

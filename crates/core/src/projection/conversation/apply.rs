@@ -1,4 +1,4 @@
-//! What each kind of event does.
+//! Effect of each kind of event on a conversation.
 
 use std::borrow::Cow;
 
@@ -18,11 +18,11 @@ use crate::limits::MAX_STATE_BYTES;
 type Metadata = Option<Map<String, Value>>;
 type Done = Result<(), Malformed>;
 
-/// The roles that a streamed text may have.
+/// Roles that a streamed text may have.
 const TEXT_ROLES: [&str; 4] = ["developer", "system", "assistant", "user"];
 
 impl Conversation {
-    /// Applies one event of this kind; `Err` if it was malformed.
+    /// Applies one event of this kind; `Err` if it is malformed.
     pub(super) fn apply(&mut self, kind: &str, event: &Event<'_>) -> Done {
         self.close_lanes(kind, event)?;
         match kind {
@@ -125,7 +125,7 @@ impl Conversation {
         }
     }
 
-    /// Events that stand for themselves end what chunks had open in their lane; those of the run end all of it.
+    /// Ends the streams of chunks in the lane of an event that is no chunk; an event of the run ends all of them.
     fn close_lanes(&mut self, kind: &str, event: &Event<'_>) -> Done {
         if self.lanes.is_empty() {
             return Ok(());
@@ -178,7 +178,7 @@ impl Conversation {
         self.merge_into(id, metadata);
     }
 
-    /// Activities have no text: events that would give them one are dropped whole.
+    /// Message that can take text. Activities have none: events that would give them text are dropped completely.
     fn text_message(&mut self, id: &str) -> Option<&mut Message> {
         let slot = self.messages.find(id)?;
         Some(self.messages.get_mut(slot)).filter(|message| message.role() != "activity")
@@ -205,7 +205,7 @@ impl Conversation {
         owner: Option<String>,
         metadata: Metadata,
     ) {
-        // Started again, by a replay: there is nothing to add.
+        // A call that is started again, by a replay, adds no second one.
         if let Some(call) = self.messages.find_call(id).and_then(|called| self.messages.call_mut(called)) {
             call.name = name;
             merge_metadata(&mut call.rest, metadata);
@@ -213,7 +213,7 @@ impl Conversation {
         }
         let mut call = ToolCall::new(id, name);
         merge_metadata(&mut call.rest, metadata);
-        // JavaScript takes an empty id for none.
+        // JavaScript treats an empty id as none.
         let parent = parent.filter(|parent| !parent.is_empty());
         let found = parent.as_deref().and_then(|parent| self.messages.find(parent));
         let slot = match found.filter(|slot| self.messages.get(*slot).role() == "assistant") {
@@ -276,7 +276,7 @@ impl Conversation {
                 Kind::Reasoning => self.start_text(&id, "reasoning", None, owner, metadata),
             }
         }
-        // A provider's payload, and the metadata of a chunk that continues, ride on a delta, if need be an empty one.
+        // A provider's payload, and the metadata of a chunk that continues, are carried by a delta, which may be empty.
         let raw_event = event.raw_event.is_some_and(|token| token != "null");
         if delta.is_some() || raw_event || !opened && metadata.is_some() {
             let delta = delta.unwrap_or_default();
@@ -302,7 +302,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// THINKING_* is REASONING_* of older protocols, without ids.
+    /// Applies THINKING_*, which is REASONING_* of older protocols, without ids.
     fn think(&mut self, kind: &str, event: &Event<'_>) -> Done {
         match kind {
             "THINKING_TEXT_MESSAGE_START" => {
@@ -334,7 +334,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// The messages that a run was started with: those not known yet are new.
+    /// Adds the messages that a run was started with, if they are not known yet.
     fn history(&mut self, messages: &str) {
         for message in elements(messages).unwrap_or_default().into_iter().filter_map(Message::read) {
             if !self.contains(message.id()) {
@@ -351,7 +351,7 @@ fn text_role(event: &Event<'_>) -> Result<Option<String>, Malformed> {
     }
 }
 
-/// The parent message of a tool call; older producers write `null` for none.
+/// Parent message of a tool call; older producers write `null` for none.
 fn parent(event: &Event<'_>) -> Result<Option<String>, Malformed> {
     Ok(optional(event.parent_message_id.filter(|token| *token != "null"))?.map(Wtf8::into_string))
 }

@@ -1,8 +1,8 @@
-//! JSON in one form: two texts mean the same exactly if this is the same for both.
+//! Canonical form of JSON: two texts mean the same exactly if their forms are equal.
 //!
-//! Members are in the order of their names, of a name that occurs twice the last one stays, strings are without escapes,
-//! and numbers are written as digits and an exponent, however large they are: what a Rust number cannot hold is told apart,
-//! and `1`, `1.0` and `1e0` are not.
+//! Members are in the order of their names, of a name that occurs twice the last one stays, strings are without
+//! escapes, and numbers are written as digits and an exponent, however large they are: numbers that differ only beyond
+//! the precision of a Rust number stay distinct, and `1`, `1.0` and `1e0` are equal.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use memchr::memchr2;
 
 use super::text::Wtf8;
 
-/// Appends the form of a message, which must be valid JSON; of what is not, anything comes out. It is without its `id`, and without
-/// what reads as absent where it is `null`.
+/// Appends the form of a message, which must be valid JSON; for any other text the output is arbitrary. The form is
+/// without the `id`, and without members that read as absent if they are `null`.
 pub(super) fn write_message(json: &str, out: &mut Vec<u8>) {
     let mut reader = Reader { text: json, at: 0 };
     if reader.next() == Some(b'{') {
@@ -21,7 +21,7 @@ pub(super) fn write_message(json: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether all numbers of a JSON value are what they are after they were read into a tree and written again.
+/// True if all numbers of a JSON value keep their value when they are read into a tree and written again.
 pub(super) fn numbers_are_kept(json: &str) -> bool {
     let mut reader = Reader { text: json, at: 0 };
     while let Some(byte) = reader.peek() {
@@ -38,7 +38,7 @@ pub(super) fn numbers_are_kept(json: &str) -> bool {
     true
 }
 
-/// Ranges of the numbers in a JSON value that are beyond a double, like `1e400`.
+/// Ranges of the numbers in a JSON value that are beyond a double, such as `1e400`.
 pub(super) fn beyond_doubles(json: &str) -> Vec<Range<usize>> {
     let mut reader = Reader { text: json, at: 0 };
     let mut found = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn beyond_doubles(json: &str) -> Vec<Range<usize>> {
 }
 
 fn is_beyond(number: &str) -> bool {
-    // `1e309` is the shortest.
+    // `1e309` is the shortest such number.
     number.len() > 4 && number.parse().is_ok_and(f64::is_infinite)
 }
 
@@ -73,7 +73,7 @@ fn is_kept(number: &str) -> bool {
     before == after
 }
 
-/// Sign, digits without zeros at either end, and the power of ten that they are multiplied with.
+/// Writes a number as sign, digits without zeros at either end, and the power of ten that they are multiplied with.
 fn write_number(number: &str, out: &mut Vec<u8>) {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
@@ -92,7 +92,7 @@ fn write_number(number: &str, out: &mut Vec<u8>) {
             let exponent = exponent.saturating_sub(fraction.len() as i64).saturating_add(zeros as i64);
             out.extend_from_slice(exponent.to_string().as_bytes());
         }
-        // Nobody can mean it; the same text is the same number.
+        // No client can mean such an exponent; the same text is the same number.
         Err(_) => out.extend_from_slice(number.as_bytes()),
     }
 }
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The next byte that is not blank.
+    /// Next byte that is not blank.
     fn next(&mut self) -> Option<u8> {
         while self.peek().is_some_and(|byte| byte.is_ascii_whitespace()) {
             self.at += 1;
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         self.peek()
     }
 
-    /// The string token that begins here.
+    /// String token that begins here.
     fn string(&mut self) -> &'a str {
         let start = self.at;
         self.at += 1;
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// The number or word that begins here.
+    /// Number or word that begins here.
     fn token(&mut self) -> &'a str {
         let start = self.at;
         while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')) {
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
             }
         }
         self.at += 1;
-        // Stable: of a name that occurs twice the last one is the last one still.
+        // The sort is stable: of a name that occurs twice the last one stays last.
         members.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
         out.push(b'{');
         for (at, (name, value)) in members.iter().enumerate() {
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// With its length before it: whatever it holds, it ends where it ends.
+/// Writes a string with its length before it, so that its end is known whatever it holds.
 fn write_string(text: &Wtf8<'_>, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(text.as_bytes().len().to_string().as_bytes());

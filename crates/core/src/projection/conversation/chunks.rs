@@ -1,14 +1,14 @@
-//! Which stream a chunk continues.
+//! Streams that chunks continue.
 //!
 //! A `*_CHUNK` stands for start, content and end; one that continues a stream may leave its id out. As in
-//! `@ag-ui/client` 1.0.0 there is one open stream a lane, a lane being the subagent that chunks are attributed to
-//! (or none: the parent agent). What the client refuses (an error ends its run) changes nothing here.
+//! `@ag-ui/client` 1.0.0 there is one open stream a lane, a lane being the subagent that chunks are attributed to (or
+//! none: the parent agent). A chunk that the client refuses (an error ends its run) changes no stream here.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What chunks build.
+/// Construct that chunks build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -17,24 +17,25 @@ pub(super) enum Kind {
     Reasoning,
 }
 
-/// A stream that chunks may continue.
+/// Stream that chunks may continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stream {
     pub kind: Kind,
     pub id: String,
-    /// What its first chunk said: role and name of a message, name and parent of a call. Others may only repeat it.
+    /// Members of the first chunk: role and name of a message, name and parent of a call. Later chunks may only repeat
+    /// them.
     pub said: [Option<String>; 2],
 }
 
-/// The open streams.
+/// Open streams by their lanes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lanes {
     open: HashMap<Option<String>, Stream>,
-    /// Per kind: stream → lane. A stream is open in one lane at most.
+    /// Lane of each stream, per kind. A stream is open in one lane at most.
     holders: [HashMap<String, Option<String>>; 3],
 }
 
-/// What a chunk says of its stream.
+/// Members of a chunk that concern its stream.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub kind: Kind,
@@ -43,24 +44,24 @@ pub(super) struct Chunk {
     pub said: [Option<String>; 2],
 }
 
-/// What a chunk does.
+/// Effect of a chunk on the streams.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Opens this stream.
+    /// Opens the stream of this id.
     Open(String),
-    /// Continues this stream.
+    /// Continues the stream of this id.
     Continue(String),
 }
 
 impl Lanes {
-    /// An event that stands for itself ends what its lane had open.
+    /// Ends the open stream of a lane. Every event that is no chunk does so.
     pub fn close(&mut self, owner: &Option<String>) {
         if let Some(stream) = self.open.remove(owner) {
             self.holders[stream.kind as usize].remove(&stream.id);
         }
     }
 
-    /// An event of the whole run ends everything.
+    /// Ends all streams. An event of the complete run does so.
     pub fn close_all(&mut self) {
         if !self.open.is_empty() {
             *self = Self::default();
@@ -71,7 +72,7 @@ impl Lanes {
         self.open.is_empty()
     }
 
-    /// Finds or opens the stream of a chunk. `None` for what the client refuses.
+    /// Finds or opens the stream of a chunk. `None` for a chunk that the client refuses.
     pub fn take(&mut self, chunk: Chunk) -> Option<Step> {
         let lane = self.lane(&chunk)?;
         if let Some(stream) = self.open.get(&lane)
@@ -89,17 +90,17 @@ impl Lanes {
         if chunk.kind == Kind::Text {
             said[0].get_or_insert_with(|| "assistant".to_owned());
         }
-        // A lane that another one's stream was found in is continued above, so the owner is this lane.
+        // A chunk in a lane that holds another owner's stream is continued above, so the owner is this lane.
         self.open(lane, Stream { kind: chunk.kind, id: id.clone(), said });
         Some(Step::Open(id))
     }
 
-    /// The open streams with their lanes, for storing.
+    /// Open streams with their lanes, for storage.
     pub fn iter(&self) -> impl Iterator<Item = (&Option<String>, &Stream)> {
         self.open.iter()
     }
 
-    /// Opens a stream in a lane, ending the one that was there.
+    /// Opens a stream in a lane, and ends the stream that was open there.
     pub fn open(&mut self, lane: Option<String>, stream: Stream) {
         self.close(&lane);
         self.holders[stream.kind as usize].insert(stream.id.clone(), lane.clone());
@@ -118,7 +119,7 @@ impl Lanes {
         if chunk.owner.is_some() || self.open.get(&None).is_some_and(|stream| stream.kind == chunk.kind) {
             return Some(chunk.owner.clone());
         }
-        // Without id and owner it can only mean the one stream of its kind, if there is one.
+        // Without id and owner a chunk can only mean the one stream of its kind, if there is one.
         match holders.len() {
             0 => Some(None),
             1 => holders.values().next().cloned(),

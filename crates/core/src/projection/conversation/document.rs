@@ -1,4 +1,4 @@
-//! A conversation as one document: a list of messages that is compared with the one that the events amount to.
+//! Conversation as one document: a list of messages that is compared with the messages that the events amount to.
 
 use std::collections::HashSet;
 
@@ -15,10 +15,11 @@ use crate::{
     limits::{MAX_DOCUMENT_MESSAGE_BYTES, MAX_DOCUMENT_MESSAGES, MAX_JSON_DEPTH},
 };
 
-/// A message lies three levels deep in the event that brings it: the event, its input, the list.
+/// Deepest nesting of a message, which lies three levels deep in the event that carries it: the event, its input, the
+/// list.
 const MESSAGE_DEPTH: usize = MAX_JSON_DEPTH - 3;
 
-/// A message of a list that is to be stored.
+/// Message of a list that is to be stored.
 #[derive(Debug, Clone)]
 pub struct Draft {
     text: String,
@@ -28,88 +29,88 @@ pub struct Draft {
     chain: [u8; 32],
 }
 
-/// What is wrong with a message.
+/// Reason for which a message cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
-    /// The list is none.
-    #[error("messages is not a list")]
+pub enum MessageError {
+    /// The messages are not a JSON array.
+    #[error("messages is not an array")]
     NotList,
-    /// More than [`MAX_DOCUMENT_MESSAGES`].
-    #[error("a conversation has at most {MAX_DOCUMENT_MESSAGES} messages")]
+    /// The list has more than [`MAX_DOCUMENT_MESSAGES`].
+    #[error("the conversation has more than {MAX_DOCUMENT_MESSAGES} messages")]
     TooMany,
-    /// Not an object.
-    #[error("a message is a JSON object")]
+    /// The message is not a JSON object.
+    #[error("a message must be a JSON object")]
     NotObject,
-    /// No `role`.
-    #[error("a message needs a role, a string that is not empty")]
+    /// The message has no `role`, or one that is no string or empty.
+    #[error("role must be a non-empty string")]
     NoRole,
-    /// An `id` that is none.
-    #[error("an id is a string that is not empty; without one the message gets one")]
+    /// The `id` is no string, or empty.
+    #[error("id must be a non-empty string; omit it and the server generates one")]
     BadId,
-    /// The id of another message before it.
-    #[error("a message before this one has its id")]
+    /// Another message before this one has the same id.
+    #[error("an earlier message has the same id")]
     SameId,
-    /// Calls that would not be kept.
+    /// `toolCalls` holds calls that would not be kept.
     #[error(
-        "toolCalls is a list of calls, each with an id and a function with a name and arguments, all of them strings"
+        "toolCalls must be an array of calls, each with an id and a function with a name and arguments, all strings"
     )]
     BadCalls,
-    /// Nested too deep.
+    /// The message is nested too deep: in its event it would exceed [`MAX_JSON_DEPTH`].
     #[error("nested deeper than {MESSAGE_DEPTH} levels")]
     TooDeep,
-    /// Larger than [`MAX_DOCUMENT_MESSAGE_BYTES`].
-    #[error("a message has at most {MAX_DOCUMENT_MESSAGE_BYTES} bytes")]
+    /// The message is larger than [`MAX_DOCUMENT_MESSAGE_BYTES`].
+    #[error("the message exceeds {MAX_DOCUMENT_MESSAGE_BYTES} bytes")]
     TooLarge,
-    /// It would come back as another one.
+    /// The message would be read back as another one.
     #[error(
-        "it cannot be kept as it is: numbers end at 1e308, and half a surrogate pair may stand only in content and arguments"
+        "unsupported value: numbers must be below 1e308, and an unpaired surrogate may occur only in content and arguments"
     )]
     NotKept,
 }
 
-/// A message that cannot be stored, and where it stands.
+/// Message that cannot be stored, and its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("message {index}: {flaw}")]
-pub struct Flawed {
+pub struct InvalidMessage {
     /// Position in the list, from 0.
     pub index: usize,
-    /// What is wrong.
-    pub flaw: Flaw,
+    /// Reason for which the message cannot be stored.
+    pub flaw: MessageError,
 }
 
 impl Draft {
-    /// Reads `[message, …]`, whose JSON syntax was checked.
-    pub fn list(json: &str) -> Result<Vec<Self>, Flawed> {
-        let messages = elements(json).ok_or(Flawed { index: 0, flaw: Flaw::NotList })?;
+    /// Reads `[message, …]`, whose JSON syntax was checked before. Fails with the first message that cannot be stored.
+    pub fn list(json: &str) -> Result<Vec<Self>, InvalidMessage> {
+        let messages = elements(json).ok_or(InvalidMessage { index: 0, flaw: MessageError::NotList })?;
         if messages.len() > MAX_DOCUMENT_MESSAGES {
-            return Err(Flawed { index: MAX_DOCUMENT_MESSAGES, flaw: Flaw::TooMany });
+            return Err(InvalidMessage { index: MAX_DOCUMENT_MESSAGES, flaw: MessageError::TooMany });
         }
         let mut drafts: Vec<Self> = Vec::with_capacity(messages.len());
         for (index, message) in messages.into_iter().enumerate() {
             let draft = Self::read(message, index, drafts.last().map_or([0; 32], |before| before.chain));
-            drafts.push(draft.map_err(|flaw| Flawed { index, flaw })?);
+            drafts.push(draft.map_err(|flaw| InvalidMessage { index, flaw })?);
         }
         Ok(drafts)
     }
 
-    fn read(text: &str, index: usize, before: [u8; 32]) -> Result<Self, Flaw> {
+    fn read(text: &str, index: usize, before: [u8; 32]) -> Result<Self, MessageError> {
         if text.len() > MAX_DOCUMENT_MESSAGE_BYTES {
-            return Err(Flaw::TooLarge);
+            return Err(MessageError::TooLarge);
         }
         if depth(text.as_bytes(), MESSAGE_DEPTH) > MESSAGE_DEPTH {
-            return Err(Flaw::TooDeep);
+            return Err(MessageError::TooDeep);
         }
         let (mut id, mut role) = (None, None);
-        for (name, token) in members(text).ok_or(Flaw::NotObject)?.0 {
+        for (name, token) in members(text).ok_or(MessageError::NotObject)?.0 {
             match &*name {
                 "id" => id = Some(token),
                 "role" => role = Some(token),
                 _ => {}
             }
         }
-        role.and_then(text_of).ok_or(Flaw::NoRole)?;
-        let own_id = id.map(|id| text_of(id).ok_or(Flaw::BadId)).transpose()?;
-        let own_id = own_id.map(Wtf8::into_utf8).transpose().map_err(|_| Flaw::NotKept)?;
+        role.and_then(text_of).ok_or(MessageError::NoRole)?;
+        let own_id = id.map(|id| text_of(id).ok_or(MessageError::BadId)).transpose()?;
+        let own_id = own_id.map(Wtf8::into_utf8).transpose().map_err(|_| MessageError::NotKept)?;
         let mut form = Vec::with_capacity(text.len());
         canonical::write_message(text, &mut form);
         let digest: [u8; 32] = Sha256::digest(&form).into();
@@ -124,25 +125,29 @@ impl Draft {
             let rest = text.trim_ascii_start().trim_start_matches('{');
             format!("{{\"id\":{},{rest}", quoted(&id))
         };
-        let message = Message::read(&text).ok_or(Flaw::NotKept)?;
+        let message = Message::read(&text).ok_or(MessageError::NotKept)?;
         if message.id() != id || digest_of(&message) != digest {
             let calls = members(&text).into_iter().flat_map(|members| members.0).any(|member| member.0 == "toolCalls");
-            return Err(if calls && message.role() == "assistant" { Flaw::BadCalls } else { Flaw::NotKept });
+            return Err(if calls && message.role() == "assistant" {
+                MessageError::BadCalls
+            } else {
+                MessageError::NotKept
+            });
         }
         Ok(Self { text, id, has_own_id, digest, chain })
     }
 
-    /// The message as it is to be stored, with its id.
+    /// The message as it is to be stored: a JSON object with its id.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its id: its own, or one made from its place and all that came before it.
+    /// Id of the message: its own, or one made from its position and all messages before it.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What stands for the list up to this message: the same for the same list, and for no other.
+    /// Name of the list up to this message: the same for the same list, and for no other.
     pub fn name_of_list(&self) -> String {
         hex(&self.chain[..20])
     }
@@ -153,22 +158,23 @@ impl Draft {
 }
 
 impl Conversation {
-    /// With how many messages both begin, as JSON values. Where a draft came without an id, any will do.
+    /// Number of messages at the beginning that are equal in both, as JSON values. A draft that came without an id
+    /// matches any id.
     pub fn in_common(&self, drafts: &[Draft]) -> usize {
         self.messages().zip(drafts).take_while(|(message, draft)| draft.is(message)).count()
     }
 
-    /// The first of the drafts from `start` on that has the id of a message before it, stored or not.
-    pub fn repeated_id(&self, drafts: &[Draft], start: usize) -> Result<(), Flawed> {
+    /// Fails with the first draft from `start` on that has the id of a message before it, stored or not.
+    pub fn repeated_id(&self, drafts: &[Draft], start: usize) -> Result<(), InvalidMessage> {
         let mut known: HashSet<&str> = self.messages().take(start).map(Message::id).collect();
         match drafts.iter().enumerate().skip(start).find(|(_, draft)| !known.insert(&draft.id)) {
-            Some((index, _)) => Err(Flawed { index, flaw: Flaw::SameId }),
+            Some((index, _)) => Err(InvalidMessage { index, flaw: MessageError::SameId }),
             None => Ok(()),
         }
     }
 }
 
-/// A string that is not empty.
+/// Text of a string token that is not empty.
 fn text_of(token: &str) -> Option<Wtf8<'_>> {
     Wtf8::of(token).filter(|text| !text.as_bytes().is_empty())
 }
@@ -192,11 +198,11 @@ mod tests {
         Draft::list(json).expect("a list")
     }
 
-    fn flaw(json: &str) -> (usize, Flaw) {
+    fn flaw(json: &str) -> (usize, MessageError) {
         Draft::list(json).map_err(|flawed| (flawed.index, flawed.flaw)).expect_err(json)
     }
 
-    /// The conversation that has these messages.
+    /// Conversation that has these messages.
     fn stored(drafts: &[Draft]) -> Conversation {
         let mut conversation = Conversation::default();
         let messages: Vec<_> = drafts.iter().map(Draft::text).collect();
@@ -217,7 +223,7 @@ mod tests {
         let conversation = stored(&list);
         assert_eq!(conversation.messages().len(), 5);
         assert_eq!(conversation.in_common(&list), 5);
-        // Read and sent again, ids and all.
+        // The stored messages are read and sent again, with their ids.
         let shown = String::from_utf8(conversation.messages_json()).expect("text");
         assert!(shown.contains("123456789012345678901234567890"), "{shown}");
         assert_eq!(conversation.in_common(&drafts(&shown)), 5);
@@ -255,28 +261,31 @@ mod tests {
     fn what_would_not_come_back_is_refused() {
         let at = |message: &str| flaw(&format!("[{{\"role\":\"user\"}},{message}]"));
         for (message, wrong) in [
-            ("7", Flaw::NotObject),
-            ("{}", Flaw::NoRole),
-            (r#"{"role":""}"#, Flaw::NoRole),
-            (r#"{"role":"user","id":7}"#, Flaw::BadId),
-            (r#"{"role":"user","id":null}"#, Flaw::BadId),
-            (r#"{"role":"user","id":""}"#, Flaw::BadId),
-            (r#"{"role":"user","id":"\ud800x"}"#, Flaw::NotKept),
-            (r#"{"role":"user","name":"\ud800"}"#, Flaw::NotKept),
-            (r#"{"role":"user","score":1e999}"#, Flaw::NotKept),
-            (r#"{"role":"assistant","toolCalls":[{"id":"c"}]}"#, Flaw::BadCalls),
-            (r#"{"role":"assistant","toolCalls":{}}"#, Flaw::BadCalls),
+            ("7", MessageError::NotObject),
+            ("{}", MessageError::NoRole),
+            (r#"{"role":""}"#, MessageError::NoRole),
+            (r#"{"role":"user","id":7}"#, MessageError::BadId),
+            (r#"{"role":"user","id":null}"#, MessageError::BadId),
+            (r#"{"role":"user","id":""}"#, MessageError::BadId),
+            (r#"{"role":"user","id":"\ud800x"}"#, MessageError::NotKept),
+            (r#"{"role":"user","name":"\ud800"}"#, MessageError::NotKept),
+            (r#"{"role":"user","score":1e999}"#, MessageError::NotKept),
+            (r#"{"role":"assistant","toolCalls":[{"id":"c"}]}"#, MessageError::BadCalls),
+            (r#"{"role":"assistant","toolCalls":{}}"#, MessageError::BadCalls),
         ] {
             assert_eq!(at(message), (1, wrong), "{message}");
         }
-        assert_eq!(flaw("{}"), (0, Flaw::NotList));
+        assert_eq!(flaw("{}"), (0, MessageError::NotList));
         let deep = format!(r#"{{"role":"user","a":{}{}}}"#, "[".repeat(MESSAGE_DEPTH), "]".repeat(MESSAGE_DEPTH));
-        assert_eq!(at(&deep), (1, Flaw::TooDeep));
+        assert_eq!(at(&deep), (1, MessageError::TooDeep));
         let many = vec!["{}"; MAX_DOCUMENT_MESSAGES + 1].join(",");
-        assert_eq!(flaw(&format!("[{many}]")), (MAX_DOCUMENT_MESSAGES, Flaw::TooMany));
+        assert_eq!(flaw(&format!("[{many}]")), (MAX_DOCUMENT_MESSAGES, MessageError::TooMany));
         let twice = drafts(r#"[{"id":"a","role":"user"},{"id":"a","role":"user"}]"#);
         let none = Conversation::default();
-        assert_eq!(none.repeated_id(&twice, 0), Err(Flawed { index: 1, flaw: Flaw::SameId }));
-        assert_eq!(stored(&twice[..1]).repeated_id(&twice, 1), Err(Flawed { index: 1, flaw: Flaw::SameId }));
+        assert_eq!(none.repeated_id(&twice, 0), Err(InvalidMessage { index: 1, flaw: MessageError::SameId }));
+        assert_eq!(
+            stored(&twice[..1]).repeated_id(&twice, 1),
+            Err(InvalidMessage { index: 1, flaw: MessageError::SameId })
+        );
     }
 }

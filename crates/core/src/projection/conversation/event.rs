@@ -1,4 +1,4 @@
-//! Reading an event: which member has which JSON text, without a tree.
+//! Reading of an event: each member with its JSON text, without a tree.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use super::{
     text::{self, Wtf8},
 };
 
-/// The members of an object in order, each as it stands in the text.
+/// Members of an object in order, each as it is written in the text.
 pub(super) struct Members<'a>(pub Vec<(Cow<'a, str>, &'a str)>);
 
-/// An event's members that the fold knows. Of a name that occurs twice the last counts, as `JSON.parse` has it.
+/// Members of an event that the fold knows. Of a name that occurs twice the last one counts, as `JSON.parse` has it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Event<'a> {
     pub kind: Option<&'a str>,
@@ -40,16 +40,16 @@ pub(super) struct Event<'a> {
     pub raw_event: Option<&'a str>,
 }
 
-/// A member that the protocol does not allow to look like this: the event is passed over.
+/// A member has a form that the protocol does not allow: the event is ignored.
 #[derive(Debug)]
 pub(super) struct Malformed;
 
-/// A string member that must be there.
+/// Reads a string member that must be present.
 pub(super) fn required(token: Option<&str>) -> Result<Wtf8<'_>, Malformed> {
     token.and_then(Wtf8::of).ok_or(Malformed)
 }
 
-/// A string member that may be absent, but not `null`.
+/// Reads a string member that may be absent, but not `null`.
 pub(super) fn optional(token: Option<&str>) -> Result<Option<Wtf8<'_>>, Malformed> {
     token.map(|token| Wtf8::of(token).ok_or(Malformed)).transpose()
 }
@@ -60,15 +60,15 @@ impl<'a> Event<'a> {
         serde_json::from_str(text).ok()
     }
 
-    /// Whom the event is attributed to; `None` is the parent agent.
+    /// Subagent that the event is attributed to; `None` is the parent agent.
     pub fn owner(&self) -> Result<Option<String>, Malformed> {
         Ok(optional(self.subagent_run_id)?.map(Wtf8::into_string))
     }
 
-    /// Counts the numbers beyond a double in what the event brings into messages, state and interrupts.
+    /// Number of numbers beyond a double in the members that the event brings into messages, state and interrupts.
     pub fn unreadable_numbers(&self, kind: &str) -> u64 {
         let count = |token: Option<&str>| {
-            // A text has none, whatever it says.
+            // A string holds no number, even if its text looks like one.
             token.filter(|token| !token.starts_with('"')).map_or(0, |token| beyond_doubles(token).len() as u64)
         };
         let of_input = || {
@@ -91,7 +91,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Its metadata, which must be an object if it is there.
+    /// Metadata of the event, which must be an object if present.
     pub fn metadata(&self) -> Result<Option<Map<String, Value>>, Malformed> {
         match self.metadata.map(text::value) {
             None => Ok(None),
@@ -139,7 +139,7 @@ impl<'de> Deserialize<'de> for Event<'de> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut event = Event::default();
-                // Names are read as bytes: as text, a lone half in one of them would spoil the event.
+                // Names are read as bytes: read as text, a lone half in one of them would make the event unreadable.
                 while let Some(name) = map.next_key::<Wtf8<'de>>()? {
                     let value = map.next_value::<&RawValue>()?.get();
                     if let Some(member) = event.member(name.as_str().as_bytes()) {
@@ -173,12 +173,12 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// The members of an object; `None` if the text is not one.
+/// Members of an object; `None` if the text is not one.
 pub(super) fn members(object: &str) -> Option<Members<'_>> {
     serde_json::from_str(object).ok()
 }
 
-/// The elements of an array; `None` if the text is not one.
+/// Elements of an array; `None` if the text is not one.
 pub(super) fn elements(array: &str) -> Option<Vec<&str>> {
     let elements: Vec<&RawValue> = serde_json::from_str(array).ok()?;
     Some(elements.into_iter().map(RawValue::get).collect())

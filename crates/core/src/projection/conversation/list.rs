@@ -1,41 +1,41 @@
-//! The messages in order, found by their ids and by those of their tool calls.
+//! Messages in order, indexed by their ids and by the ids of their tool calls.
 //!
-//! A linked list over a vector: a tool's result goes behind the call that it answers, wherever that is, and must not
-//! cost more in a long conversation than in a short one. Ids are meant to be unique but need not be; the client takes
-//! the first message of an id in order, so places carry numbers that tell which of two comes first.
+//! A linked list over a vector: a tool's result goes behind the call that it answers, at any place, and must not cost
+//! more in a long conversation than in a short one. Ids are meant to be unique but need not be; the client takes the
+//! first message of an id in order, so places carry numbers that order any two of them.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::message::{Message, ToolCall};
 
-/// Place of a message in the vector; for ever, until the list is built anew.
+/// Index of a message in the vector, which stays the same until the list is built anew.
 pub(super) type Slot = usize;
 
-/// Distance of the numbers of places that are appended, and of those put between.
+/// Distance between the numbers of appended places, and of places inserted between two others.
 const APPENDED: u64 = 1 << 32;
 const BETWEEN: u64 = 1 << 20;
 
 #[derive(Debug, Clone)]
-struct Place {
+struct MessageIndex {
     message: Message,
     next: Option<Slot>,
     order: u64,
-    /// The last of the tool messages that follow, as far as known: (`List::generation`, place).
+    /// Last of the tool messages that follow, as far as known: (`List::generation`, place).
     results: Option<(u64, Slot)>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct List {
-    places: Vec<Place>,
+    places: Vec<MessageIndex>,
     first: Option<Slot>,
     last: Option<Slot>,
     by_id: HashMap<Box<str>, Slot>,
     calls: HashMap<Box<str>, (Slot, usize)>,
-    /// Later calls of an id that is there twice, in order; those whose message was replaced may still be among them.
+    /// Later calls of an id that occurs twice, in order; calls whose message was replaced may still be among them.
     more_calls: HashMap<Box<str>, VecDeque<(Slot, usize)>>,
-    /// Counts what may end a row of tool messages.
+    /// Number of changes that may have ended a row of tool messages.
     generation: u64,
-    /// Found last: deltas come in rows.
+    /// Result of the last search: deltas of one message come in rows.
     found: Option<Slot>,
     called: Option<(Slot, usize)>,
 }
@@ -57,7 +57,7 @@ impl List {
         &self.places[slot].message
     }
 
-    /// For changing anything but its id, its tool calls and (see [`List::replace`]) its role.
+    /// Message for changes of any member but its id, its tool calls and (see [`List::replace`]) its role.
     pub fn get_mut(&mut self, slot: Slot) -> &mut Message {
         let message = &mut self.places[slot].message;
         message.exact = None;
@@ -68,7 +68,7 @@ impl List {
         Iter { list: self, next: self.first, left: self.places.len() }
     }
 
-    /// The messages in order, moved out.
+    /// Moves the messages out, in order.
     pub fn take(&mut self) -> Vec<Message> {
         let mut order = Vec::with_capacity(self.places.len());
         let mut next = self.first;
@@ -80,7 +80,7 @@ impl List {
         order.into_iter().filter_map(|slot| places[slot].take()).collect()
     }
 
-    /// The first message with the id.
+    /// Finds the first message with the id.
     pub fn find(&mut self, id: &str) -> Option<Slot> {
         if let Some(slot) = self.found.filter(|slot| *self.places[*slot].message.id == *id) {
             return Some(slot);
@@ -89,7 +89,7 @@ impl List {
         self.found.filter(|slot| *self.places[*slot].message.id == *id)
     }
 
-    /// The first message with the tool call, and which of its calls it is.
+    /// Finds the first message with the tool call, and the index of the call in it.
     pub fn find_call(&mut self, id: &str) -> Option<(Slot, usize)> {
         if let Some(called) = self.called.filter(|called| is_call(&self.places, *called, id)) {
             return Some(called);
@@ -102,7 +102,7 @@ impl List {
         self.get_mut(slot).tool_calls.as_mut()?.get_mut(at)
     }
 
-    /// Appends a message.
+    /// Appends a message at the end.
     pub fn push(&mut self, message: Message) -> Slot {
         let order = self.last.map_or(0, |last| self.places[last].order.saturating_add(APPENDED));
         let slot = self.add(message, order, None);
@@ -115,7 +115,7 @@ impl List {
         slot
     }
 
-    /// Puts a message behind `owner` and the tool messages that follow it.
+    /// Inserts a message behind `owner` and the tool messages that follow it.
     pub fn push_result(&mut self, owner: Slot, message: Message) -> Slot {
         let known = self.places[owner].results.filter(|(generation, _)| *generation == self.generation);
         let mut before = known.map_or(owner, |(_, slot)| slot);
@@ -142,7 +142,7 @@ impl List {
         slot
     }
 
-    /// Adds a call to a message.
+    /// Adds a tool call to a message.
     pub fn push_call(&mut self, slot: Slot, call: ToolCall) {
         let calls = self.get_mut(slot).tool_calls.get_or_insert_default();
         let (id, at) = (call.id.clone(), calls.len());
@@ -150,7 +150,7 @@ impl List {
         self.index_call(id, (slot, at));
     }
 
-    /// Puts another message of the same id into the place of one.
+    /// Replaces a message by another one of the same id.
     pub fn replace(&mut self, slot: Slot, message: Message) {
         let old = std::mem::replace(&mut self.places[slot].message, message);
         self.generation += u64::from(&*old.role == "tool");
@@ -171,11 +171,11 @@ impl List {
     }
 
     fn add(&mut self, message: Message, order: u64, next: Option<Slot>) -> Slot {
-        self.places.push(Place { message, next, order, results: None });
+        self.places.push(MessageIndex { message, next, order, results: None });
         self.places.len() - 1
     }
 
-    /// A number between two neighbours; `None` if there is none.
+    /// Number between two neighbours; `None` if there is none.
     fn between(&self, before: Slot, next: Slot) -> Option<u64> {
         let (low, high) = (self.places[before].order, self.places[next].order);
         let step = (high.saturating_sub(low) / 2).min(BETWEEN);
@@ -206,19 +206,19 @@ impl List {
     }
 
     fn index_call(&mut self, id: Box<str>, called: (Slot, usize)) {
-        // Messages with calls come at the end, so the first one met is the first in order.
+        // Messages with calls are added at the end, so the first one met is the first in order.
         if *self.calls.entry(id.clone()).or_insert(called) != called {
             self.more_calls.entry(id).or_default().push_back(called);
         }
     }
 }
 
-fn is_call(places: &[Place], (slot, at): (Slot, usize), id: &str) -> bool {
+fn is_call(places: &[MessageIndex], (slot, at): (Slot, usize), id: &str) -> bool {
     let calls = places[slot].message.tool_calls.as_deref().unwrap_or_default();
     calls.get(at).is_some_and(|call| *call.id == *id)
 }
 
-/// Messages in order.
+/// Iterator over messages in order.
 #[derive(Debug)]
 pub(super) struct Iter<'a> {
     list: &'a List,

@@ -1,4 +1,4 @@
-//! One message of a conversation, and reading those that arrive whole.
+//! One message of a conversation, and the reading of messages that arrive complete.
 
 use std::borrow::Cow;
 
@@ -12,31 +12,32 @@ use super::{
     text::{self, Text, Wtf8, write_string},
 };
 
-/// One message. `Serialize` gives the AG-UI JSON object; properties that Threadline does not know are kept.
+/// Message of a conversation. `Serialize` gives the AG-UI JSON object; properties that Threadline does not know are
+/// kept.
 #[derive(Debug, Clone)]
 pub struct Message {
     pub(super) id: Box<str>,
     pub(super) role: Box<str>,
     pub(super) content: Content,
     pub(super) tool_calls: Option<Vec<ToolCall>>,
-    /// Every other member.
+    /// Every other member of the object.
     pub(super) rest: Map<String, Value>,
-    /// All of it, as long as nothing has changed it, if there are numbers in it that a tree does not keep.
+    /// Complete JSON text, as long as no event has changed the message, if it holds numbers that a tree does not keep.
     pub(super) exact: Option<Box<str>>,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
-    /// Nothing yet: no such member.
+    /// No content yet: the member is absent.
     Absent,
-    /// A text, which deltas append to.
+    /// Text, to which deltas append.
     Text(Text),
-    /// Parts, or an activity's object, and its size (see `patch::size`).
+    /// Parts, or an activity's object, and the size (see `patch::size`).
     Json(Value, usize),
 }
 
-/// A call that an assistant message made.
+/// Tool call that an assistant message made.
 #[derive(Debug, Clone)]
 pub(super) struct ToolCall {
     pub id: Box<str>,
@@ -44,12 +45,12 @@ pub(super) struct ToolCall {
     pub arguments: Text,
     /// Every other member of the call.
     pub rest: Map<String, Value>,
-    /// Every other member of its `function`.
+    /// Every other member of the call's `function`.
     pub function: Map<String, Value>,
 }
 
 impl Message {
-    /// About the bytes that it holds.
+    /// Size of the message in memory, in bytes (about).
     pub(super) fn weight(&self) -> usize {
         const OWN: usize = 128;
         let members = |map: &Map<String, Value>| map.iter().map(|(name, value)| name.len() + patch::size(value)).sum();
@@ -67,7 +68,8 @@ impl Message {
         OWN + self.id.len() + content + rest + calls.sum::<usize>() + exact
     }
 
-    /// Its id. Meant to be unique in a conversation; where it is not, events that name it mean the first.
+    /// Id of the message. Meant to be unique in a conversation; if it is not, events that name it mean the first
+    /// message.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -77,7 +79,7 @@ impl Message {
         &self.role
     }
 
-    /// What it says in words: its text, or of its parts those that are texts, one a line.
+    /// Text of the message; of content in parts the parts that are texts, one a line. Empty for any other content.
     pub fn text(&self) -> Cow<'_, str> {
         match &self.content {
             Content::Text(text) => text.as_str(),
@@ -89,7 +91,7 @@ impl Message {
         }
     }
 
-    /// Appends the JSON object, on one line.
+    /// Appends the message as a JSON object, on one line.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         if let Some(text) = &self.exact {
             return out.extend_from_slice(text.as_bytes());
@@ -127,9 +129,9 @@ impl Message {
         Self { id: id.into(), role: role.into(), content, tool_calls: None, rest: Map::new(), exact: None }
     }
 
-    /// A message that came whole; `None` if it has no `id` or no `role` that is a string. The schemas of AG-UI 1.0
-    /// allow no `null` where a member may be absent, yet some producers write it: it reads as absent. Of tool calls
-    /// only those with an id, a name and arguments are kept.
+    /// Reads a message that arrived complete; `None` if it has no `id` or no `role` that is a string. The schemas of
+    /// AG-UI 1.0 allow no `null` where a member may be absent, yet some producers write it: it reads as absent. Of tool
+    /// calls only those with an id, a name and arguments are kept.
     pub(super) fn read(object: &str) -> Option<Self> {
         let (mut id, mut role) = (None, None);
         let mut message = Self::new("", "", Content::Absent);
@@ -157,7 +159,7 @@ impl Message {
                 message.rest.insert("toolCalls".to_owned(), text::value(calls)?);
             }
         }
-        // Texts of messages are also read by those who cannot read lone halves outside of contents, or numbers beyond a double.
+        // Some readers of a message's text cannot read lone halves outside of contents, or numbers beyond a double.
         let is_readable = || text::without_lone_halves(object) == object && beyond_doubles(object).is_empty();
         if !canonical::numbers_are_kept(object) && is_readable() {
             message.exact = Some(object.into());
@@ -165,7 +167,7 @@ impl Message {
         Some(message)
     }
 
-    /// Folds an event's metadata in, key by key; the last write wins.
+    /// Merges an event's metadata, key by key; the last write wins.
     pub(super) fn merge_metadata(&mut self, metadata: Option<Map<String, Value>>) {
         merge_metadata(&mut self.rest, metadata);
     }
@@ -174,7 +176,7 @@ impl Message {
         self.rest.insert(member.to_owned(), value.into());
     }
 
-    /// Appends to its text. What is not a text is replaced by one, as the client does.
+    /// Appends to the text. Content that is not a text is replaced by one, as the client does.
     pub(super) fn push_text(&mut self, delta: &Wtf8<'_>) {
         if !matches!(self.content, Content::Text(_)) {
             self.content = Content::Text(Text::default());

@@ -1,22 +1,22 @@
-//! The projection of a conversation: its messages and its state, folded from the events of a thread.
+//! Projection of a conversation: its messages and its state, folded from the events of a thread.
 //!
-//! It equals what `@ag-ui/client` 1.0.0 builds from the same events, run by run; `tests/agui` compares the two. Where
-//! the client ends a run with an error (an event that its schemas, its chunk expansion or its verifier refuse), this
-//! fold goes on: a malformed event is passed over, one that is merely out of place does what the client's reducer
-//! would do with it.
+//! The projection equals the conversation that `@ag-ui/client` 1.0.0 builds from the same events, run by run;
+//! `tests/agui` compares the two. If the client ends a run with an error (on an event that its schemas, its chunk
+//! expansion or its verifier refuse), this fold continues: a malformed event is ignored, one that is merely out of
+//! place does what the client's reducer would do with it.
 //!
-//! What is chosen differently:
-//! - Properties that the schemas do not describe are kept in messages that arrive whole; the client strips them.
+//! Deliberate differences:
+//! - Properties that the schemas do not describe are kept in messages that arrive complete; the client strips them.
 //!   Content parts of older protocols stay as they came, too.
-//! - An open interrupt stays open until a run answers it in its `resume`; the client, which starts no run that does not, takes
-//!   any run that has finished for an answer to all.
-//! - THINKING_* events become reasoning, as in the client; it makes up random ids, here they are counted.
+//! - An open interrupt stays open until a run answers it in its `resume`; the client, which starts no run that does
+//!   not, takes any run that has finished for an answer to all.
+//! - THINKING_* events become reasoning, as in the client; the client makes up random ids, here they are counted.
 //! - RFC 6902 is bounded in size and depth, see [`crate::limits::MAX_STATE_BYTES`], and in work, see
 //!   [`crate::limits::PATCH_WORK`].
-//! - A number beyond a double (`1e400`) becomes `null`, and is counted. The client has JavaScript's Infinity there, which is `null` as
-//!   soon as it is written as JSON.
-//! - Texts may be cut inside a surrogate pair, see `text.rs`. In ids, names, state and metadata, and in everything
-//!   else that is not content or arguments, a lone half becomes U+FFFD.
+//! - A number beyond a double (`1e400`) becomes `null`, and is counted. The client has JavaScript's Infinity instead,
+//!   which is `null` as soon as it is written as JSON.
+//! - Texts may be cut inside a surrogate pair, see `text.rs`. In ids, names, state and metadata, and in every other
+//!   member that is not content or arguments, a lone half becomes U+FFFD.
 
 mod activity;
 mod apply;
@@ -46,30 +46,32 @@ use self::{
     list::List,
 };
 pub use self::{
-    document::{Draft, Flaw, Flawed},
+    document::{Draft, InvalidMessage, MessageError},
     message::Message,
 };
 use crate::limits::{PATCH_WORK, PATCH_WORK_PER_BYTE};
 
-/// What the events of a thread have said so far.
+/// Conversation as of the events of a thread that were observed so far.
 ///
-/// Feed it every event in order with [`Conversation::observe`]. It is a pure function of them: the same events give the
-/// same conversation, and a stored one ([`Conversation::encode`]) goes on where it was, also in the middle of a run.
+/// The caller must pass every event in order to [`Conversation::observe`]. A conversation is a pure function of these
+/// events: the same events give the same conversation, and a stored one ([`Conversation::encode`]) continues at its
+/// last event, also in the middle of a run.
 #[derive(Debug, Clone)]
 pub struct Conversation {
     messages: List,
     state: Value,
-    /// Of the state, see `patch::size`.
+    /// Size of the state in bytes, see `patch::size`.
     state_size: usize,
     /// Bytes that ACTIVITY_DELTAs have copied.
     copied: usize,
-    /// Work that patches may cost, see `patch::apply`: each event of these kinds brings some, so that a fold is linear in the log.
+    /// Work that patches may still cost, see `patch::apply`: each event of state or activities adds to it, so that a
+    /// fold is linear in the log.
     purse: i64,
     skipped: u64,
     skipped_numbers: u64,
     interrupts: Interrupts,
     lanes: Lanes,
-    /// Reasoning of THINKING_* events so far, and the message that is open.
+    /// Number of reasoning messages from THINKING_* events so far, and the one that is open.
     thoughts: u64,
     thinking: Option<String>,
 }
@@ -97,12 +99,12 @@ impl Conversation {
     /// Version of the fold; a stored snapshot of another version is not used.
     pub const VERSION: u32 = 5;
 
-    /// Takes in the next event, as JSON text. Never panics; unknown types and malformed events are passed over.
+    /// Takes in the next event, as JSON text. Never panics; unknown types and malformed events are ignored.
     pub fn observe(&mut self, event: &[u8]) {
         let Some(read) = std::str::from_utf8(event).ok().and_then(Event::read) else { return };
         let Ok(kind) = required(read.kind) else { return };
         let kind = kind.as_str();
-        // A malformed event changes nothing but what it closed.
+        // A malformed event changes no more than the streams that it closed.
         if self.apply(&kind, &read).is_err() {
             return;
         }
@@ -113,17 +115,17 @@ impl Conversation {
         self.skipped_numbers += read.unreadable_numbers(&kind);
     }
 
-    /// The messages in order.
+    /// Messages in the order of the conversation.
     pub fn messages(&self) -> impl ExactSizeIterator<Item = &Message> {
         self.messages.iter()
     }
 
-    /// Whether there is a message with this id.
+    /// True if there is a message with this id.
     pub fn contains(&self, message_id: &str) -> bool {
         self.messages.contains(message_id)
     }
 
-    /// The messages as a JSON array.
+    /// Messages in order, as a JSON array.
     pub fn messages_json(&self) -> Vec<u8> {
         let mut out = vec![b'['];
         for message in self.messages() {
@@ -136,25 +138,27 @@ impl Conversation {
         out
     }
 
-    /// The state as JSON; `{}` at the beginning.
+    /// State as JSON; `{}` at the beginning.
     pub fn state_json(&self) -> Vec<u8> {
         let mut out = Vec::new();
         message::write_value(&self.state, &mut out);
         out
     }
 
-    /// How many STATE_DELTA and ACTIVITY_DELTA events could not be applied. Of such an event nothing was applied.
+    /// Number of STATE_DELTA and ACTIVITY_DELTA events that could not be applied. No part of such a patch was applied.
     pub fn skipped_deltas(&self) -> u64 {
         self.skipped
     }
 
-    /// Count of numbers that were beyond a double (`1e400`). Each of them reads as null; what stands beside it is kept.
+    /// Number of numbers that were beyond a double (`1e400`). Each of them reads as null; the values next to it are
+    /// kept.
     pub fn skipped_numbers(&self) -> u64 {
         self.skipped_numbers
     }
 
-    /// The interrupts that wait for an answer, as a JSON array. Each stays until a run has finished that answers it in its
-    /// `resume`: through the start of that run, through one that ends with RUN_ERROR, and through any that answers nothing.
+    /// Interrupts that wait for an answer, as a JSON array, oldest first. Each stays until a run has finished that
+    /// answers it in its `resume`: through the start of that run, through one that ends with RUN_ERROR, and through any
+    /// that answers none.
     pub fn interrupts_json(&self) -> Vec<u8> {
         let mut out = vec![b'['];
         for (at, interrupt) in self.interrupts.open.iter().enumerate() {
@@ -167,12 +171,14 @@ impl Conversation {
         out
     }
 
-    /// Ids of the interrupts that wait for an answer. One without an id can be answered by nobody, and is not among them.
+    /// Ids of the interrupts that wait for an answer. An interrupt without an id cannot be answered, and is not among
+    /// them.
     pub fn open_interrupts(&self) -> impl Iterator<Item = &str> {
         self.interrupts.open_ids()
     }
 
-    /// Ids of interrupts that have waited for an answer and do not any more. Very old ones are forgotten.
+    /// Ids of interrupts that were answered and are no longer open. Very old ones are forgotten, see
+    /// [`crate::limits::MAX_SETTLED_INTERRUPTS`].
     pub fn settled_interrupts(&self) -> impl Iterator<Item = &str> {
         self.interrupts.settled.iter().map(|id| &**id)
     }
@@ -188,17 +194,18 @@ impl Conversation {
         calls.filter(|call| !answered.contains(&*call.id)).map(|call| call.id.to_string()).collect()
     }
 
-    /// About the bytes that it holds. Walks over all messages.
+    /// Size of the conversation in memory, in bytes (about). Walks over all messages.
     pub fn weight(&self) -> usize {
         self.state_size + self.messages().map(Message::weight).sum::<usize>()
     }
 
-    /// For storage: everything, also what a run in progress has open. [`Conversation::decode`] reads it.
+    /// Encodes the complete conversation for storage, including the parts that a run in progress has open.
+    /// [`Conversation::decode`] reads the bytes.
     pub fn encode(&self) -> Vec<u8> {
         stored::encode(self)
     }
 
-    /// Reads what [`Conversation::encode`] wrote. `None` for what another version wrote, and for anything else.
+    /// Reads the bytes of [`Conversation::encode`]. `None` for bytes of another version, and for any other bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         stored::decode(bytes)
     }

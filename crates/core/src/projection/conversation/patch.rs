@@ -1,26 +1,26 @@
-//! JSON Patch (RFC 6902) on a document, all of it or nothing, as `fast-json-patch` 3.1.1 does it for the client.
+//! JSON Patch (RFC 6902) on a document, all of it or no part, as `fast-json-patch` 3.1.1 applies it for the client.
 //!
-//! Written here instead of taken from a crate, because patches come from strangers: `json-patch` 5.0.0 panics when it
-//! has to undo a move to the root, loses what a failed `move` had taken out, and takes 1 and 1.0 for different. Work
-//! is bounded, see [`apply`], and so are size and depth of the document.
+//! Written here instead of taken from a crate, because patches come from untrusted clients: `json-patch` 5.0.0 panics
+//! when it has to undo a move to the root, loses the value that a failed `move` had taken out, and takes 1 and 1.0 for
+//! different. Work is bounded, see [`apply`], and so are size and depth of the document.
 
 use serde_json::{Map, Value};
 
 use crate::limits::{MAX_JSON_DEPTH, MAX_STATE_BYTES};
 
-/// The patch does not apply; the document is as it was.
+/// The patch does not apply; the document is unchanged.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refused;
 
-/// Beyond this many members a removed one leaves the others in another order, so that a patch stays linear.
+/// Number of members beyond which a removal leaves the others in another order, so that a patch stays linear.
 const ORDERED_MEMBERS: usize = 256;
 
-/// Takes a member out, as JavaScript does: the others stay in their order.
+/// Takes a member out, as JavaScript does: the others keep their order.
 fn take(members: &mut Map<String, Value>, name: &str) -> Option<Value> {
     if members.len() <= ORDERED_MEMBERS { members.shift_remove(name) } else { members.swap_remove(name) }
 }
 
-/// About the bytes of the JSON text of a value.
+/// Size of the JSON text of a value, in bytes (about).
 pub(super) fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 5,
@@ -38,36 +38,36 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// What an operation did, so that it can be undone.
+/// Undo record of one operation.
 enum Undo {
-    /// There was this in the place.
+    /// Put this value back into the place that held it.
     Put(Vec<String>, Value),
-    /// There was nothing in the place.
+    /// Remove the value from the place, which was empty.
     Clear(Vec<String>),
-    /// An element was inserted.
+    /// Remove the element that was inserted at this index.
     Cut(Vec<String>, usize),
-    /// This was removed.
+    /// Insert this value again, which was removed.
     Return(Vec<String>, Value),
-    /// The value that the later operation put somewhere was here.
+    /// Insert the moved value again at its origin; the record of its later operation hands it over.
     Restore(Vec<String>),
 }
 
-/// What a patch did.
+/// Effect of a patch that was applied.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Applied {
-    /// Size of the document now.
+    /// Size of the document now, in bytes.
     pub size: usize,
-    /// Size of what was copied into it.
+    /// Size of the copied values, in bytes.
     pub copied: usize,
 }
 
-/// Applies all operations to a document of this [`size`], or none. Operations of a kind that RFC 6902 does not know
-/// are left out, as the client does. At most `copy` bytes are copied, and no patch makes the document grow beyond
+/// Applies all operations to a document of this [`size`], or none. Operations of a kind that RFC 6902 does not know are
+/// left out, as the client does. At most `copy` bytes are copied, and no patch makes the document grow beyond
 /// [`MAX_STATE_BYTES`].
 ///
-/// What may be much more work than a patch is long (making room in a large array, copying, moving deeper) is paid from
-/// the purse, whether the patch applies or not; with nothing in it such an operation is refused. It may be overdrawn by
-/// one operation, and so by one document.
+/// Operations that may cost much more work than a patch is long (inserting into a large array, copying, moving deeper)
+/// are paid from the purse, whether the patch applies or not; if the purse is empty such an operation is refused. The
+/// purse may be overdrawn by one operation, and so by one document.
 pub(super) fn apply(
     document: &mut Value,
     size: usize,
@@ -97,12 +97,12 @@ struct Patcher<'a> {
     purse: &'a mut i64,
     before: usize,
     /// Sizes of values and names that were put in, and of names that were taken out. Values that were taken out are
-    /// measured at the end, when they are known to be gone: so each is measured once.
+    /// measured at the end, once they are known to be gone: so each is measured once.
     added: usize,
     removed: usize,
     copied: usize,
     undo: Vec<Undo>,
-    /// A moved value on its way, also on its way back.
+    /// Value that is being moved, also while the move is undone.
     hand: Option<Value>,
     undoing: bool,
 }
@@ -189,7 +189,7 @@ impl Patcher<'_> {
         self.add(path, value, lax)
     }
 
-    /// `lax`: behind the end of an array means at its end, which `fast-json-patch` grants to copy and move.
+    /// `lax`: an index behind the end of an array means its end, which `fast-json-patch` allows for copy and move.
     fn add(&mut self, mut path: Vec<String>, value: Value, lax: bool) -> Result<(), Refused> {
         let Some(last) = path.pop() else {
             let old = std::mem::replace(self.document, value);
@@ -244,7 +244,7 @@ impl Patcher<'_> {
             Value::Array(values) => {
                 let at = index(last).filter(|at| *at < values.len()).ok_or(Refused)?;
                 let shifted = values.len() - at - 1;
-                // Undoing has been paid for by doing.
+                // The operation has paid for its undo.
                 if shifted > 0 && !self.undoing {
                     solvent(self.purse)?;
                     pay(self.purse, shifted);
@@ -286,7 +286,7 @@ impl Patcher<'_> {
     }
 }
 
-/// Whether there is something in the purse.
+/// Fails if the purse is empty.
 fn solvent(purse: &i64) -> Result<(), Refused> {
     if *purse > 0 { Ok(()) } else { Err(Refused) }
 }
@@ -295,13 +295,13 @@ fn pay(purse: &mut i64, work: usize) {
     *purse = purse.saturating_sub(i64::try_from(work).unwrap_or(i64::MAX));
 }
 
-/// A document may be as deep as fits into an event and into what is stored.
+/// Fails if the document would be deeper than fits into an event and into storage.
 fn within_depth(path: usize, value: &Value) -> Result<(), Refused> {
     if path + depth(value) < MAX_JSON_DEPTH { Ok(()) } else { Err(Refused) }
 }
 
-/// The reference tokens of a JSON Pointer member. Names that would reach a JavaScript prototype are refused, as
-/// `fast-json-patch` does.
+/// Reference tokens of a JSON Pointer (RFC 6901) in a member. Names that would reach a JavaScript prototype are
+/// refused, as `fast-json-patch` does.
 fn pointer(operation: &Map<String, Value>, member: &str) -> Result<Vec<String>, Refused> {
     let Some(Value::String(text)) = operation.get(member) else { return Err(Refused) };
     if text.is_empty() {
@@ -335,7 +335,7 @@ fn unescape(token: &str) -> Result<String, Refused> {
     Ok(text)
 }
 
-/// An index without leading zeros.
+/// Array index without leading zeros.
 fn index(token: &str) -> Option<usize> {
     number(token).filter(|_| token == "0" || !token.starts_with('0'))
 }
@@ -353,7 +353,7 @@ fn find<'a>(document: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
     })
 }
 
-/// Whether two values are the same JSON: numbers by their value, as doubles.
+/// True if two values are the same JSON: numbers are compared by their value, as doubles.
 fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -374,7 +374,7 @@ mod tests {
 
     use super::*;
 
-    /// Chance that can be repeated.
+    /// Random numbers that can be repeated.
     struct Chance(u64);
 
     impl Chance {

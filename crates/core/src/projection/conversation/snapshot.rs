@@ -1,4 +1,4 @@
-//! What MESSAGES_SNAPSHOT leaves of the messages that were there.
+//! Effect of MESSAGES_SNAPSHOT on the messages that were there.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,17 +6,17 @@ use serde_json::{Map, Value};
 
 use super::message::Message;
 
-/// Whose activities a snapshot speaks for.
+/// Activities for which a snapshot is authoritative.
 enum Authority {
-    /// Not said.
+    /// The snapshot declares no authority.
     Unsaid,
-    /// All types: what it leaves out is gone.
+    /// Activities of all types: those that the snapshot leaves out are removed.
     All,
-    /// These types.
+    /// Activities of these types only.
     Types(Vec<String>),
 }
 
-/// Reads the declaration that `@ag-ui/client` puts into a snapshot's metadata; a broken one owns nothing.
+/// Reads the declaration that `@ag-ui/client` puts into a snapshot's metadata; a malformed one covers no type.
 fn authority(metadata: Option<&Map<String, Value>>) -> Authority {
     let Some(said) = metadata.and_then(|metadata| metadata.get("@ag-ui/client")) else { return Authority::Unsaid };
     let Value::Object(said) = said else { return Authority::Types(Vec::new()) };
@@ -31,8 +31,8 @@ fn authority(metadata: Option<&Map<String, Value>>) -> Authority {
     }
 }
 
-/// The messages after a snapshot: those it repeats, in the places that they had, then its new ones. Activities and
-/// reasoning that it leaves out stay, unless it has some of its own (or says that it owns them), since many agents
+/// Messages after a snapshot: those it repeats, in the places that they had, then its new ones. Activities and
+/// reasoning that it leaves out stay, unless it has some of its own (or declares that it owns them), since many agents
 /// keep none.
 pub(super) fn merge(old: Vec<Message>, new: Vec<Message>, metadata: Option<&Map<String, Value>>) -> Vec<Message> {
     let authority = authority(metadata);
@@ -47,7 +47,7 @@ pub(super) fn merge(old: Vec<Message>, new: Vec<Message>, metadata: Option<&Map<
         "reasoning" => !has_reasoning,
         _ => false,
     };
-    // Of an id that occurs twice the last counts.
+    // Of an id that occurs twice the last message counts.
     let by_id: HashMap<&str, &Message> = new.iter().map(|message| (message.id(), message)).collect();
     let mut merged: Vec<Message> = Vec::with_capacity(new.len());
     for message in old {

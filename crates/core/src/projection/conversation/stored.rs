@@ -1,4 +1,4 @@
-//! A conversation as bytes, and back.
+//! Storage form of a conversation: encoding to bytes, and decoding.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -56,7 +56,7 @@ pub(super) fn encode(conversation: &Conversation) -> Vec<u8> {
     write_value(&conversation.state, &mut state);
     let state = String::from_utf8(state).ok().and_then(|state| RawValue::from_string(state).ok());
     let mut lanes: Vec<_> = conversation.lanes.iter().collect();
-    // A hash map has no order of its own; the same conversation is to give the same bytes.
+    // A hash map has no order of its own; the same conversation must give the same bytes.
     lanes.sort_by_key(|(owner, _)| *owner);
     let written = Written {
         version: Conversation::VERSION,
@@ -73,7 +73,7 @@ pub(super) fn encode(conversation: &Conversation) -> Vec<u8> {
         thoughts: conversation.thoughts,
         thinking: &conversation.thinking,
     };
-    // Names are strings and nothing refuses to be written.
+    // Names are strings, and every value can be written, so this cannot fail.
     serde_json::to_vec(&written).unwrap_or_default()
 }
 
@@ -82,7 +82,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Conversation> {
     if read.version != Conversation::VERSION {
         return None;
     }
-    // Each value is parsed by itself, so that each may be as deep as an event.
+    // Each value is parsed on its own, so that each may be as deep as an event.
     let messages: Option<Vec<_>> = read.messages.iter().map(|message| Message::read(message.get())).collect();
     let state = text::value(read.state.get())?;
     let mut lanes = Lanes::default();

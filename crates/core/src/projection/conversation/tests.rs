@@ -50,7 +50,7 @@ fn a_turn_with_a_tool() {
     assert!(conversation.pending_tool_calls().is_empty());
 }
 
-/// The schemas of the client strip what they do not describe. Who reads from us may know more.
+/// The schemas of the client strip properties that they do not describe. Readers of Threadline may know more.
 #[test]
 fn unknown_properties_of_whole_messages_are_kept() {
     let whole = json!([
@@ -145,13 +145,13 @@ fn an_interrupt_waits_until_a_run_has_finished_that_answers_it() {
         r#"{"type":"RUN_STARTED","input":{"resume":[{"interruptId":"i"},"i",{"interruptId":"i","status":"perhaps"}]}}"#,
         r#"{"type":"RUN_FINISHED"}"#,
         r#"{"type":"RUN_STARTED","input":{"forwardedProps":{"command":{"resume":"yes"}}}}"#,
-        // Asked by somebody else under its name, it is the one that was asked before.
+        // Requested by another producer under the same id, it is the interrupt that was requested before.
         r#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"another"}]}}"#,
     ] {
         conversation.observe(event.as_bytes());
         assert_eq!(waiting(&conversation), both, "{event}");
     }
-    // A number beyond any double is the agent's business.
+    // A number beyond any double is for the agent to judge.
     conversation.observe(
         br#"{"type":"RUN_STARTED","input":{"resume":[{"interruptId":"i","status":"cancelled","payload":1e999},
         {"interruptId":"\udfff","status":"resolved"}]}}"#,
@@ -181,13 +181,14 @@ fn an_answered_interrupt_is_settled_until_its_id_waits_again() {
         conversation.observe(asking(&["a"]).as_bytes());
         assert_eq!((open(conversation), is_settled(conversation, "a")), (vec!["a".into()], false));
         conversation.observe(answering(&["a"]).as_bytes());
-        // Asked once more under the same name.
+        // The interrupt is requested once more under the same id.
         conversation.observe(asking(&["a"]).as_bytes());
         assert_eq!((open(conversation), is_settled(conversation, "a")), (vec!["a".into()], false));
         conversation.observe(answering(&["a"]).as_bytes());
         conversation.observe(FINISHED);
     }
-    // One without an id, and one whose id is too long to be given back, wait for the next run; very many are not remembered.
+    // Interrupts without an id, or with one too long to be given back, wait for the next run; very many are not
+    // remembered.
     let long = "x".repeat(MAX_ID_BYTES + 1);
     conversation.observe(asking(&[&long]).as_bytes());
     let nameless = r#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"reason":"r"},{"id":7}]}}"#;
@@ -236,7 +237,7 @@ fn malformed_events_change_nothing() {
             let empty = Conversation::default().encode();
             assert_eq!(fold(&[&event[..at]]).encode(), empty, "cut: {}", &event[..at]);
             for byte in [b'"', b'\\', b'{', b'[', b'9', b'x', b' ', 0xff] {
-                // Whatever it becomes, it must not panic.
+                // The outcome of a changed byte is open, but it must not panic.
                 let mut other = event.as_bytes().to_vec();
                 other[at] = byte;
                 let mut conversation = fold(&good);
@@ -272,7 +273,7 @@ fn what_nobody_wrote_is_not_decoded() {
     assert!(Conversation::decode(stored.as_bytes()).is_some());
 }
 
-/// As deep as an event may be, on the way in, stored and out again.
+/// Values as deep as an event may be are read, stored and written again.
 #[test]
 fn deep_values_survive_storage() {
     let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
@@ -289,7 +290,7 @@ fn deep_values_survive_storage() {
 
 #[test]
 fn numbers_are_the_same_after_a_snapshot() {
-    // What is shown is read again to the same number, with the digits that JavaScript has.
+    // A number that is shown reads as the same number, with the digits that JavaScript has.
     for (sent, shown) in [
         ("1111111511011111111111", "1.1111115110111111e+21"),
         ("5e-324", "5e-324"),

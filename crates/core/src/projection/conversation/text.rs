@@ -1,7 +1,7 @@
 //! Text that may be cut inside a character.
 //!
-//! JavaScript cuts strings between UTF-16 units, so a delta may end with `\ud83d` and the next one begin with
-//! `\ude00`. The log keeps both as they are; here they are joined. Until its other half comes a half is held as WTF-8
+//! JavaScript cuts strings between UTF-16 units, so a delta may end with `\ud83d` and the next one begin with `\ude00`.
+//! The log keeps both as they are; here they are joined. Until the other half arrives, a half is held as WTF-8
 //! (<https://simonsapin.github.io/wtf-8/>), which is also how `serde_json` hands out strings as bytes, and it is
 //! written back as the escape that it was.
 
@@ -11,11 +11,11 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use super::canonical::beyond_doubles;
 
-/// A string of Unicode code points, halves of surrogate pairs among them: well-formed WTF-8.
+/// String of Unicode code points, halves of surrogate pairs among them: well-formed WTF-8.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Text(Vec<u8>);
 
-/// A string value of JSON as WTF-8, borrowed where it has no escapes.
+/// String value of JSON as WTF-8, borrowed if it has no escapes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wtf8<'a>(Cow<'a, [u8]>);
 
@@ -29,17 +29,17 @@ impl<'a> Wtf8<'a> {
         serde_json::from_str(token).ok()
     }
 
-    /// As it is.
+    /// WTF-8 bytes of the string.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// As UTF-8; an error if there is a lone half.
+    /// Text as UTF-8. Fails if it holds a lone half.
     pub fn into_utf8(self) -> Result<String, std::string::FromUtf8Error> {
         String::from_utf8(self.0.into_owned())
     }
 
-    /// As UTF-8, with U+FFFD in the place of every lone half.
+    /// Text as UTF-8, with U+FFFD in the place of every lone half.
     pub fn into_string(self) -> String {
         match String::from_utf8(self.0.into_owned()) {
             Ok(text) => text,
@@ -47,7 +47,7 @@ impl<'a> Wtf8<'a> {
         }
     }
 
-    /// The same, borrowed if possible.
+    /// Text as [`Wtf8::into_string`] gives it, borrowed if it holds no lone half.
     pub fn as_str(&self) -> Cow<'_, str> {
         match std::str::from_utf8(&self.0) {
             Ok(text) => Cow::Borrowed(text),
@@ -76,12 +76,12 @@ impl<'de> Deserialize<'de> for Wtf8<'de> {
 }
 
 impl Text {
-    /// Bytes.
+    /// Length in bytes of WTF-8.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// As UTF-8, with U+FFFD in the place of every lone half.
+    /// Text as UTF-8, with U+FFFD in the place of every lone half.
     pub fn as_str(&self) -> Cow<'_, str> {
         match std::str::from_utf8(&self.0) {
             Ok(text) => Cow::Borrowed(text),
@@ -89,7 +89,7 @@ impl Text {
         }
     }
 
-    /// Appends, and joins two halves that meet.
+    /// Appends a text, and joins two halves that meet.
     pub fn push(&mut self, more: &Wtf8<'_>) {
         let more = &more.0[..];
         if let (Some(high), Some(low)) = (high_at_end(&self.0), low_at_start(more)) {
@@ -103,7 +103,7 @@ impl Text {
         }
     }
 
-    /// Writes the JSON string; lone halves as the escapes that they were.
+    /// Appends the JSON string; lone halves as the escapes that they were.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         out.push(b'"');
         let mut rest = &self.0[..];
@@ -132,7 +132,7 @@ impl From<Wtf8<'_>> for Text {
     }
 }
 
-/// Writes a JSON string.
+/// Appends a text as a JSON string token.
 pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     escape(text, out);
@@ -161,7 +161,7 @@ fn escape(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&text.as_bytes()[start..]);
 }
 
-/// The surrogate that the bytes begin with.
+/// Surrogate that the bytes begin with.
 fn half(bytes: &[u8]) -> Option<u16> {
     match *bytes {
         [0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, ..] => {
@@ -198,7 +198,7 @@ fn lossy(mut bytes: &[u8]) -> String {
     text
 }
 
-/// JSON text without lone surrogate escapes: U+FFFD stands in their place, since no UTF-8 text can hold them.
+/// Replaces lone surrogate escapes in JSON text by U+FFFD, because no UTF-8 text can hold them.
 pub(super) fn without_lone_halves(json: &str) -> String {
     let bytes = json.as_bytes();
     let unit = |at: usize| -> Option<u16> {
@@ -224,8 +224,8 @@ pub(super) fn without_lone_halves(json: &str) -> String {
     out
 }
 
-/// Reads a JSON value; lone halves in it become U+FFFD, and numbers beyond a double null, as JavaScript writes them. `None` if it is
-/// not JSON.
+/// Reads a JSON value; lone halves in it become U+FFFD, and numbers beyond a double null, as JavaScript writes them.
+/// `None` if the text is not JSON.
 pub(super) fn value(json: &str) -> Option<serde_json::Value> {
     if let Ok(value) = serde_json::from_str(json) {
         return Some(value);

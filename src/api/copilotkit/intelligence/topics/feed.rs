@@ -1,7 +1,7 @@
-//! The topic of a user's list of threads: what changed in it, and which runs began and ended.
+//! Topic of a user's thread list: changes of threads, and starts and ends of runs.
 //!
-//! The feed keeps the newest change of each thread, so a socket that joins (again) is sent what changed since a little
-//! before its token was made, and its list is complete: all of these pushes may be repeated.
+//! The feed keeps the newest change of each thread. A socket that joins, also again, receives the changes since a
+//! little before its token was issued, so its list is complete. Every push may be repeated.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::{
         ApiState,
         copilotkit::{
             intelligence::event_id,
-            phoenix::channel::{HangUp, Inbox, Joined, Outgoing, Plane, Push, Reply},
+            phoenix::channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
             view::{ThreadRecord, UNNAMED_AGENT},
         },
     },
@@ -24,17 +24,17 @@ use crate::{
         FeedChange, FeedEntry, Principal, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
         limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
     },
-    metrics::Present,
+    metrics::GaugeGuard,
     service::{ListRequest, PageRequest, ServiceError},
     store::ReadFrom,
     subscription::{FeedDelivery, FeedSubscription},
 };
 
-/// One socket that follows a user's feed.
+/// Socket that follows a user's feed.
 pub struct FeedPlane {
     state: ApiState,
     pass: FeedPass,
-    /// What was delivered on this socket.
+    /// Feed position after which every join on this socket starts.
     after: u64,
 }
 
@@ -53,7 +53,7 @@ impl FeedPlane {
         }
         let feed = &self.state.service.feed;
         let subscription = match feed.subscribe(principal, None, self.after).await {
-            // The store was restored: the feed has other positions now.
+            // The store was restored, so the positions of the feed are different now.
             Err(ServiceError::CursorAhead { tail, .. }) => feed.subscribe(principal, None, tail).await?,
             subscription => subscription?,
         };
@@ -67,7 +67,7 @@ impl FeedPlane {
             state: self.state.clone(),
             principal: principal.clone(),
             subscription,
-            _present: Present::new(&self.state.service.metrics().following.socket_feed),
+            _present: GaugeGuard::new(&self.state.service.metrics().following.socket_feed),
         };
         let pushes = stream::unfold(Some(following), Following::next);
         Ok(Joined { response: json!({}), pushes: pushes.boxed(), inbox: Box::new(Silent) })
@@ -75,7 +75,7 @@ impl FeedPlane {
 }
 
 #[async_trait]
-impl Plane for FeedPlane {
+impl SocketKind for FeedPlane {
     async fn join(&mut self, topic: &str, _: &RawValue) -> Result<Joined, Value> {
         self.follow(topic).await.map_err(Refusal::for_reader)
     }
@@ -83,22 +83,22 @@ impl Plane for FeedPlane {
     async fn closed(self, _: bool) {}
 }
 
-/// Pages push nothing here.
+/// Inbox that refuses every push: pages push nothing to this topic.
 struct Silent;
 
 #[async_trait]
-impl Inbox for Silent {
-    async fn push(&mut self, _: &str, _: &RawValue) -> Reply {
+impl ChannelHandler for Silent {
+    async fn push(&mut self, _: &str, _: &RawValue) -> ChannelReply {
         Err(refused("unknown_event")).into()
     }
 }
 
-/// How a thread looked when it was looked at last: what a change is called depends on it.
+/// State of a thread when it was last read. The name of a change depends on this state.
 #[derive(Debug, Clone)]
 struct Seen {
     name: Option<String>,
     archived: bool,
-    /// The run that was told of, and whether as ended.
+    /// Run that the client was last notified of, and true if it was notified of its end.
     told: Option<(RunId, bool)>,
     last_run_at: Option<Timestamp>,
 }
@@ -113,7 +113,7 @@ impl Seen {
         }
     }
 
-    /// Whether a run has begun or ended since it was looked at.
+    /// True if a run has started or ended since this state was read.
     fn is_behind(&self, thread: &Thread) -> bool {
         let active = thread.active_run.as_ref().map(|run| &run.id);
         self.last_run_at != thread.last_run_at
@@ -125,12 +125,12 @@ struct Following {
     state: ApiState,
     principal: Principal,
     subscription: FeedSubscription,
-    /// The newest threads at the beginning, and what changed since.
+    /// Newest threads at the time of the join, and threads that have changed since.
     known: HashMap<ThreadId, Seen>,
-    /// Where the feed stood when `known` was read: entries up to here are repeated, and their runs were seen.
+    /// Feed position as of which `known` was read. Entries up to this position are repeated, and their runs are known.
     since: u64,
     joined_at: Timestamp,
-    _present: Present,
+    _present: GaugeGuard,
 }
 
 impl Following {
@@ -146,11 +146,11 @@ impl Following {
                     return Some((Outgoing::Push(pushes), Some(following)));
                 }
                 Ok(FeedDelivery::CaughtUp(_)) => {}
-                // Its user was erased; what comes back begins anew, or not at all.
-                Ok(FeedDelivery::Ended) => return Some((Outgoing::Hangup(HangUp::Failed), None)),
+                // The user was erased. A client that reconnects starts with a new feed, or is refused.
+                Ok(FeedDelivery::Ended) => return Some((Outgoing::Hangup(Disconnect::Failed), None)),
                 Err(error) => {
-                    tracing::warn!(%error, "a feed cannot be read; its reader is to come again");
-                    return Some((Outgoing::Hangup(HangUp::Failed), None));
+                    tracing::warn!(%error, "cannot read a feed; its reader must reconnect");
+                    return Some((Outgoing::Hangup(Disconnect::Failed), None));
                 }
             }
         }
@@ -182,7 +182,7 @@ impl Following {
         let mut seen = Seen { told, ..Seen::of(&thread) };
         let ran = match before {
             Some(before) => before.is_behind(&thread),
-            // Not looked at before: only what has happened since the socket joined is news.
+            // The thread was not read before, so only a run after the join is reported.
             None => thread.last_run_at.is_some_and(|at| at >= self.joined_at),
         };
         if ran
@@ -205,7 +205,7 @@ impl Following {
         runs.ok()?.0.pop()
     }
 
-    /// What wakes a chat that shows the thread and did not begin the run itself.
+    /// Makes the push that notifies a chat of a run which another client started. `None` if the run was abandoned.
     async fn activity(&self, thread: &Thread, run: &Run) -> Option<Push> {
         let kind = match run.status {
             RunStatus::Running | RunStatus::Finishing => "RUN_STARTED",
@@ -231,7 +231,8 @@ impl Following {
     }
 }
 
-/// What a change is called. Lists that hide archived threads go by it: whatever happens to an archived one is `archived`.
+/// Names a change. Lists that hide archived threads depend on the name, so every change of an archived thread is
+/// `archived`.
 fn operation(before: Option<&Seen>, thread: &Thread) -> &'static str {
     match before {
         _ if thread.archived => "archived",

@@ -1,8 +1,8 @@
-//! The topic of a run's producer: events come in, numbered by ids of the runner's own, and a stop goes out.
+//! Topic of a run's producer: events arrive, identified by ids of the runner, and a request to stop is pushed back.
 //!
-//! A runner keeps one push under way and sends it again, the same events grouped anew, until it is acknowledged. Events
-//! whose ids are in the log are passed over; the others are appended under the producer_seqs that follow, so that an
-//! append whose answer was lost is found again by the store.
+//! A runner has one push in flight. The runner sends the same events again, possibly in other groups, until they are
+//! acknowledged. Events whose ids are in the log are skipped. The others are appended under the next producer_seqs, so
+//! the store recognizes an append whose answer was lost.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -19,22 +19,24 @@ use crate::{
         ApiState,
         copilotkit::{
             intelligence::{event_id, legacy::Legacy},
-            phoenix::channel::{Inbox, Joined, Outgoing, Plane, Push, Reply},
+            phoenix::channel::{ChannelHandler, ChannelReply, Joined, Outgoing, Push, SocketKind},
         },
     },
     domain::{
-        EventErrorKind, Fence, NewEvents, Principal, RunId, Seq, ThreadId, json as text,
-        limits::{INGEST_PATIENCE, MAX_EVENT_PAGE},
+        EventError, EventErrorKind, Fence, NewEvents, Principal, RunId, Seq, ThreadId,
+        event::BatchBuilder,
+        json as text,
+        limits::{INGEST_TIMEOUT, MAX_EVENT_PAGE},
     },
     service::{PageRequest, ServiceError, evicted},
     store::ReadFrom,
     subscription::{TopicRef, TopicState},
 };
 
-/// What a join is answered if the runner may send several events in one push.
+/// Capability in the reply to a join: the runner may send several events in one push.
 const BATCHES: &str = "runner_event_batch_v1";
 
-/// One socket of a runtime: runs of the key's project.
+/// Socket of a runtime, for runs of the key's project.
 pub struct RunnerPlane {
     state: ApiState,
     principal: Principal,
@@ -47,7 +49,7 @@ struct Params {
 }
 
 impl RunnerPlane {
-    /// For a runtime that has shown a key.
+    /// Makes the plane of a runtime that is authenticated by a key.
     pub fn new(state: ApiState, principal: Principal) -> Self {
         Self { state, principal: super::super::acting::holder(principal) }
     }
@@ -94,7 +96,7 @@ impl RunnerPlane {
 }
 
 #[async_trait]
-impl Plane for RunnerPlane {
+impl SocketKind for RunnerPlane {
     async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value> {
         self.produce(topic, params).await.map_err(Refusal::for_runner)
     }
@@ -104,20 +106,20 @@ impl Plane for RunnerPlane {
 
 struct Stop {
     changes: watch::Receiver<TopicState>,
-    // Held so that news keep coming.
+    // Keeps the topic alive, so that its changes are delivered.
     _topic: TopicRef,
     fence: Fence,
 }
 
-/// At most one push: the run is asked to stop, now or before this join.
+/// Pushes at most once: when the run is requested to stop, or at once if that happened before this join.
 async fn stop(waiting: Option<Stop>) -> Option<(Outgoing, Option<Stop>)> {
     let mut waiting = waiting?;
     loop {
         let state = *waiting.changes.borrow_and_update();
-        if state.is_over(waiting.fence) {
+        if state.has_ended(waiting.fence) {
             return None;
         }
-        if state.must_stop(waiting.fence) {
+        if state.stop_requested(waiting.fence) {
             let stop = json!({ "type": "CUSTOM", "name": "stop", "value": {} });
             return Some((Outgoing::Push(vec![Push { event: "ag-ui", payload: stop.to_string() }]), None));
         }
@@ -125,25 +127,26 @@ async fn stop(waiting: Option<Stop>) -> Option<(Outgoing, Option<Stop>)> {
     }
 }
 
-/// What is in the log of a run.
+/// Ids and count of the events in the log of a run.
 #[derive(Default)]
 struct Known {
     ids: HashSet<u128>,
     producer_seq: u64,
 }
 
-/// Takes a run's events.
+/// Inbox for the events of a run.
 struct Producing {
     state: ApiState,
     principal: Principal,
     thread: ThreadId,
     run: RunId,
-    /// `None` where it has to be looked at (again).
+    /// `None` if the log must be read, or read again.
     known: Option<Known>,
     legacy: Arc<Legacy>,
 }
 
-/// Ids are mostly UUIDs; of any other a digest is kept. A runner chooses both, and only for its own run.
+/// Shortens an event id. Most ids are UUIDs; any other id is kept as a digest. Collisions affect only the runner that
+/// chose both ids, in its own run.
 fn short(id: &str) -> u128 {
     uuid::Uuid::try_parse(id).map(|id| id.as_u128()).unwrap_or_else(|_| {
         let digest: [u8; 32] = Sha256::digest(id.as_bytes()).into();
@@ -151,12 +154,12 @@ fn short(id: &str) -> u128 {
     })
 }
 
-/// What a runner of old pushes: one event at a time, without waiting for the reply.
+/// Push of an old runner: a single event, sent without waiting for the reply to the one before.
 const SINGLE: &str = "event";
 
 #[async_trait]
-impl Inbox for Producing {
-    async fn push(&mut self, event: &str, payload: &RawValue) -> Reply {
+impl ChannelHandler for Producing {
+    async fn push(&mut self, event: &str, payload: &RawValue) -> ChannelReply {
         if event != SINGLE && event != "events" {
             return Err(refused("unknown_event")).into();
         }
@@ -164,7 +167,7 @@ impl Inbox for Producing {
             self.legacy.note(&self.principal.project, &self.thread, &self.run);
         }
         let Some(events) = event_id::events_of(event, payload) else {
-            return Err(Refusal::Invalid("no list of events".into()).for_runner()).into();
+            return Err(Refusal::Invalid("events is not an array".into()).for_runner()).into();
         };
         match self.check_all(&events) {
             Ok(ids) => self.put(&events, &ids).await,
@@ -172,15 +175,16 @@ impl Inbox for Producing {
         }
     }
 
-    /// Single events that have come together are one batch: an old runner would wait for the disk with each of them.
-    async fn push_all(&mut self, pushes: &[(&str, &RawValue)]) -> Vec<Reply> {
+    /// Appends single events that have arrived together as one batch: otherwise an old runner would wait for the disk
+    /// with each of them.
+    async fn push_all(&mut self, pushes: &[(&str, &RawValue)]) -> Vec<ChannelReply> {
         let events: Vec<_> = pushes.iter().filter(|(event, _)| *event == SINGLE).map(|(_, event)| *event).collect();
         if events.len() == pushes.len()
             && let Ok(ids) = self.check_all(&events)
         {
             self.legacy.note(&self.principal.project, &self.thread, &self.run);
             let last = self.put(&events, &ids).await;
-            let mut replies: Vec<Reply> = events.iter().skip(1).map(|_| last.result.clone().into()).collect();
+            let mut replies: Vec<ChannelReply> = events.iter().skip(1).map(|_| last.result.clone().into()).collect();
             replies.push(last);
             return replies;
         }
@@ -191,8 +195,9 @@ impl Inbox for Producing {
         replies
     }
 
-    /// Whoever leaves has nothing more to say. An old runner loses the end of a run that was stopped; any other run that has
-    /// not ended waits a moment for another socket of its own, and not as long as its lock would last.
+    /// Ends or releases the run: a runner that leaves sends no more events. A run of an old runner that was requested
+    /// to stop ends, because its own end is lost. Any other run that has not ended waits briefly for another socket of
+    /// its runner, and not as long as its lock would last.
     async fn left(&mut self) {
         let (runs, principal) = (&self.state.service.runs, &self.principal);
         let ended = match runs.get(principal, &self.thread, &self.run).await {
@@ -202,7 +207,7 @@ impl Inbox for Producing {
             Err(error) => Err(error),
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, thread = %self.thread, run = %self.run, "a run whose runner has left is left to its lease");
+            tracing::debug!(%error, thread = %self.thread, run = %self.run, "cannot end the run of a disconnected runner; its lease will expire");
         }
     }
 }
@@ -212,12 +217,12 @@ fn is_terminal(event: &str) -> bool {
 }
 
 impl Producing {
-    /// Takes events, and says so.
-    async fn put(&mut self, events: &[&RawValue], ids: &[u128]) -> Reply {
-        // Whoever waits for the end of the run sees it once the runner knows that it is in.
+    /// Appends events, and makes the reply.
+    async fn put(&mut self, events: &[&RawValue], ids: &[u128]) -> ChannelReply {
+        // Clients that wait for the end of the run see it only after the runner knows that it is stored.
         let ends = events.iter().any(|event| is_terminal(event.get()));
         let held = ends.then(|| self.state.copilotkit.acks.hold(&self.principal.project, &self.thread, &self.run));
-        let took = time::timeout(INGEST_PATIENCE, self.take(events, ids)).await;
+        let took = time::timeout(INGEST_TIMEOUT, self.take(events, ids)).await;
         let result = match took {
             Ok(Ok(())) => Ok(json!({})),
             Ok(Err(refusal)) => {
@@ -226,25 +231,25 @@ impl Producing {
                 }
                 Err(refusal.for_runner())
             }
-            // It may be in; the runner sends it again.
+            // The append may have succeeded; the runner sends it again.
             Err(_) => Err(Refusal::Unavailable.for_runner()),
         };
         if result.is_err() {
             self.known = None;
         }
-        Reply { result, until_written: held.map(|held| Box::new(held) as _) }
+        ChannelReply { result, until_written: held.map(|held| Box::new(held) as _) }
     }
 
-    /// The ids of events, if all of them may be taken.
+    /// Checks all events, and returns their ids. Fails if one of them is invalid.
     fn check_all(&self, events: &[&RawValue]) -> Result<Vec<u128>, Refusal> {
         events.iter().enumerate().map(|(at, event)| self.check(at, event.get())).collect()
     }
 
-    /// The id of an event that may be taken.
+    /// Checks the event at index `at` of the push, and returns its id.
     fn check(&self, at: usize, event: &str) -> Result<u128, Refusal> {
         let invalid = |what: &str| Refusal::Invalid(format!("event {at}: {what}"));
         if text::string_member(event, "type").is_none_or(|kind| kind.is_empty()) {
-            return Err(invalid("an event is an object with a type"));
+            return Err(invalid("an event must be an object with a type"));
         }
         let id = event_id::own(event).ok_or_else(|| invalid("metadata.cpki_event_id is missing"))?;
         let named = [
@@ -255,24 +260,24 @@ impl Producing {
         ];
         for (member, own) in named {
             if text::string_member(event, member).is_some_and(|named| named != own) {
-                return Err(invalid(&format!("{member} names another one than the topic")));
+                return Err(invalid(&format!("{member} differs from that of the topic")));
             }
         }
         Ok(short(&id))
     }
 
-    /// Two executions of the agent speak, one into the other, and their runner does not listen to what is replied: the run
-    /// ends here, and what they still say comes too late.
+    /// Fails a run whose agent was started twice: the events of both executions are mixed, and the runner ignores
+    /// replies. Events that the executions still send are refused as late.
     async fn end_twice(&self) {
         self.legacy.note(&self.principal.project, &self.thread, &self.run);
-        let message = "Its runner lost the connection, and began the run once more.".to_owned();
+        let message = "The runner lost its connection and restarted the run.".to_owned();
         let (runs, code) = (&self.state.service.runs, "legacy-runner".to_owned());
         if let Err(error) = runs.fail(&self.principal, &self.thread, &self.run, Some(code), Some(message)).await {
-            tracing::debug!(%error, thread = %self.thread, run = %self.run, "a run that began twice is left to its lease");
+            tracing::debug!(%error, thread = %self.thread, run = %self.run, "cannot end a run that started twice; its lease will expire");
         }
     }
 
-    /// Puts in what is not in; returns once all of it is durable.
+    /// Appends the events that are not in the log. Returns once all events are durable.
     async fn take(&mut self, events: &[&RawValue], ids: &[u128]) -> Result<(), Refusal> {
         let mut looked_again = false;
         loop {
@@ -287,15 +292,18 @@ impl Producing {
             let mut added = HashSet::new();
             for (event, id) in events.iter().zip(ids) {
                 if !known.ids.contains(id) && added.insert(*id) {
-                    new.push((event.get(), *id));
+                    new.push((*event, *id));
                 }
             }
             if new.is_empty() {
                 return Ok(());
             }
-            // A runner of old runs its agent anew when it joins again. What that one says does not belong here.
+            // An old runner runs its agent again when it joins again. Events of that execution do not belong to this
+            // run.
             if known.producer_seq > 0
-                && new.iter().any(|(event, _)| text::string_member(event, "type").as_deref() == Some("RUN_STARTED"))
+                && new
+                    .iter()
+                    .any(|(event, _)| text::string_member(event.get(), "type").as_deref() == Some("RUN_STARTED"))
             {
                 return Err(Refusal::LegacyRunner);
             }
@@ -308,7 +316,7 @@ impl Producing {
                     known.producer_seq = receipt.producer_seq.max(known.producer_seq + count as u64);
                     return Ok(());
                 }
-                // Another socket of this run was quicker.
+                // Another socket of this run has appended first.
                 Err(ServiceError::ProducerSeqGap { .. } | ServiceError::ProducerSeqConflict { .. })
                     if !looked_again =>
                 {
@@ -316,7 +324,7 @@ impl Producing {
                     self.known = None;
                 }
                 Err(ServiceError::RunFenced(run)) if !evicted(run.status, run.error_code.as_deref()) => {
-                    // It has ended, by its own last event or because a stop was overdue: there is nothing to add.
+                    // The run has ended, by its own last event or by an overdue stop: no event may be added.
                     return Ok(());
                 }
                 Err(error) => return Err(error.into()),
@@ -325,25 +333,23 @@ impl Producing {
     }
 }
 
-/// One batch, up to and with the event that ends the run: what follows that says nothing.
-fn gathered(new: &[(&str, u128)]) -> Result<NewEvents, Refusal> {
-    let end = new.iter().position(|(event, _)| is_terminal(event)).map_or(new.len(), |at| at + 1);
-    let mut array = String::with_capacity(new.iter().map(|(event, _)| event.len() + 1).sum::<usize>() + 2);
-    array.push('[');
-    for (at, (event, _)) in new[..end].iter().enumerate() {
-        if at > 0 {
-            array.push(',');
-        }
-        array.push_str(event);
-    }
-    array.push(']');
-    NewEvents::from_array(array.as_bytes()).map_err(|error| match error.kind {
+/// Makes one batch, up to and including the terminal event: events after it have no meaning.
+fn gathered(new: &[(&RawValue, u128)]) -> Result<NewEvents, Refusal> {
+    let invalid = |error: EventError| match error.kind {
         EventErrorKind::BatchTooLarge => Refusal::Invalid("the push is too large".into()),
         _ => Refusal::Invalid(error.to_string()),
-    })
+    };
+    let mut batch = BatchBuilder::default();
+    for (event, _) in new {
+        batch.push_raw(event).map_err(invalid)?;
+        if batch.is_terminal() {
+            break;
+        }
+    }
+    batch.finish().map_err(invalid)
 }
 
-/// Reads the ids of all that is in the log of a run.
+/// Reads the ids of all events in the log of a run.
 async fn look(state: &ApiState, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Known, Refusal> {
     let mut known = Known::default();
     let mut after: Seq = 0;

@@ -1,4 +1,4 @@
-//! The topics of this door, and the two kinds of sockets on which they are joined.
+//! Topics of this API, and the two kinds of sockets on which clients join them.
 
 mod feed;
 mod ingestion;
@@ -12,7 +12,7 @@ pub use ingestion::RunnerPlane;
 use crate::{
     api::{
         ApiState,
-        copilotkit::phoenix::channel::{Joined, Plane},
+        copilotkit::phoenix::channel::{Joined, SocketKind},
     },
     auth::AuthError,
     domain::Principal,
@@ -21,16 +21,14 @@ use crate::{
 use feed::FeedPlane;
 use thread::ThreadPlane;
 
-/// One socket of a page: a thread, or the user's feed, as its token says.
+/// Socket of a page, for a thread or for the user's feed, according to its token.
 pub enum ClientPlane {
-    /// A thread.
     Thread(Box<ThreadPlane>),
-    /// The feed.
     Feed(Box<FeedPlane>),
 }
 
 impl ClientPlane {
-    /// For a page that has shown a token. A thread's token is used up by this.
+    /// Authenticates a page by its token, and makes its plane. A thread's token is used up by this call.
     pub async fn open(state: &ApiState, token: &str) -> Result<(Principal, Self), AuthError> {
         if token.starts_with(crate::auth::secret::JOIN_PREFIX) {
             let pass = state.auth.take_thread_token(token).await?;
@@ -44,7 +42,7 @@ impl ClientPlane {
 }
 
 #[async_trait]
-impl Plane for ClientPlane {
+impl SocketKind for ClientPlane {
     async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value> {
         match self {
             Self::Thread(plane) => plane.join(topic, params).await,
@@ -64,7 +62,7 @@ fn refused(reason: &str) -> Value {
     json!({ "reason": reason })
 }
 
-/// Why a join or a push is refused.
+/// Reason for which a join or a push is refused.
 enum Refusal {
     Unauthorized,
     Malformed(String),
@@ -72,9 +70,9 @@ enum Refusal {
     /// The server has ended the run.
     Evicted,
     LegacyRunner,
-    /// The server drives the run.
+    /// The server itself drives the run, so no runner may append to it.
     Driven,
-    /// The store cannot be asked, or did not answer in time.
+    /// The store is unavailable, or did not answer before the timeout.
     Unavailable,
     Draining,
     Gone,
@@ -91,7 +89,7 @@ impl From<ServiceError> for Refusal {
             ServiceError::RunFenced(_) => Self::Evicted,
             ServiceError::RunDriven { .. } => Self::Driven,
             ServiceError::Store(error) => {
-                tracing::warn!(%error, "the store cannot be asked; the client comes again");
+                tracing::warn!(%error, "store unavailable; the client retries");
                 Self::Unavailable
             }
             ServiceError::Draining => Self::Draining,
@@ -123,7 +121,8 @@ impl From<AuthError> for Refusal {
 }
 
 impl Refusal {
-    /// What a runner is told. `retryable: false` ends its run, anything else has it try again.
+    /// Formats the refusal for a runner. After `retryable: false` the runner ends its run; after any other refusal it
+    /// retries.
     fn for_runner(self) -> Value {
         let last = |reason: &str| json!({ "reason": reason, "retryable": false });
         let again = |reason: &str| json!({ "reason": reason, "retryable": true });
@@ -143,7 +142,7 @@ impl Refusal {
         }
     }
 
-    /// What a page is told.
+    /// Formats the refusal for a page.
     fn for_reader(self) -> Value {
         match self {
             Self::Unauthorized | Self::Evicted | Self::LegacyRunner | Self::Driven => refused("unauthorized"),

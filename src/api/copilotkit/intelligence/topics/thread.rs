@@ -1,5 +1,5 @@
-//! The topic of a thread: one run from its first event (run mode), or the log after a cursor until nothing is going on
-//! any more (connect mode).
+//! Topic of a thread: one run from its first event (run mode), or the log after a cursor until no run is active
+//! (connect mode).
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -18,30 +18,30 @@ use crate::{
         ApiState,
         copilotkit::{
             intelligence::event_id,
-            phoenix::channel::{HangUp, Inbox, Joined, Outgoing, Plane, Push, Reply},
+            phoenix::channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
         },
     },
     auth::ThreadPass,
     domain::{Batch, Epoch, LogSlice, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
-    metrics::Present,
+    metrics::GaugeGuard,
     service::{PageRequest, ServiceError},
     store::{ReadFrom, StoreError},
-    subscription::{Delivery, EndReason, Subscription, TopicState, Via},
+    subscription::{Delivery, EndReason, FollowMethod, Subscription, TopicState},
 };
 
-/// One socket that follows one thread.
+/// Socket that follows one thread.
 pub struct ThreadPlane {
     state: ApiState,
     pass: ThreadPass,
     sent: Arc<Sent>,
 }
 
-/// What was handed to the socket.
+/// Record of the events passed to the socket.
 #[derive(Default)]
 struct Sent {
     anything: AtomicBool,
-    /// The place of the last event that the client has, as far as we know: forgotten when it leaves the topic, because what
-    /// comes for a join that it has given up it does not take.
+    /// Position of the last event that the client is assumed to have. Cleared when the client leaves the topic, because
+    /// a client ignores events for a join that it has left.
     place: Mutex<Option<(Epoch, Seq)>>,
 }
 
@@ -68,15 +68,16 @@ impl ThreadPlane {
         let mode = serde_json::from_str(params.get()).map_err(|error| Refusal::Malformed(error.to_string()))?;
         let ThreadPass { principal, thread, .. } = &self.pass;
         let events = &self.state.service.events;
-        // A client that joins again repeats what it joined with. What it was sent meanwhile it has.
+        // A client that joins again sends the parameters of its first join; it already has the events sent since.
         let delivered = *self.sent.place();
         let inbox = Box::new(Stops { state: self.state.clone(), pass: self.pass.clone(), sent: self.sent.clone() });
         let pushes = match mode {
             Mode::Run { run_id } => {
                 let run = RunId::new(run_id).map_err(|error| Refusal::Malformed(error.to_string()))?;
                 let (epoch, after) = delivered.unzip();
-                let subscription =
-                    events.subscribe(principal, thread, after.unwrap_or(0), epoch, Some(&run), Via::Copilotkit).await?;
+                let subscription = events
+                    .subscribe(principal, thread, after.unwrap_or(0), epoch, Some(&run), FollowMethod::Copilotkit)
+                    .await?;
                 stream::unfold(Following::run(self, subscription, run), Following::next).boxed()
             }
             Mode::Connect { last_seen_event_id } => {
@@ -89,10 +90,10 @@ impl ThreadPlane {
                     (None, None) => (None, 0, None),
                 };
                 let (subscription, named) =
-                    match events.subscribe(principal, thread, after, epoch, None, Via::Copilotkit).await {
-                        // It is of a log that is gone: the client gets the one that is there.
+                    match events.subscribe(principal, thread, after, epoch, None, FollowMethod::Copilotkit).await {
+                        // The cursor belongs to a log that was replaced; the client receives the current log.
                         Err(ServiceError::LogReplaced { .. } | ServiceError::CursorAhead { .. }) => {
-                            (events.subscribe(principal, thread, 0, None, None, Via::Copilotkit).await?, None)
+                            (events.subscribe(principal, thread, 0, None, None, FollowMethod::Copilotkit).await?, None)
                         }
                         subscription => (subscription?, named),
                     };
@@ -102,7 +103,7 @@ impl ThreadPlane {
         Ok(Joined { response: json!({}), pushes, inbox })
     }
 
-    /// The id of the event at this place.
+    /// Reads the id of the event at this position.
     async fn name(&self, seq: Seq) -> Result<Option<String>, ServiceError> {
         let ThreadPass { principal, thread, .. } = &self.pass;
         let from = ReadFrom::Before(seq.saturating_add(1));
@@ -111,11 +112,12 @@ impl ThreadPlane {
         Ok(page.slice.events().last().map(|(seq, event, _)| event_id::of(text(event), page.epoch, seq)))
     }
 
-    /// The seq of the event with this id: most often one of the newest.
+    /// Searches the seq of the event with this id, newest events first: the event is most often among them.
     async fn find(&self, id: &str) -> Result<Option<Seq>, ServiceError> {
         let ThreadPass { principal, thread, .. } = &self.pass;
         let mut before = Seq::MAX;
-        // A cursor of no event costs a look at the whole log: few at a time, so that nobody else is slowed down by them.
+        // A cursor without an event requires a search of the complete log. Permits limit such searches, so that they do
+        // not slow down other clients.
         let mut turn = None;
         loop {
             if self.state.draining.is_cancelled() {
@@ -145,12 +147,12 @@ impl ThreadPlane {
 }
 
 fn text(event: &[u8]) -> &str {
-    // The log holds nothing else.
+    // All events in the log are valid UTF-8.
     std::str::from_utf8(event).unwrap_or_default()
 }
 
 #[async_trait]
-impl Plane for ThreadPlane {
+impl SocketKind for ThreadPlane {
     async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value> {
         if topic.strip_prefix("thread:") != Some(self.pass.thread.as_str()) {
             return Err(refused("unauthorized"));
@@ -160,20 +162,20 @@ impl Plane for ThreadPlane {
 
     async fn closed(self, handed_over: bool) {
         let place = *self.sent.place();
-        // What was written may have got lost, unless the client has answered the close behind it. Then only the client
-        // knows where it is, and it asks for another token.
+        // Frames that were written may be lost, unless the client has answered the close after them. In that case only
+        // the client knows its position, and it requests another token.
         if self.sent.anything.load(Ordering::Acquire) && !(handed_over && place.is_some()) {
             return;
         }
         let mut pass = self.pass;
         pass.resume = place;
         if let Err(error) = self.state.auth.return_thread_token(&pass).await {
-            tracing::debug!(%error, "a token for a thread could not be given back; its client asks for another");
+            tracing::debug!(%error, "cannot return a token for a thread; its client requests another");
         }
     }
 }
 
-/// Asks runs to stop.
+/// Inbox that requests runs to stop.
 struct Stops {
     state: ApiState,
     pass: ThreadPass,
@@ -186,8 +188,8 @@ struct StopRun {
 }
 
 #[async_trait]
-impl Inbox for Stops {
-    async fn push(&mut self, event: &str, payload: &RawValue) -> Reply {
+impl ChannelHandler for Stops {
+    async fn push(&mut self, event: &str, payload: &RawValue) -> ChannelReply {
         if event != "stop_run" {
             return Err(refused("unknown_event")).into();
         }
@@ -210,25 +212,25 @@ impl Inbox for Stops {
     }
 }
 
-/// A join on its way over the log.
+/// Progress of one join through the log.
 struct Following {
     state: ApiState,
     pass: ThreadPass,
     subscription: Subscription,
     sent: Arc<Sent>,
-    mode: Moving,
-    /// Whose events came last.
+    mode: TopicMode,
+    /// Run of the newest event delivered.
     run: Option<RunId>,
-    _present: Present,
+    _present: GaugeGuard,
 }
 
-enum Moving {
-    /// Over one run.
+enum TopicMode {
+    /// Events of one run only.
     Run(RunId),
     Connect {
-        /// Where history ends; `None` once the client was told.
+        /// Seq at which history ends; `None` once `replay_complete` is pushed.
         history: Option<Seq>,
-        /// The id of the last event that the client has.
+        /// Id of the last event that the client has.
         newest: Option<String>,
         state: watch::Receiver<TopicState>,
     },
@@ -237,18 +239,18 @@ enum Moving {
 
 impl Following {
     fn run(plane: &ThreadPlane, subscription: Subscription, run: RunId) -> Self {
-        Self::new(plane, subscription, Moving::Run(run))
+        Self::new(plane, subscription, TopicMode::Run(run))
     }
 
     fn connect(plane: &ThreadPlane, subscription: Subscription, newest: Option<String>) -> Self {
-        // As of the moment at which the subscription began, or later: what comes after this is live.
+        // The tail is read when or after the subscription begins: later events are live.
         let history = Some(subscription.tail());
         let state = subscription.watch();
-        Self::new(plane, subscription, Moving::Connect { history, newest, state })
+        Self::new(plane, subscription, TopicMode::Connect { history, newest, state })
     }
 
-    fn new(plane: &ThreadPlane, subscription: Subscription, mode: Moving) -> Self {
-        let _present = Present::new(&plane.state.service.metrics().following.socket);
+    fn new(plane: &ThreadPlane, subscription: Subscription, mode: TopicMode) -> Self {
+        let _present = GaugeGuard::new(&plane.state.service.metrics().following.socket);
         Self {
             state: plane.state.clone(),
             pass: plane.pass.clone(),
@@ -260,18 +262,18 @@ impl Following {
         }
     }
 
-    /// What is to be written next; `None` once there is nothing more to come.
+    /// Returns the next item to be written; `None` after the last one.
     async fn next(mut self) -> Option<(Outgoing, Self)> {
         loop {
             let out = match self.mode {
-                Moving::Over => return None,
-                Moving::Run(_) => self.next_of_run().await,
-                Moving::Connect { .. } => self.next_of_thread().await,
+                TopicMode::Over => return None,
+                TopicMode::Run(_) => self.next_of_run().await,
+                TopicMode::Connect { .. } => self.next_of_thread().await,
             };
             let out = out.unwrap_or_else(|error| {
-                tracing::warn!(%error, "a thread cannot be read; its reader is to come again");
-                self.mode = Moving::Over;
-                Some(Outgoing::Hangup(HangUp::Failed))
+                tracing::warn!(%error, "cannot read a thread; its reader must reconnect");
+                self.mode = TopicMode::Over;
+                Some(Outgoing::Hangup(Disconnect::Failed))
             });
             if let Some(out) = out {
                 return Some((out, self));
@@ -288,18 +290,19 @@ impl Following {
             }
             Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => Ok(None),
             Some(Delivery::Ended(reason)) => {
-                let mode = std::mem::replace(&mut self.mode, Moving::Over);
-                let Moving::Run(run) = mode else { return Ok(None) };
+                let mode = std::mem::replace(&mut self.mode, TopicMode::Over);
+                let TopicMode::Run(run) = mode else { return Ok(None) };
                 Ok(self.last_words(reason, &run).await)
             }
             None => {
-                self.mode = Moving::Over;
+                self.mode = TopicMode::Over;
                 Ok(None)
             }
         }
     }
 
-    /// The client waits for a terminal event; a run that ends without one in the log gets one that is not kept.
+    /// Makes the terminal event for which the client waits, if the run ended without one in the log. Such an event is
+    /// not stored.
     async fn last_words(&self, reason: EndReason, run: &RunId) -> Option<Outgoing> {
         let (code, message) = match reason {
             EndReason::ThreadDeleted => ("thread-deleted", "The thread was deleted."),
@@ -316,7 +319,7 @@ impl Following {
     }
 
     async fn next_of_thread(&mut self) -> Result<Option<Outgoing>, StoreError> {
-        let Moving::Connect { history, newest, state } = &mut self.mode else { return Ok(None) };
+        let TopicMode::Connect { history, newest, state } = &mut self.mode else { return Ok(None) };
         let mut pushes = Vec::new();
         if history.is_some_and(|history| self.subscription.cursor() >= history) {
             *history = None;
@@ -329,7 +332,7 @@ impl Following {
         }
         if !pushes.is_empty() {
             if idle {
-                self.mode = Moving::Over;
+                self.mode = TopicMode::Over;
             }
             return Ok(Some(Outgoing::Push(pushes)));
         }
@@ -342,9 +345,9 @@ impl Following {
             Some(Delivery::Events(slice)) => {
                 let mut history = *history;
                 if let Some(end) = history.filter(|end| slice.last_seq().is_some_and(|last| last > *end)) {
-                    // The page reaches beyond what was there at the beginning.
+                    // The page extends beyond the history as of the join.
                     self.deliver(&slice.between(0, end + 1), &mut pushes).await;
-                    if let Moving::Connect { newest, .. } = &self.mode {
+                    if let TopicMode::Connect { newest, .. } = &self.mode {
                         pushes.push(control("replay_complete", newest));
                     }
                     self.deliver(&slice.between(end, Seq::MAX), &mut pushes).await;
@@ -352,7 +355,7 @@ impl Following {
                 } else {
                     self.deliver(&slice, &mut pushes).await;
                 }
-                if let Moving::Connect { history: kept, .. } = &mut self.mode {
+                if let TopicMode::Connect { history: kept, .. } = &mut self.mode {
                     *kept = history;
                 }
                 Ok(Some(Outgoing::Push(pushes)))
@@ -363,7 +366,7 @@ impl Following {
                     pushes.push(control("replay_complete", newest));
                 }
                 pushes.push(control("stream_idle", newest));
-                self.mode = Moving::Over;
+                self.mode = TopicMode::Over;
                 Ok(Some(Outgoing::Push(pushes)))
             }
         }
@@ -385,15 +388,15 @@ impl Following {
         let Some((seq, last, _)) = slice.events().last() else { return };
         self.sent.anything.store(true, Ordering::Release);
         *self.sent.place() = Some((epoch, seq));
-        if let Moving::Connect { newest, .. } = &mut self.mode {
+        if let TopicMode::Connect { newest, .. } = &mut self.mode {
             *newest = Some(event_id::of(text(last), epoch, seq));
         }
     }
 }
 
 impl Following {
-    /// Clients take no run that does not begin with RUN_STARTED. Producers of other doors may leave it out: then it is
-    /// said here, and not kept.
+    /// Makes a RUN_STARTED for a run that begins without one: clients refuse such a run, and producers of other APIs
+    /// may omit the event. Such an event is not stored.
     async fn missing_start(&mut self, batch: &Batch) -> Option<String> {
         if self.run.as_ref() == Some(&batch.run) {
             return None;
@@ -403,7 +406,7 @@ impl Following {
         if json::string_member(text(first), "type").is_some_and(|kind| kind == "RUN_STARTED" || kind == "RUN_ERROR") {
             return None;
         }
-        // A reader that goes on in the middle of a run has seen its beginning.
+        // A reader that resumes in the middle of a run has already received its start.
         let ThreadPass { principal, thread, .. } = &self.pass;
         let run = self.state.service.runs.get(principal, thread, &batch.run).await.ok()?;
         let start = json!({ "type": "RUN_STARTED", "threadId": thread.as_str(), "runId": run.id.as_str() });

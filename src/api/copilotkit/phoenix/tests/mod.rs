@@ -1,4 +1,4 @@
-//! The transport with a plane of its own: topics whose pushes the test makes.
+//! Tests of the transport with a plane whose topics push what the test sends.
 
 mod polls;
 mod sessions;
@@ -15,30 +15,30 @@ use futures_util::stream;
 use serde_json::{Value, json, value::RawValue};
 use tokio::sync::{mpsc, oneshot};
 
-use super::channel::{Inbox, Joined, Outgoing, Plane, Push, Reply};
+use super::channel::{ChannelHandler, ChannelReply, Joined, Outgoing, Push, SocketKind};
 use crate::{
     agents::Agents,
     api::ApiState,
     auth::Auth,
     domain::{Clock, Principal, ProjectId, Timestamp, UserId},
-    egress::{Outbound, Reach},
+    egress::{EgressClient, EgressPolicy},
     service::{Ports, Service},
     store::memory::MemoryStore,
 };
 
-/// What the test sees of a plane, and does through it.
+/// View of a plane, through which the test observes and controls it.
 #[derive(Clone, Default)]
 struct Glass(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
-    /// Texts of pushes that were carried out, by all topics.
+    /// Payloads of the pushes that were processed, of all topics.
     taken: Vec<String>,
-    /// How many came together each time.
+    /// Number of pushes in each call.
     together: Vec<usize>,
-    /// For each topic that is joined, what is pushed to its client. Closed once the channel has let go of it.
+    /// Sender of each joined topic's pushes. Closed once the channel has dropped its stream.
     outgoing: HashMap<String, mpsc::UnboundedSender<Outgoing>>,
-    /// Replies that were not written yet.
+    /// Number of replies that are not written yet.
     unwritten: usize,
     closed: Option<bool>,
 }
@@ -74,7 +74,7 @@ struct TestPlane(Glass);
 
 struct TestInbox(Glass);
 
-/// Not written as long as it is there.
+/// Value held by a reply until the reply is written.
 struct Unwritten(Glass);
 
 impl Drop for Unwritten {
@@ -84,7 +84,7 @@ impl Drop for Unwritten {
 }
 
 #[async_trait]
-impl Plane for TestPlane {
+impl SocketKind for TestPlane {
     async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value> {
         if !topic.starts_with("t:") {
             return Err(json!({ "reason": "unmatched topic" }));
@@ -102,8 +102,8 @@ impl Plane for TestPlane {
 }
 
 #[async_trait]
-impl Inbox for TestInbox {
-    async fn push_all(&mut self, pushes: &[(&str, &RawValue)]) -> Vec<Reply> {
+impl ChannelHandler for TestInbox {
+    async fn push_all(&mut self, pushes: &[(&str, &RawValue)]) -> Vec<ChannelReply> {
         self.0.look(|seen| seen.together.push(pushes.len()));
         let mut replies = Vec::new();
         for (event, payload) in pushes {
@@ -112,15 +112,15 @@ impl Inbox for TestInbox {
         replies
     }
 
-    async fn push(&mut self, event: &str, payload: &RawValue) -> Reply {
-        // As if something took its time.
+    async fn push(&mut self, event: &str, payload: &RawValue) -> ChannelReply {
+        // Simulates processing that takes time.
         tokio::task::yield_now().await;
         self.0.look(|seen| seen.taken.push(payload.get().to_owned()));
         match event {
             "held" => {
                 self.0.look(|seen| seen.unwritten += 1);
                 let until_written: Box<dyn Any + Send> = Box::new(Unwritten(self.0.clone()));
-                Reply { result: Ok(json!({})), until_written: Some(until_written) }
+                ChannelReply { result: Ok(json!({})), until_written: Some(until_written) }
             }
             "say" => Ok(json!({})).into(),
             _ => Err(json!({ "reason": "unknown_event" })).into(),
@@ -137,7 +137,7 @@ fn state() -> ApiState {
     let clock = Clock::manual(Timestamp(1_000_000));
     let store = Arc::new(MemoryStore::new(clock.clone()));
     let service = Service::start(Ports::alone(store.clone(), clock.clone()));
-    let auth = Auth::new(None, store, clock, Outbound::new(Reach::Anywhere));
+    let auth = Auth::new(None, store, clock, EgressClient::new(EgressPolicy::Anywhere));
     let agents = Agents::new(service.clone(), Vec::new()).expect("agents");
     ApiState::new(service, agents, auth)
 }
@@ -162,5 +162,5 @@ fn number(join_ref: &str, topic: &str, number: u64) -> Value {
     json!([join_ref, null, topic, "number", { "n": number }])
 }
 
-/// Keeps what must live as long as a test's service.
+/// Keeps values alive that must live as long as a test's service.
 type Stop = oneshot::Sender<()>;

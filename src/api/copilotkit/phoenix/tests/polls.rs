@@ -1,4 +1,4 @@
-//! Long-polling. Time is the test's own.
+//! Tests of long-polling, with paused time.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     auth::AuthError,
     domain::{
         Scope,
-        limits::{CHANNEL_POLL_PATIENCE, CHANNEL_POLL_WAIT, FRAMES_TOGETHER_BYTES},
+        limits::{CHANNEL_POLL_TIMEOUT, CHANNEL_POLL_WAIT, FRAMES_TOGETHER_BYTES},
     },
     service::ServiceError,
 };
@@ -34,7 +34,7 @@ async fn sends(state: &ApiState, token: &str, lines: &'static str) -> Value {
     body(send(state, token, Request::new(Body::from(lines))).await).await
 }
 
-/// The frames that a poll brings.
+/// Polls, and returns the frames of the answer.
 async fn frames(state: &ApiState, token: &str) -> Vec<Value> {
     let answer = body(poll(state, token, Some(&principal("ann"))).await).await;
     assert_eq!((&answer["status"], &answer["token"]), (&json!(200), &json!(token)));
@@ -57,7 +57,7 @@ async fn frames_go_to_and_fro() {
     assert_eq!(sends(&state, &token, two).await, json!({ "status": 200 }));
     assert_eq!(glass.taken(), [r#"{"a":1}"#, r#"{"a":2}"#], "carried out when it is answered, in order");
     assert_eq!(frames(&state, &token).await, [ok("1", "2", "t:a"), ok("1", "3", "t:a")]);
-    // A poll that waits gets what comes at once.
+    // A waiting poll receives a push at once.
     let waiting = tokio::spawn({
         let (state, token) = (state.clone(), token.clone());
         async move { frames(&state, &token).await }
@@ -67,7 +67,7 @@ async fn frames_go_to_and_fro() {
     let begun = Instant::now();
     assert_eq!(waiting.await.expect("no panic"), [number("1", "t:a", 7)]);
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    // And nothing, if nothing comes.
+    // A poll without a push receives no frames.
     assert_eq!(polled(&state, &token).await, json!({ "status": 204, "token": token }));
     assert_eq!(begun.elapsed(), CHANNEL_POLL_WAIT);
 }
@@ -95,7 +95,7 @@ async fn a_client_that_does_not_come_back_has_no_session() {
     let token = opened(&state, &glass).await;
     for _ in 0..10 {
         assert_eq!(polled(&state, &token).await["status"], 204);
-        time::sleep(CHANNEL_POLL_PATIENCE - Duration::from_secs(1)).await;
+        time::sleep(CHANNEL_POLL_TIMEOUT - Duration::from_secs(1)).await;
     }
     assert_eq!((glass.closed(), state.service.metrics().sockets.get()), (None, 1));
     time::sleep(Duration::from_secs(2)).await;
@@ -128,7 +128,7 @@ async fn what_a_lost_poll_should_have_brought_comes_with_the_next() {
     }
     glass.push("t:a", 1);
     time::sleep(Duration::from_secs(1)).await;
-    // Of two polls the later one counts.
+    // The later of two polls replaces the earlier one.
     let first = tokio::spawn({
         let (state, token) = (state.clone(), token.clone());
         async move {

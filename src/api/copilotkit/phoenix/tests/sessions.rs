@@ -1,4 +1,4 @@
-//! What one client has joined, without any transport.
+//! Tests of a client's session without a transport.
 
 use super::{super::session::Session, *};
 use crate::{
@@ -15,7 +15,7 @@ fn session() -> (Session<TestPlane>, Glass) {
     (Session::new(Quota::new(Limits::default()), principal("ann"), glass.plane()), glass)
 }
 
-/// Carries out frames, and gives what is written then.
+/// Processes frames, and returns the frames to be written.
 async fn takes<const N: usize>(session: &mut Session<TestPlane>, frames: [&str; N]) -> Vec<Value> {
     for frame in frames {
         session.take(&[frame]).await.expect("a frame");
@@ -37,7 +37,7 @@ async fn a_topic_is_joined_and_left() {
     assert_eq!(glass.taken(), [r#"{"x": 1}"#, "{}"]);
     glass.push("t:a", 1);
     assert_eq!(takes(&mut session, []).await, [number("3", "t:a", 1)]);
-    // Of joins that are not the current one.
+    // Frames of joins that are not the current one are ignored.
     for stale in [r#"["2","6","t:a","say",{}]"#, r#"[null,"6","t:a","say",{}]"#, r#"["2","6","t:a","phx_leave",{}]"#] {
         assert_eq!(takes(&mut session, [stale]).await, [] as [Value; 0], "{stale}");
     }
@@ -82,7 +82,7 @@ async fn pushes_keep_their_order_and_take_turns() {
     assert_eq!(out.iter().position(|frame| *frame == number("2", "t:b", 9)), Some(1), "{out:?}");
     let of_a: Vec<_> = out.into_iter().filter(|frame| frame[2] == "t:a").collect();
     assert_eq!(of_a, [0, 1, 2, 3].map(|n| number("1", "t:a", n)));
-    // One whose pushes have come to an end is joined still.
+    // A channel whose pushes have ended is still joined.
     glass.look(|seen| seen.outgoing.remove("t:a"));
     glass.push("t:b", 10);
     assert_eq!(
@@ -117,9 +117,9 @@ async fn a_channel_that_cannot_go_on_is_joined_again_and_a_socket_that_cannot_is
     assert_eq!(takes(&mut session, []).await, [json!(["1", "1", "t:a", "phx_error", {}])]);
     assert_eq!(takes(&mut session, [r#"["4","4","t:a","phx_join",{}]"#]).await, [joined("4", "t:a")]);
     for (hang_up, code) in [
-        (super::super::channel::HangUp::Draining, CloseCode::Draining),
-        (super::super::channel::HangUp::Failed, CloseCode::ServerError),
-        (super::super::channel::HangUp::CredentialOver, CloseCode::CredentialOver),
+        (super::super::channel::Disconnect::Draining, CloseCode::Draining),
+        (super::super::channel::Disconnect::Failed, CloseCode::ServerError),
+        (super::super::channel::Disconnect::CredentialOver, CloseCode::CredentialOver),
     ] {
         assert!(glass.outgoing("t:a").send(Outgoing::Hangup(hang_up)).is_ok());
         assert_eq!(session.gather(), Err(code));
@@ -145,7 +145,7 @@ async fn what_cannot_be_taken_is_refused_with_a_reply() {
     }
     let refused = takes(&mut session, [r#"["99","99","t:more","phx_join",{}]"#]).await;
     assert_eq!(refused[0][4]["response"], json!({ "reason": "too_many_topics", "retryable": false }));
-    // One of them anew is none more.
+    // A second join of a topic does not increase the number of channels.
     assert_eq!(takes(&mut session, [r#"["100","100","t:a","phx_join",{}]"#]).await, [joined("100", "t:a")]);
     assert_eq!(glass.taken(), [] as [String; 0]);
     assert_eq!(session.take(&["nonsense"]).await, Err(CloseCode::BadFrame));
@@ -201,7 +201,7 @@ async fn pushes_to_one_topic_that_come_together_are_taken_together() {
     let out = values(session.take_out());
     let answered: Vec<_> = out.iter().filter_map(|frame| frame[1].as_str()).collect();
     assert_eq!(answered, ["3", "4", "5", "6", "7", "9", "10", "11"], "in their order; the stale one is ignored");
-    // What stands before nonsense is carried out.
+    // Frames before an invalid one are processed.
     let frames = [r#"["1","12","t:a","say",{"n":12}]"#, "nonsense", r#"["1","13","t:a","say",{"n":13}]"#];
     assert_eq!(session.take(&frames).await, Err(CloseCode::BadFrame));
     assert_eq!(glass.taken(), ["{\"n\":12}"]);

@@ -1,4 +1,4 @@
-//! The WebSocket, with a client of another make at its other end.
+//! Tests of the WebSocket, with a client from another library.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Server {
         client
     }
 
-    /// With a topic joined.
+    /// Connects a client, and joins a topic.
     async fn joined(&self) -> Client {
         let mut client = self.connect().await;
         say(&mut client, r#"["1","1","t:a","phx_join",{}]"#).await;
@@ -60,7 +60,7 @@ impl Server {
         client
     }
 
-    /// How the plane was told of the end.
+    /// Waits for the plane's `closed`, and returns its `handed_over`.
     async fn closed(&self) -> bool {
         let told = async {
             loop {
@@ -78,7 +78,7 @@ async fn say(client: &mut Client, text: &str) {
     client.send(Message::text(text)).await.expect("sent");
 }
 
-/// The next frame; pings are answered meanwhile.
+/// Waits for the next frame; the client answers pings meanwhile.
 async fn hear(client: &mut Client) -> Value {
     loop {
         match client.next().await.expect("a message").expect("a message") {
@@ -89,11 +89,11 @@ async fn hear(client: &mut Client) -> Value {
     }
 }
 
-/// The close frame that comes; with it the client has answered.
+/// Waits for the close frame, which the client answers.
 async fn hear_close(client: &mut Client) -> Option<CloseFrame> {
     while let Some(Ok(message)) = client.next().await {
         if let Message::Close(close) = message {
-            // What is left is the end of the connection.
+            // Only the end of the connection remains to be read.
             while let Some(Ok(_)) = client.next().await {}
             return close;
         }
@@ -120,7 +120,7 @@ async fn what_was_pushed_before_a_hang_up_arrives() {
     let outgoing = server.glass.outgoing("t:a");
     let push = Push { event: "number", payload: "{\"n\":1}".to_owned() };
     assert!(outgoing.send(Outgoing::Push(vec![push])).is_ok());
-    assert!(outgoing.send(Outgoing::Hangup(super::super::channel::HangUp::Failed)).is_ok());
+    assert!(outgoing.send(Outgoing::Hangup(super::super::channel::Disconnect::Failed)).is_ok());
     assert_eq!(hear(&mut client).await, number("1", "t:a", 1));
     assert_eq!(hear_close(&mut client).await.expect("a code").code, CloseCode::Error);
     assert!(server.closed().await);
@@ -138,8 +138,8 @@ async fn a_client_that_does_not_answer_has_perhaps_not_got_everything() {
 async fn a_client_that_was_going_by_itself_has_perhaps_not_got_everything() {
     let server = server().await;
     let mut client = server.joined().await;
-    assert!(server.glass.outgoing("t:a").send(Outgoing::Hangup(super::super::channel::HangUp::Draining)).is_ok());
-    // Its close crosses the server's.
+    assert!(server.glass.outgoing("t:a").send(Outgoing::Hangup(super::super::channel::Disconnect::Draining)).is_ok());
+    // The client's close crosses the server's.
     client.send(Message::Close(None)).await.expect("sent");
     while let Some(Ok(_)) = client.next().await {}
     assert!(!server.closed().await);
@@ -163,7 +163,7 @@ async fn what_was_sent_before_a_close_is_taken() {
         drop(client);
         assert!(!server.closed().await);
         let taken = server.glass.taken();
-        // Of one that vanished the end may be lost on the way, but nothing in between.
+        // After an abrupt disconnect the last frames may be lost, but none in between.
         assert!(abrupt || taken.len() == 200, "{}", taken.len());
         for (n, taken) in taken.iter().enumerate() {
             assert_eq!(*taken, format!("{{\"n\":{n}}}"));
@@ -176,9 +176,9 @@ async fn pushes_that_cross_a_close_are_taken_and_not_answered() {
     let server = server().await;
     let mut client = server.joined().await;
     server.state.draining.cancel();
-    // The close has come, and is answered only by reading on.
+    // The server is closing; the client answers the close frame only when it reads on.
     tokio::time::timeout(Duration::from_secs(20), async {
-        while server.state.service.metrics().text(&crate::metrics::Levels::default()).contains("draining\"} 0") {
+        while server.state.service.metrics().text(&crate::metrics::GaugeSnapshot::default()).contains("draining\"} 0") {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     })
@@ -216,7 +216,7 @@ async fn a_client_that_never_pauses_hears_what_there_is() {
         }
     };
     let replies = tokio::time::timeout(Duration::from_secs(20), heard).await.expect("it is heard");
-    // Beside what had been written before.
+    // Replies that were already written arrive before the push.
     assert!(replies < 1_000, "{replies}");
     talking.abort();
 }

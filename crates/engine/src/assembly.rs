@@ -1,0 +1,215 @@
+//! Assembly of the engine: its parts, their dependencies, and the listeners of a commit.
+
+use std::sync::Arc;
+
+use threadline_core::limits::{MAX_FOLDS, MAX_LEASE, MIN_LEASE};
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::{
+    AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Ports, Projections, Runs, Service, Threads,
+    Users,
+    after_commit::{Listeners, LogCounters},
+    cluster::bus::BusEnd,
+    commit::{committer, pipeline},
+    directory::Directory,
+    health,
+    lifecycle::Lifecycle,
+    limits::Quota,
+    metrics::Metrics,
+    read::{events, feed, followers, projections, recheck},
+    runs::{self, close, heartbeats, lock_guard, reaper},
+    subscription::Hub,
+    upkeep::{feed_writer, retention, run_notices, sealer, snapshots},
+    usecases::{annotations, threads, users},
+    wakeups,
+};
+
+impl Service {
+    /// Starts the background tasks. Must be called inside a tokio runtime. No other function knows all parts of the
+    /// engine.
+    pub fn start(ports: Ports) -> Self {
+        let Ports { store, clock, lock, bus, timing, limits } = ports;
+        let (lifecycle, metrics, quota) = (Lifecycle::default(), Metrics::new(), Quota::new(limits));
+        let hub = Arc::new(Hub::new(metrics.clone()));
+        let directory = Directory::new(store.clone());
+        let BusEnd { bus, heard } = bus;
+
+        let (committer, appends) = committer::Committer::new(store.pipelines());
+        let (heartbeats, beats) = heartbeats::Heartbeats::new();
+        let (sealer, unsealed) = sealer::Sealer::new();
+        let (snapshots, unprojected) = snapshots::Snapshots::new();
+        let sealer = Arc::new(sealer);
+        let feed_writer = Arc::new(feed_writer::FeedWriter::default());
+        let notices = Arc::new(run_notices::RunNotices::new(metrics.clone()));
+        let lock_guard =
+            lock_guard::LockGuard::new(lock, timing.heartbeat, store.clone(), clock.clone(), metrics.clone());
+        let lock_guard = Arc::new(lock_guard);
+
+        let listeners = Listeners::new(
+            vec![
+                Box::new(directory.clone()),
+                // Before the other listeners: readers of this node get events from memory.
+                Box::new(hub.clone()),
+                Box::new(wakeups::TellOthers(bus.clone())),
+                Box::new(lock_guard.clone()),
+                Box::new(LogCounters(metrics.clone())),
+                Box::new(sealer.clone()),
+                Box::new(snapshots),
+                Box::new(notices.clone()),
+                Box::new(feed_writer.clone()),
+            ],
+            lifecycle.failed.clone(),
+        );
+        let commits = pipeline::CommitCount::default();
+        let pipeline = Arc::new(pipeline::Pipeline {
+            store: store.clone(),
+            clock: clock.clone(),
+            directory: directory.clone(),
+            metrics: metrics.clone(),
+            listeners: listeners.clone(),
+            lifecycle: lifecycle.clone(),
+            commits: commits.clone(),
+        });
+        let closer = close::Closer { store: store.clone(), metrics: metrics.clone(), listeners: listeners.clone() };
+        let folder = projections::Folder { store: store.clone(), metrics: metrics.clone() };
+        let census = Arc::new(followers::FollowerDirectory::new(hub.clone(), bus.clone()));
+        let recheck = recheck::Recheck { store: store.clone(), hub: hub.clone() };
+        let wakeups = Arc::new(wakeups::Wakeups {
+            bus: bus.clone(),
+            hub: hub.clone(),
+            census: census.clone(),
+            recheck: recheck.clone(),
+            metrics: metrics.clone(),
+            lifecycle: lifecycle.clone(),
+        });
+        let upkeep = Arc::new(sealer::Upkeep {
+            store: store.clone(),
+            clock: clock.clone(),
+            lifecycle: lifecycle.clone(),
+            commits,
+        });
+        let retention = Arc::new(retention::Retention {
+            store: store.clone(),
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+            listeners: listeners.clone(),
+            feed_writer: feed_writer.clone(),
+            lifecycle: lifecycle.clone(),
+        });
+        let health = Arc::new(health::Health {
+            store: store.clone(),
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+            lock_guard: lock_guard.clone(),
+            lifecycle: lifecycle.clone(),
+            found: Mutex::default(),
+        });
+
+        for appends in appends {
+            lifecycle.supervise("committer::run", committer::run(pipeline.clone(), appends));
+        }
+        let feeds = feed_writer::FeedWork { store: store.clone(), hub: hub.clone(), bus: bus.clone() };
+        let life = || lifecycle.clone();
+        lifecycle.supervise("lock_guard::run", lock_guard::run(lock_guard.clone(), life()));
+        lifecycle.supervise("wakeups::hear", wakeups::hear(wakeups.clone(), heard));
+        lifecycle.supervise("wakeups::listen", wakeups::listen(wakeups));
+        lifecycle.supervise("heartbeats::run", heartbeats::run(store.clone(), life(), beats));
+        lifecycle.supervise("feed_writer::run", feed_writer::run(feeds, feed_writer.clone(), life()));
+        lifecycle.supervise("sealer::run", sealer::run(upkeep.clone(), unsealed));
+        lifecycle.supervise("snapshots::run", snapshots::run(folder.clone(), life(), unprojected));
+        lifecycle.supervise("sealer::run_purge", sealer::run_purge(upkeep, sealer));
+        lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
+        lifecycle.supervise("recheck::run", recheck.run(life()));
+        lifecycle.supervise("retention::run", retention::run(retention.clone()));
+
+        let threads = Threads {
+            deps: Arc::new(threads::ThreadDeps {
+                store: store.clone(),
+                directory: directory.clone(),
+                feed_writer: feed_writer.clone(),
+                listeners: listeners.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
+        let runs = Runs {
+            deps: Arc::new(runs::RunDeps {
+                store: store.clone(),
+                directory: directory.clone(),
+                committer: committer.clone(),
+                heartbeats,
+                closer,
+                lock_guard,
+                feed_writer,
+                hub: hub.clone(),
+                quota: quota.clone(),
+                metrics: metrics.clone(),
+                listeners: listeners.clone(),
+                lifecycle: lifecycle.clone(),
+                lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
+            }),
+        };
+        let projections =
+            Projections { directory: directory.clone(), folder, permits: Arc::new(Semaphore::new(MAX_FOLDS)) };
+        let conversations = Conversations {
+            clock: clock.clone(),
+            threads: threads.clone(),
+            runs: runs.clone(),
+            projections: projections.clone(),
+        };
+        let events = Events {
+            deps: Arc::new(events::EventDeps {
+                store: store.clone(),
+                clock: clock.clone(),
+                directory: directory.clone(),
+                hub: hub.clone(),
+                metrics: metrics.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
+        let feed = Feed {
+            deps: Arc::new(feed::FeedDeps {
+                store: store.clone(),
+                hub: hub.clone(),
+                metrics,
+                lifecycle: lifecycle.clone(),
+            }),
+        };
+        let users = Users {
+            deps: Arc::new(users::UserDeps {
+                store: store.clone(),
+                clock: clock.clone(),
+                hub: hub.clone(),
+                bus,
+                listeners,
+                lifecycle: lifecycle.clone(),
+            }),
+        };
+        let annotations = Annotations {
+            deps: Arc::new(annotations::AnnotationDeps {
+                store: store.clone(),
+                directory,
+                lifecycle: lifecycle.clone(),
+            }),
+        };
+        Self {
+            threads,
+            runs,
+            conversations,
+            events,
+            followers: Followers { store: store.clone(), census },
+            feed,
+            agents: AgentDefinitions { store },
+            annotations,
+            projections,
+            users,
+            quota,
+            hub,
+            clock,
+            committer,
+            health,
+            notices,
+            retention,
+            lifecycle,
+        }
+    }
+}

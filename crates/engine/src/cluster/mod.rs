@@ -1,0 +1,6 @@
+//! Coordination of nodes: the lock in front of a run, wake-ups between nodes, and the connection to Redis, which both
+//! may use.
+
+pub mod bus;
+pub mod lock;
+pub mod redis_connection;

@@ -1,0 +1,106 @@
+//! Appends queued for the commit loop, and the channels for their answers.
+
+use std::sync::Arc;
+
+use threadline_core::{Fence, NewEvents, RunId};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{AppendReceipt, ServiceError, records::ThreadRef};
+
+type Answer = Result<AppendReceipt, ServiceError>;
+
+/// One append of a producer.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub thread: Arc<ThreadRef>,
+    pub run: RunId,
+    pub fence: Fence,
+    pub producer_seq: Option<u64>,
+    pub events: NewEvents,
+    pub reply: CommitReply,
+}
+
+/// Channel for the answer to one append.
+#[derive(Debug)]
+pub struct CommitReply(Option<To>);
+
+#[derive(Debug)]
+enum To {
+    One(oneshot::Sender<Answer>),
+    /// With the ticket of the append.
+    ReceiptStream(mpsc::UnboundedSender<(usize, Answer)>, usize),
+}
+
+impl CommitReply {
+    /// Reply to a single append.
+    pub(crate) fn one(sender: oneshot::Sender<Answer>) -> Self {
+        Self(Some(To::One(sender)))
+    }
+
+    /// Sends the answer. A receiver that was dropped needs none.
+    pub(crate) fn send(mut self, answer: Answer) {
+        self.put(answer);
+    }
+
+    fn put(&mut self, answer: Answer) {
+        match self.0.take() {
+            Some(To::One(sender)) => drop(sender.send(answer)),
+            Some(To::ReceiptStream(sender, ticket)) => drop(sender.send((ticket, answer))),
+            None => {}
+        }
+    }
+}
+
+impl Drop for CommitReply {
+    /// An append that is dropped without an answer gets `Draining`: the node is shutting down.
+    fn drop(&mut self) {
+        self.put(Err(ServiceError::Draining));
+    }
+}
+
+/// Answers to many appends, in order of completion. The queue holds at most one answer for each append in flight, so
+/// the caller bounds it by bounding its appends.
+#[derive(Debug)]
+pub struct ReceiptStream {
+    sender: mpsc::UnboundedSender<(usize, Answer)>,
+    receiver: mpsc::UnboundedReceiver<(usize, Answer)>,
+}
+
+impl Default for ReceiptStream {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Self { sender, receiver }
+    }
+}
+
+impl ReceiptStream {
+    /// Reply for one append; its answer arrives with this ticket, exactly once.
+    pub fn reply(&self, ticket: usize) -> CommitReply {
+        CommitReply(Some(To::ReceiptStream(self.sender.clone(), ticket)))
+    }
+
+    /// Waits for the next answer. Dropping the future loses none.
+    pub async fn next(&mut self) -> Option<(usize, Result<AppendReceipt, ServiceError>)> {
+        self.receiver.recv().await
+    }
+
+    /// The next answer if one has arrived.
+    pub fn ready(&mut self) -> Option<(usize, Result<AppendReceipt, ServiceError>)> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ticket_is_answered_once() {
+        let mut receipts = ReceiptStream::default();
+        receipts.reply(3).send(Err(ServiceError::RunNotFound));
+        drop(receipts.reply(5));
+        assert!(matches!(receipts.ready(), Some((3, Err(ServiceError::RunNotFound)))));
+        assert!(matches!(receipts.ready(), Some((5, Err(ServiceError::Draining)))));
+        assert!(receipts.ready().is_none());
+    }
+}

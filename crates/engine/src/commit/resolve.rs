@@ -1,0 +1,157 @@
+//! Answers to appends that did not match their head: the append was stored before, leaves a gap, comes after the run's
+//! end, or was overtaken.
+
+use threadline_core::{
+    Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadKey, lines,
+    projection::closing::{Ending, OpenParts},
+};
+use threadline_store::{Append, DynStore, ReadFrom, StoreError, segment::join_bodies};
+
+use crate::{
+    ServiceError,
+    commit::{pipeline::Pipeline, receipt::AppendReceipt, requests::Request},
+    metrics::Metrics,
+    records::ThreadRef,
+};
+
+/// Number of concurrent appends that may overtake an attempt before the producer must retry.
+const TRIES: usize = 16;
+
+/// Answers appends of one run, in their order.
+pub(crate) async fn resolve(pipeline: &Pipeline, requests: Vec<Request>) {
+    for request in requests {
+        let Request { thread, run, fence, producer_seq, events, reply } = request;
+        let answer = resolve_one(pipeline, &thread, &run, fence, producer_seq, &events).await;
+        match &answer {
+            Ok(_) => {}
+            Err(ServiceError::Store(_)) => drop(pipeline.metrics.appends.failed.inc()),
+            Err(_) => drop(pipeline.metrics.appends.refused.inc()),
+        }
+        reply.send(answer);
+    }
+}
+
+async fn resolve_one(
+    pipeline: &Pipeline,
+    thread: &ThreadRef,
+    run_id: &RunId,
+    fence: Fence,
+    producer_seq: Option<u64>,
+    events: &NewEvents,
+) -> Result<AppendReceipt, ServiceError> {
+    for _ in 0..TRIES {
+        let Some(run) = pipeline.store.run(thread.key, run_id).await? else {
+            pipeline.directory.forget(thread);
+            return Err(ServiceError::ThreadNotFound);
+        };
+        let from = producer_seq.unwrap_or(run.producer_seq + 1);
+        let stored = match stored_prefix(&pipeline.store, &pipeline.metrics, thread.key, &run, from, events).await {
+            Ok(stored) => stored,
+            Err(ServiceError::ProducerSeqConflict { producer_seq }) => {
+                return Err(if is_ours(pipeline, thread, &run, producer_seq).await? {
+                    ServiceError::RunFenced(Box::new(run))
+                } else {
+                    ServiceError::ProducerSeqConflict { producer_seq }
+                });
+            }
+            Err(error) => return Err(error),
+        };
+        let first_seq = run.first_seq + from - 1;
+        let Some(rest) = events.skip(stored) else {
+            pipeline.metrics.appends.repeated.inc();
+            return Ok(receipt(thread, &run, first_seq, events.count() as u64, from));
+        };
+        if !run.status.is_active() || run.stop_overdue(pipeline.clock.now()) {
+            return Err(ServiceError::RunFenced(Box::new(run)));
+        }
+        if from > run.producer_seq + 1 {
+            return Err(ServiceError::ProducerSeqGap { expected: run.producer_seq + 1 });
+        }
+        let next = producer_seq.map(|_| from + stored as u64);
+        let append = Append { key: thread.key, fence, producer_seq: next, events: rest };
+        if let Some(appended) = pipeline.store.append(std::slice::from_ref(&append)).await?.pop().flatten() {
+            pipeline.publish(thread, &append, &appended);
+            pipeline.metrics.appends.committed.inc();
+            let first_seq = appended.first_seq - stored as u64;
+            let count = events.count() as u64;
+            return Ok(AppendReceipt::committed(thread, &appended.head, first_seq, count, appended.producer_seq));
+        }
+    }
+    Err(StoreError::Unavailable("the thread is changing too fast; send the same append again".into()).into())
+}
+
+fn receipt(thread: &ThreadRef, run: &Run, first_seq: Seq, count: u64, from: u64) -> AppendReceipt {
+    AppendReceipt {
+        epoch: thread.epoch,
+        first_seq,
+        last_seq: first_seq + count - 1,
+        producer_seq: from + count - 1,
+        stop_requested: run.stop_requested_at.is_some() && run.status.is_active(),
+        lease_until: run.lease_until,
+    }
+}
+
+/// True if the run's events from this producer_seq on are those with which the server ended it. Then the producer,
+/// which may not have noticed the end, uses these numbers for new events: the append is late, not a conflict.
+async fn is_ours(pipeline: &Pipeline, thread: &ThreadRef, run: &Run, producer_seq: u64) -> Result<bool, ServiceError> {
+    let ending = match (run.status, &run.error_code, &run.error_message) {
+        (RunStatus::Finished | RunStatus::Stopped, ..) => Ending::Finished,
+        (RunStatus::Error, Some(code), Some(message)) => Ending::Error { code: code.clone(), message: message.clone() },
+        _ => return Ok(false),
+    };
+    // After a replay up to this point, the closers must equal the events that follow.
+    let (mut parts, mut closers) = (OpenParts::default(), None);
+    let (mut cursor, end, turn) = (run.first_seq - 1, run.last_seq(), run.first_seq + producer_seq - 1);
+    while cursor < end {
+        pipeline.metrics.store_reads.retry.inc();
+        let Some(page) = pipeline.store.read(thread.key, ReadFrom::After(cursor), usize::MAX).await? else {
+            return Err(ServiceError::ThreadNotFound);
+        };
+        for (seq, event, _) in page.slice.between(0, end + 1).events() {
+            if seq < turn {
+                parts.observe(event);
+                continue;
+            }
+            let closers = closers.get_or_insert_with(|| parts.closers(thread.id.as_str(), run.id.as_str(), &ending));
+            let same = lines(closers.body()).nth((seq - turn) as usize) == Some(event);
+            if closers.count() as u64 != end + 1 - turn || !same {
+                return Ok(false);
+            }
+        }
+        cursor = page.slice.last_seq().unwrap_or(end);
+    }
+    Ok(closers.is_some())
+}
+
+/// Number of `events` that the run has stored already, from producer_seq `from` on. All their bytes are compared.
+pub(crate) async fn stored_prefix(
+    store: &DynStore,
+    metrics: &Metrics,
+    key: ThreadKey,
+    run: &Run,
+    from: u64,
+    events: &NewEvents,
+) -> Result<usize, ServiceError> {
+    let overlap = (run.producer_seq + 1).saturating_sub(from).min(events.count() as u64);
+    let first_seq = run.first_seq + from - 1;
+    let mut compared = 0u64;
+    while compared < overlap {
+        let wanted = usize::try_from(overlap - compared).unwrap_or(usize::MAX);
+        metrics.store_reads.retry.inc();
+        let Some(page) = store.read(key, ReadFrom::After(first_seq + compared - 1), wanted).await? else {
+            return Err(ServiceError::ThreadNotFound);
+        };
+        let count = page.slice.count();
+        if page.slice.first_seq() != Some(first_seq + compared) {
+            return Err(StoreError::Corrupt(format!("events of run {} are missing", run.id)).into());
+        }
+        let rest = events.skip(compared as usize);
+        let sent = rest.as_ref().map(|rest| rest.head(count as usize)).unwrap_or_default();
+        if join_bodies(&page.slice.0) != sent {
+            let same = page.slice.events().zip(lines(sent)).take_while(|(a, b)| a.1 == *b).count();
+            return Err(ServiceError::ProducerSeqConflict { producer_seq: from + compared + same as u64 });
+        }
+        compared += count;
+    }
+    Ok(overlap as usize)
+}

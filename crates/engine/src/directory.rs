@@ -1,0 +1,136 @@
+//! Finds threads and checks that the principal may access them.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use moka::sync::Cache;
+use threadline_core::{Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey};
+use threadline_store::{DynStore, StoreError};
+
+use crate::{
+    ServiceError,
+    after_commit::AfterCommit,
+    records::{RunFacts, ThreadRef},
+};
+
+/// Most threads and most runs whose constant facts are cached. A miss costs one read.
+const REMEMBERED: u64 = 100_000;
+
+/// Lookups of a thread by one operation: in the cache, and in the store once the cached incarnation is gone.
+const LOOKUPS: usize = 2;
+
+/// Result of an operation on one incarnation of a thread.
+pub enum Attempt<T> {
+    Done(T),
+    /// The incarnation was deleted; the operation had no effect.
+    ThreadGone,
+}
+
+impl<T> From<Option<T>> for Attempt<T> {
+    /// `None` is the answer of a store that has no such thread.
+    fn from(answer: Option<T>) -> Self {
+        answer.map_or(Self::ThreadGone, Self::Done)
+    }
+}
+
+/// Finds threads by id for authorized principals. Caches only facts that never change: the store decides each time if a
+/// thread still exists, and a thread that it reports as deleted must be [forgotten](Directory::forget).
+#[derive(Clone)]
+pub struct Directory {
+    store: DynStore,
+    threads: Cache<(ProjectId, ThreadId), Arc<ThreadRef>>,
+    runs: Cache<(ThreadKey, RunId), RunFacts>,
+    forgotten: Arc<AtomicU64>,
+}
+
+impl Directory {
+    /// Empty cache over this store.
+    pub fn new(store: DynStore) -> Self {
+        Self { store, threads: Cache::new(REMEMBERED), runs: Cache::new(REMEMBERED), forgotten: Arc::default() }
+    }
+
+    /// The thread, if it exists and the principal may access it.
+    pub async fn find(&self, principal: &Principal, id: &ThreadId) -> Result<Arc<ThreadRef>, ServiceError> {
+        let key = (principal.project.clone(), id.clone());
+        let may = |thread: &ThreadRef| principal.may_access(&thread.project, &thread.user);
+        // Only a positive answer may come from the cache: another node may have given the id to another owner.
+        if let Some(thread) = self.threads.get(&key).filter(|thread| may(thread)) {
+            return Ok(thread);
+        }
+        let Some(found) = self.store.thread(&principal.project, id).await? else {
+            self.invalidate(&key);
+            return Err(ServiceError::ThreadNotFound);
+        };
+        let thread = self.remember(&found);
+        if may(&thread) { Ok(thread) } else { Err(ServiceError::ThreadNotFound) }
+    }
+
+    /// Caches a thread that was just read, so that the next lookup needs no read.
+    pub fn remember(&self, found: &Thread) -> Arc<ThreadRef> {
+        let thread = Arc::new(ThreadRef::from(found));
+        self.threads.insert((found.project.clone(), found.id.clone()), thread.clone());
+        thread
+    }
+
+    /// Removes a thread whose incarnation was deleted.
+    pub fn forget(&self, thread: &ThreadRef) {
+        self.invalidate(&(thread.project.clone(), thread.id.clone()));
+    }
+
+    /// Counter of removals: while it stays the same, an earlier lookup is still valid.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
+    }
+
+    fn invalidate(&self, key: &(ProjectId, ThreadId)) {
+        self.threads.invalidate(key);
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Runs an operation on a thread. If it finds that the cached incarnation was deleted, it runs once more on the
+    /// thread that has the id now, if there is one.
+    pub async fn with_thread<T, F>(
+        &self,
+        principal: &Principal,
+        id: &ThreadId,
+        operation: impl Fn(Arc<ThreadRef>) -> F,
+    ) -> Result<T, ServiceError>
+    where
+        // No `AsyncFn`: the compiler does not see yet that futures of these are `Send` for every lifetime.
+        F: Future<Output = Result<Attempt<T>, ServiceError>>,
+    {
+        for _ in 0..LOOKUPS {
+            let thread = self.find(principal, id).await?;
+            match operation(thread.clone()).await? {
+                Attempt::Done(done) => return Ok(done),
+                Attempt::ThreadGone => self.forget(&thread),
+            }
+        }
+        Err(ServiceError::ThreadNotFound)
+    }
+
+    /// True if the store still has this incarnation of a thread.
+    pub async fn exists(&self, key: ThreadKey) -> Result<bool, StoreError> {
+        Ok(!self.store.heads(&[key]).await?.is_empty())
+    }
+
+    /// Facts of a run; `None` if the thread has no such run (or was deleted).
+    pub async fn run(&self, key: ThreadKey, run: &RunId) -> Result<Option<RunFacts>, StoreError> {
+        if let Some(facts) = self.runs.get(&(key, run.clone())) {
+            return Ok(Some(facts));
+        }
+        let found = self.store.run(key, run).await?.map(|run| RunFacts::from(&run));
+        if let Some(facts) = found {
+            self.runs.insert((key, run.clone()), facts);
+        }
+        Ok(found)
+    }
+}
+
+impl AfterCommit for Directory {
+    fn deleted(&self, thread: &ThreadRef) {
+        self.forget(thread);
+    }
+}

@@ -1,0 +1,222 @@
+//! Use cases of Threadline. All rules of authorization and order are here; the APIs only translate.
+//!
+//! A request enters at [`Threads`], [`Runs`], [`Events`] or [`Feed`], always with a
+//! [`Principal`](threadline_core::Principal). Behind them run the commit loop (`committer`), the feed writer, the
+//! sealer and the reaper.
+
+mod after_commit;
+mod assembly;
+pub mod cluster;
+mod commit;
+mod directory;
+mod errors;
+mod health;
+mod lifecycle;
+pub mod limits;
+pub mod metrics;
+mod read;
+mod records;
+mod run_counts;
+mod runs;
+mod store_status;
+pub mod subscription;
+mod upkeep;
+mod usecases;
+mod wakeups;
+
+use std::{sync::Arc, time::Duration};
+
+use threadline_core::{
+    Clock, Limits,
+    limits::{DEFAULT_LEASE, LOCK_HEARTBEAT},
+};
+use threadline_store::DynStore;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cluster::{
+        bus::{BusEnd, local::LocalBus},
+        lock::{DynLock, LockState, local::LocalLock},
+    },
+    commit::committer,
+    lifecycle::Lifecycle,
+    limits::Quota,
+    metrics::{GaugeSnapshot, Metrics},
+    subscription::Hub,
+    upkeep::{retention, run_notices},
+};
+pub use crate::{
+    commit::{
+        receipt::AppendReceipt,
+        requests::{CommitReply, ReceiptStream},
+    },
+    errors::{ActiveRun, ServiceError},
+    health::{Readiness, StoreState},
+    read::{
+        events::{Events, EventsPage, PageRequest},
+        feed::{Feed, FeedSlice},
+        followers::{Followers, NodeFollowers},
+        projections::{Projected, Projections},
+    },
+    records::{RunNotice, StartedRun},
+    runs::{NewRun, PendingAppend, Runs, close::evicted, driving::DriveRight, ndjson::StreamedRun, submit::RunRef},
+    usecases::{
+        agents::AgentDefinitions,
+        annotations::Annotations,
+        conversations::{Condition, Conversations, Outcome, Save, Saved},
+        threads::{CreateThread, EditThread, ListRequest, Threads},
+        users::{Erasure, Users},
+    },
+};
+
+/// Dependencies of a node.
+pub struct Ports {
+    /// Authoritative storage of threads, events and feeds.
+    pub store: DynStore,
+    /// The store's clock, or one that is close to it.
+    pub clock: Clock,
+    /// The gate in front of the store's lease.
+    pub lock: DynLock,
+    /// Connection to the other nodes.
+    pub bus: BusEnd,
+    /// Lease and renewal of run locks.
+    pub timing: LockTiming,
+    /// Default limits for users and projects.
+    pub limits: Limits,
+}
+
+/// Lease and renewal of run locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockTiming {
+    /// Lease of a run whose producer requests no other (`lockTtlSeconds`).
+    pub ttl: Duration,
+    /// Interval at which the lock of an active run is renewed (`lockHeartbeatIntervalSeconds`).
+    pub heartbeat: Duration,
+}
+
+impl Default for LockTiming {
+    fn default() -> Self {
+        Self { ttl: DEFAULT_LEASE, heartbeat: LOCK_HEARTBEAT }
+    }
+}
+
+impl Ports {
+    /// Ports of a single node without other nodes. `clock` must be the store's.
+    pub fn alone(store: DynStore, clock: Clock) -> Self {
+        let (lock, bus) = (Arc::new(LocalLock::default()), LocalBus::default().join());
+        Self { store, clock, lock, bus, timing: LockTiming::default(), limits: Limits::default() }
+    }
+}
+
+/// All use cases over one store, with their background tasks.
+#[derive(Clone)]
+pub struct Service {
+    /// Creates, reads, lists, edits and deletes threads.
+    pub threads: Threads,
+    /// Starts, appends to, stops and ends runs.
+    pub runs: Runs,
+    /// Reads and follows logs.
+    pub events: Events,
+    /// Lists the followers of a thread.
+    pub followers: Followers,
+    /// Reads and follows feeds.
+    pub feed: Feed,
+    /// Stores the definitions of agents.
+    pub agents: AgentDefinitions,
+    /// Stores and reads annotations of threads.
+    pub annotations: Annotations,
+    /// Computes messages and state from the log.
+    pub projections: Projections,
+    /// Saves and reads conversations as documents.
+    pub conversations: Conversations,
+    /// Erases all data of a user.
+    pub users: Users,
+    /// Quotas of users and projects.
+    pub quota: Quota,
+    hub: Arc<Hub>,
+    clock: Clock,
+    committer: committer::Committer,
+    health: Arc<health::Health>,
+    notices: Arc<run_notices::RunNotices>,
+    retention: Arc<retention::Retention>,
+    lifecycle: Lifecycle,
+}
+
+impl Service {
+    /// Cancelled when the node will shut down soon: it is no longer ready, and still serves all requests. The caller
+    /// that cancels the token must call [`Service::drain`] later.
+    pub fn leaving(&self) -> CancellationToken {
+        self.lifecycle.leaving.clone()
+    }
+
+    /// Cancelled when the node shuts down: long answers must end, with `draining` as the reason.
+    pub fn draining(&self) -> CancellationToken {
+        self.lifecycle.draining.clone()
+    }
+
+    /// Cancelled if the node cannot continue and must be ended.
+    pub fn failed(&self) -> CancellationToken {
+        self.lifecycle.failed.clone()
+    }
+
+    /// Runs one pass of retention now, without waiting for the loop.
+    pub async fn retain(&self) -> Result<(), ServiceError> {
+        retention::sweep(&self.retention).await
+    }
+
+    /// The store's clock, or one that is close to it.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Notices of runs that begin and end on this node from now on, for the first caller. Up to `room` notices wait;
+    /// more are dropped.
+    pub fn run_notices(&self, room: usize) -> Option<mpsc::Receiver<RunNotice>> {
+        self.notices.watch(room)
+    }
+
+    /// Hub of the threads and feeds followed on this node.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// First step of the shutdown: no new work starts, and readers and streamed runs end.
+    pub fn drain(&self) {
+        self.lifecycle.leaving.cancel();
+        self.lifecycle.draining.cancel();
+    }
+
+    /// Second step of the shutdown: commits queued appends, then ends the background tasks.
+    pub async fn stop(&self) {
+        self.drain();
+        self.lifecycle.stopping.cancel();
+        self.lifecycle.join().await;
+    }
+
+    /// State of this node, at most a moment old.
+    pub async fn readiness(&self) -> Readiness {
+        self.health.readiness().await
+    }
+
+    /// Metrics of this node.
+    pub fn metrics(&self) -> &Metrics {
+        &self.health.metrics
+    }
+
+    /// All metrics of this node as OpenMetrics text; `connections` is the number of open connections of the listener.
+    pub async fn measured(&self, connections: usize) -> String {
+        let (readiness, metrics) = (self.readiness().await, self.metrics());
+        for (limit, total) in self.quota.limited() {
+            metrics.limited_so_far(limit.as_str(), total);
+        }
+        metrics.text(&GaugeSnapshot {
+            connections,
+            commit_queue: self.committer.waiting(),
+            topics: self.hub.followed_count(),
+            store_up: readiness.store == StoreState::Good,
+            redis_up: readiness.redis.map(|redis| redis == LockState::Good),
+            draining: readiness.leaving,
+        })
+    }
+}

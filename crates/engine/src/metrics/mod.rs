@@ -1,0 +1,469 @@
+//! Metrics of a node, for `GET /metrics`.
+//!
+//! Each node has its own registry: tests run many nodes in one process. A handle is an atomic that is created in
+//! advance, so counting neither looks up a name, nor allocates, nor takes a lock; and no counter is updated per event.
+//! Values that can be read on demand are not counted at all ([`GaugeSnapshot`]). Label values are Threadline's own names:
+//! never an id, a path or other text that a client can choose.
+
+mod histogram;
+mod http;
+mod process;
+mod register;
+
+use std::{
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+pub use histogram::Histogram;
+pub use http::Http;
+use process::Process;
+use prometheus_client::{
+    encoding::text,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
+    registry::Registry,
+};
+pub use register::GaugeGuard;
+use register::Register;
+
+/// Media type of [`Metrics::text`].
+pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Metrics of a node. Cheap to clone; the clones share their values.
+#[derive(Debug, Clone)]
+pub struct Metrics(Arc<Counts>);
+
+/// Fields of [`Metrics`]. The help texts stand at the registration of each metric.
+#[derive(Debug)]
+pub struct Counts {
+    registry: Registry,
+    /// Appends of producers, by outcome.
+    pub appends: Appends,
+    /// Batches, events and bytes added to logs by any writer.
+    pub logged: Logged,
+    /// Group commits: size, duration and failures.
+    pub commits: Commits,
+    /// Runs begun and ended by this node.
+    pub runs: Runs,
+    /// Starts refused because another run was active.
+    pub conflicts: Conflicts,
+    /// Failed calls of the lock service.
+    pub lock_errors: Counter,
+    /// Retention passes suspended because of clock skew.
+    pub retention_refused: Counter,
+    skew: Gauge<f64, AtomicU64>,
+    /// Followers of threads and feeds, and their deliveries.
+    pub following: Following,
+    /// Resyncs received from the bus.
+    pub bus_resyncs: Counter,
+    /// Pages read from the store, by reader.
+    pub store_reads: StoreReads,
+    /// HTTP requests, by route.
+    pub http: Http,
+    /// Sockets open on this node.
+    pub sockets: Gauge,
+    socket_closes: Family<[(&'static str, &'static str); 1], Counter>,
+    /// Agent runs that this node drives.
+    pub agent_runs: Gauge,
+    /// Generated thread names, by outcome.
+    pub names: Names,
+    limited: Family<[(&'static str, &'static str); 1], Counter>,
+    levels: LevelGauges,
+}
+
+/// Appends of producers, by outcome.
+#[derive(Debug)]
+pub struct Appends {
+    /// Appends whose new events were made durable.
+    pub committed: Counter,
+    /// Appends whose events had all been stored before.
+    pub repeated: Counter,
+    /// Appends refused because of a gap, other bytes or an ended run.
+    pub refused: Counter,
+    /// Appends with an unknown outcome, because the store failed.
+    pub failed: Counter,
+}
+
+/// Additions to logs, by all writers.
+#[derive(Debug)]
+pub struct Logged {
+    /// Log entries: what one commit added to one thread.
+    pub batches: Counter,
+    /// Events added by all writers.
+    pub events: Counter,
+    /// Bytes of the events added.
+    pub bytes: Counter,
+}
+
+/// Group commits of this node.
+#[derive(Debug)]
+pub struct Commits {
+    /// Appends that share a commit.
+    pub size: Histogram,
+    /// Time from the call of the store to its answer.
+    pub duration: Histogram,
+    /// Commits that the store failed.
+    pub failed: Counter,
+}
+
+/// Runs that this node began or ended.
+#[derive(Debug)]
+pub struct Runs {
+    /// Runs begun open, to be continued by appends.
+    pub started: Counter,
+    /// Runs appended as complete runs.
+    pub appended_whole: Counter,
+    /// Runs ended in RUN_FINISHED, stopped ones included.
+    pub finished: Counter,
+    /// Runs ended in RUN_ERROR.
+    pub failed: Counter,
+    /// Runs ended without a single event.
+    pub abandoned: Counter,
+    /// Runs ended by the reaper on behalf of a producer that did not end them.
+    pub reaped: Counter,
+    /// Runs ended likewise by the next start in the thread.
+    pub succeeded: Counter,
+}
+
+/// Starts refused because another run was active.
+#[derive(Debug)]
+pub struct Conflicts {
+    /// Refused by the lock, without a write to the store.
+    pub by_lock: Counter,
+    /// Refused by the store itself.
+    pub by_store: Counter,
+}
+
+/// Followers of logs and feeds.
+#[derive(Debug)]
+pub struct Following {
+    /// Subscriptions to threads over sockets.
+    pub socket: Gauge,
+    /// Subscriptions to feeds over sockets.
+    pub socket_feed: Gauge,
+    /// Event streams of threads.
+    pub sse: Gauge,
+    /// Event streams of feeds.
+    pub sse_feed: Gauge,
+    /// Long-polls that wait for events of a thread.
+    pub poll: Gauge,
+    /// Long-polls that wait for a feed.
+    pub poll_feed: Gauge,
+    /// Pages that followers found in the ring of newest events.
+    pub ring_hits: Counter,
+    /// Followers that read too slowly for the ring.
+    pub fell_behind_slow: Counter,
+    /// Followers that the ring began ahead of: hints of other nodes were missing, or more events came at once than fit.
+    pub fell_behind_hint: Counter,
+    /// Time from the commit of an event until it is written to a socket.
+    pub socket_delivery: Histogram,
+    /// Time from the commit of an event until it is passed to the connection of an event stream.
+    pub sse_delivery: Histogram,
+}
+
+/// Pages of logs read from the store, by reader.
+#[derive(Debug)]
+pub struct StoreReads {
+    /// Reads by followers, for pages that are not in memory.
+    pub follower: Counter,
+    /// Reads by requests for pages.
+    pub page: Counter,
+    /// Reads by folds: messages, state, snapshots, closers.
+    pub fold: Counter,
+    /// Reads to compare with events that a producer sends again.
+    pub retry: Counter,
+}
+
+/// Generated thread names, by outcome.
+#[derive(Debug)]
+pub struct Names {
+    /// Names taken from the user's first words.
+    pub auto: Counter,
+    /// Names given by a model.
+    pub title: Counter,
+    /// Answers of the model that are not valid names.
+    pub rejected: Counter,
+    /// Failed calls: no answer of the model, or none before the timeout.
+    pub failed: Counter,
+    /// Names superseded by a person's name or by another run.
+    pub overtaken: Counter,
+    /// Names skipped because the queue was full or the endpoint paused after failures.
+    pub dropped: Counter,
+}
+
+/// Values read on demand, for each output of the metrics.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct GaugeSnapshot {
+    /// Open connections, sockets included.
+    pub connections: usize,
+    /// Appends that wait for a group commit.
+    pub commit_queue: usize,
+    /// Threads with followers on this node.
+    pub topics: usize,
+    /// True if the store responds.
+    pub store_up: bool,
+    /// True if Redis responds; `None` if Redis is not configured.
+    pub redis_up: Option<bool>,
+    /// True while the node is shutting down.
+    pub draining: bool,
+}
+
+#[derive(Debug)]
+struct LevelGauges {
+    connections: Gauge,
+    commit_queue: Gauge,
+    topics: Gauge,
+    draining: Gauge,
+    up: Family<[(&'static str, &'static str); 1], Gauge>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Metrics of a node, all at zero.
+    pub fn new() -> Self {
+        let mut all = Register::default();
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        all.0.register("threadline_build", "The program that runs here", version);
+        all.0.register_collector(Box::new(Process::new()));
+        let http = Http::default();
+        all.0.register_collector(Box::new(http.clone()));
+        let help = "HTTP requests whose response has not started";
+        all.add("http_requests_in_flight", help, http.in_flight.clone());
+        let help = "Requests rejected with 429, by limit";
+        let limited = all.add("limited", help, Family::default());
+        let help = "Sockets closed by the server, by close reason";
+        let socket_closes = all.add("socket_closes", help, Family::default());
+        let counts = Counts {
+            appends: Appends::new(&mut all),
+            logged: Logged {
+                batches: all.counter("appended_batches", "Batches of events committed to logs"),
+                events: all.counter("appended_events", "Events committed to logs, by all writers"),
+                bytes: all.counter("appended_bytes", "Bytes of events committed to logs"),
+            },
+            commits: Commits {
+                size: all.add("commit_size_appends", "Appends that share a group commit", Histogram::of_sizes()),
+                duration: all.add(
+                    "commit_duration_seconds",
+                    "Time of a group commit in the store",
+                    Histogram::of_times(),
+                ),
+                failed: all.counter("commit_failures", "Group commits that failed"),
+            },
+            runs: Runs::new(&mut all),
+            conflicts: Conflicts::new(&mut all),
+            lock_errors: all.counter("lock_errors", "Starts without a lock: the lock service did not respond"),
+            retention_refused: all.counter(
+                "retention_refused",
+                "Passes of retention suspended because the clocks of the store and of this node differ too much",
+            ),
+            skew: all.add(
+                "clock_skew_seconds",
+                "Clock of the store minus the clock of this node, at the last check",
+                Gauge::default(),
+            ),
+            following: Following::new(&mut all),
+            bus_resyncs: all.counter("bus_resyncs", "Resynchronizations after hints of other nodes may have been lost"),
+            store_reads: StoreReads::new(&mut all),
+            http,
+            sockets: all.gauge("sockets", "Sockets open on this node"),
+            socket_closes,
+            agent_runs: all.gauge("agent_runs", "Active runs of agents driven by this node"),
+            names: Names::new(&mut all),
+            limited,
+            levels: LevelGauges {
+                connections: all.gauge("connections", "Open connections, sockets included"),
+                commit_queue: all.gauge("commit_queue_appends", "Appends waiting for a group commit"),
+                topics: all.gauge("followed_threads", "Threads followed on this node"),
+                draining: all.gauge("draining", "1 while the node is shutting down"),
+                up: all.add("dependency_up", "1 if the dependency responds", Family::default()),
+            },
+            registry: all.0,
+        };
+        Self(Arc::new(counts))
+    }
+
+    /// Sets the clock skew: milliseconds by which the store's clock is ahead of this node's.
+    pub fn skewed(&self, ms: i64) {
+        self.0.skew.set(ms as f64 / 1_000.0);
+    }
+
+    /// Registers the limits: each counter exists from 0 on, so that the first refusal shows as an increase.
+    pub fn know_limits(&self, limits: impl IntoIterator<Item = &'static str>) {
+        for limit in limits {
+            drop(self.0.limited.get_or_create(&[("limit", limit)]));
+        }
+    }
+
+    /// Counts a request refused with 429 by this limit.
+    pub fn limited(&self, limit: &'static str) {
+        self.0.limited.get_or_create(&[("limit", limit)]).inc();
+    }
+
+    /// Sets the number of refusals of a limit that another part counts; a smaller total is ignored.
+    pub fn limited_so_far(&self, limit: &'static str, total: u64) {
+        self.0.limited.get_or_create(&[("limit", limit)]).inner().fetch_max(total, Relaxed);
+    }
+
+    /// Registers the reasons for which the server may close a socket, each counter from 0 on.
+    pub fn know_socket_closes(&self, reasons: impl IntoIterator<Item = &'static str>) {
+        for reason in reasons {
+            drop(self.0.socket_closes.get_or_create(&[("reason", reason)]));
+        }
+    }
+
+    /// Counts a socket that the server closed for this reason.
+    pub fn socket_closed(&self, reason: &'static str) {
+        self.0.socket_closes.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// Formats all metrics as OpenMetrics text.
+    pub fn text(&self, now: &GaugeSnapshot) -> String {
+        let level = |gauge: &Gauge, value: usize| {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        };
+        let gauges = &self.0.levels;
+        level(&gauges.connections, now.connections);
+        level(&gauges.commit_queue, now.commit_queue);
+        level(&gauges.topics, now.topics);
+        level(&gauges.draining, now.draining.into());
+        level(&gauges.up.get_or_create(&[("dependency", "store")]), now.store_up.into());
+        if let Some(up) = now.redis_up {
+            level(&gauges.up.get_or_create(&[("dependency", "redis")]), up.into());
+        }
+        let mut out = String::new();
+        // Writing to a `String` cannot fail.
+        let _ = text::encode(&mut out, &self.0.registry);
+        out
+    }
+}
+
+impl Deref for Metrics {
+    type Target = Counts;
+    fn deref(&self) -> &Counts {
+        &self.0
+    }
+}
+
+impl Appends {
+    fn new(all: &mut Register) -> Self {
+        let help = "Appends of producers to their runs, by what came of them";
+        let outcomes = ["committed", "repeated", "refused", "failed"];
+        let [committed, repeated, refused, failed] = all.counters("appends", help, "outcome", outcomes);
+        Self { committed, repeated, refused, failed }
+    }
+}
+
+impl Runs {
+    fn new(all: &mut Register) -> Self {
+        let help = "Runs begun here: to go on, or appended whole";
+        let [started, appended_whole] = all.counters("runs_started", help, "kind", ["open", "whole"]);
+        let help = "Runs ended here, by the terminal event that their log got: a stopped run is finished";
+        let outcomes = ["finished", "error", "abandoned"];
+        let [finished, failed, abandoned] = all.counters("runs_ended", help, "outcome", outcomes);
+        let help = "Runs ended on behalf of their producers: lease over, stop overdue, or lock released";
+        let [reaped, succeeded] = all.counters("runs_reaped", help, "by", ["reaper", "next-start"]);
+        Self { started, appended_whole, finished, failed, abandoned, reaped, succeeded }
+    }
+}
+
+impl Conflicts {
+    fn new(all: &mut Register) -> Self {
+        let help = "Starts refused with 409 because another run was active, by who knew it";
+        let [by_lock, by_store] = all.counters("lock_conflicts", help, "decided_by", ["lock", "store"]);
+        Self { by_lock, by_store }
+    }
+}
+
+impl Following {
+    fn new(all: &mut Register) -> Self {
+        let help = "Readers that follow a thread or a feed, by how they are served";
+        let family = all.add("subscribers", help, Family::<[(&str, &str); 2], Gauge>::default());
+        let gauge = |transport, what| family.get_or_create_owned(&[("transport", transport), ("follows", what)]);
+        let help = "Time from the commit of a live event to its delivery, by the store's clock";
+        let family =
+            Family::<[(&str, &str); 1], Histogram, fn() -> Histogram>::new_with_constructor(Histogram::of_times);
+        let family = all.add("delivery_duration_seconds", help, family);
+        let delivery = |transport| family.get_or_create_owned(&[("transport", transport)]);
+        let help = "Times that a live follower was not served from memory: too slow for it, or it began behind them";
+        let [fell_behind_slow, fell_behind_hint] = all.counters("fell_behind", help, "cause", ["slow", "hint"]);
+        Self {
+            socket: gauge("socket", "thread"),
+            socket_feed: gauge("socket", "feed"),
+            sse: gauge("sse", "thread"),
+            sse_feed: gauge("sse", "feed"),
+            poll: gauge("poll", "thread"),
+            poll_feed: gauge("poll", "feed"),
+            ring_hits: all.counter("ring_hits", "Pages that followers found among the newest events in memory"),
+            fell_behind_slow,
+            fell_behind_hint,
+            socket_delivery: delivery("socket"),
+            sse_delivery: delivery("sse"),
+        }
+    }
+}
+
+impl Names {
+    fn new(all: &mut Register) -> Self {
+        let help = "Names that threads were to get without a person, by what came of it";
+        let outcomes = ["auto", "title", "rejected", "failed", "overtaken", "dropped"];
+        let [auto, title, rejected, failed, overtaken, dropped] =
+            all.counters("thread_names", help, "outcome", outcomes);
+        Self { auto, title, rejected, failed, overtaken, dropped }
+    }
+}
+
+impl StoreReads {
+    fn new(all: &mut Register) -> Self {
+        let help = "Pages of logs read from the store, by who wanted them";
+        let readers = ["follower", "page", "fold", "retry"];
+        let [follower, page, fold, retry] = all.counters("store_reads", help, "reader", readers);
+        Self { follower, page, fold, retry }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_count_for_themselves_and_everything_is_explained() {
+        let (one, other) = (Metrics::new(), Metrics::new());
+        one.bus_resyncs.inc();
+        one.limited("requests");
+        one.limited_so_far("sockets", 3);
+        one.limited_so_far("sockets", 2);
+        let held = GaugeGuard::new(&one.sockets);
+        one.http.know(["/v1/threads/{threadId}".to_owned()].into_iter());
+        one.http.answered("GET", Some("/v1/threads/{threadId}"), 200, std::time::Duration::from_millis(3));
+        one.http.answered("BREW", Some("/coffee"), 404, std::time::Duration::ZERO);
+        let text = one.text(&GaugeSnapshot { connections: 7, store_up: true, ..GaugeSnapshot::default() });
+        for line in [
+            "threadline_bus_resyncs_total 1",
+            "threadline_limited_total{limit=\"requests\"} 1",
+            "threadline_limited_total{limit=\"sockets\"} 3",
+            "threadline_sockets 1",
+            "threadline_connections 7",
+            "threadline_dependency_up{dependency=\"store\"} 1",
+            "threadline_http_requests_total{route=\"/v1/threads/{threadId}\",method=\"GET\",status=\"2xx\"} 1",
+            "threadline_http_requests_total{route=\"none\",method=\"other\",status=\"4xx\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("redis") && !text.contains("coffee"), "{text}");
+        drop(held);
+        assert!(one.text(&GaugeSnapshot::default()).contains("\nthreadline_sockets 0\n"));
+        let text = other.text(&GaugeSnapshot::default());
+        assert!(text.contains("\nthreadline_bus_resyncs_total 0\n") && text.ends_with("# EOF\n"), "{text}");
+        for line in text.lines().filter(|line| line.starts_with("# HELP")) {
+            assert!(line.split_whitespace().count() > 5, "{line}");
+        }
+    }
+}

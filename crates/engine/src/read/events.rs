@@ -1,0 +1,270 @@
+//! Reads of a thread's log: pages and subscriptions.
+
+use std::{sync::Arc, time::Duration};
+
+use threadline_core::{
+    Clock, Epoch, Fence, LogSlice, Principal, Run, RunId, Seq, ThreadId,
+    limits::{MAX_EVENT_PAGE, MAX_WAIT},
+};
+use threadline_store::{DynStore, Head, ReadFrom};
+use tokio::time;
+
+use crate::{
+    ServiceError, StartedRun,
+    directory::{Attempt, Directory},
+    lifecycle::Lifecycle,
+    metrics::{GaugeGuard, Metrics},
+    records::ThreadRef,
+    subscription::{Delivery, FollowMethod, Hub, Reader, Subscription, TopicRef},
+};
+
+/// A request for a page of a log.
+#[derive(Debug, Clone)]
+pub struct PageRequest {
+    /// Cursor and direction of the page.
+    pub from: ReadFrom,
+    /// Most events in the page, clamped to 1..=[`MAX_EVENT_PAGE`].
+    pub limit: usize,
+    /// The epoch that the cursor belongs to, if the client sends it.
+    pub epoch: Option<Epoch>,
+    /// Restricts the page to events of this run.
+    pub run: Option<RunId>,
+    /// Longest wait for the first event; `None` returns at once.
+    pub wait: Option<Duration>,
+}
+
+/// A page of a log.
+#[derive(Debug, Clone)]
+pub struct EventsPage {
+    /// Incarnation of the log.
+    pub epoch: Epoch,
+    /// Newest event of the log at the time of the read.
+    pub tail: Seq,
+    /// The events, contiguous, oldest first.
+    pub slice: LogSlice,
+    /// Cursor of the next page in the same direction.
+    pub cursor: Seq,
+    /// True if more events exist in that direction now.
+    pub has_more: bool,
+}
+
+/// Use cases that read logs.
+#[derive(Clone)]
+pub struct Events {
+    pub(crate) deps: Arc<EventDeps>,
+}
+
+/// Dependencies of [`Events`], shared by its clones.
+pub(crate) struct EventDeps {
+    pub store: DynStore,
+    pub clock: Clock,
+    pub directory: Directory,
+    pub hub: Arc<Hub>,
+    pub metrics: Metrics,
+    pub lifecycle: Lifecycle,
+}
+
+impl Events {
+    /// First event of a run; `None` if the run has no event yet, or the event is not UTF-8.
+    pub async fn first_of(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        started: &StartedRun,
+    ) -> Result<Option<String>, ServiceError> {
+        let (from, run) = (ReadFrom::After(started.cursor), Some(started.run.id.clone()));
+        let request = PageRequest { from, limit: 1, epoch: Some(started.epoch), run, wait: None };
+        let page = self.page(principal, thread, request).await?;
+        let first = page.slice.events().next();
+        Ok(first.and_then(|(_, event, _)| std::str::from_utf8(event).ok().map(str::to_owned)))
+    }
+
+    /// Reads a page. With `wait`, a page after the tail waits for the next events.
+    pub async fn page(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        request: PageRequest,
+    ) -> Result<EventsPage, ServiceError> {
+        let limit = request.limit.clamp(1, MAX_EVENT_PAGE);
+        let request = &request;
+        let read = move |thread: Arc<ThreadRef>| async move {
+            let Attempt::Done(run) = self.bound(&thread, request.run.as_ref()).await? else {
+                return Ok(Attempt::ThreadGone);
+            };
+            match (request.from, request.wait) {
+                (ReadFrom::After(cursor), Some(wait)) => {
+                    let now = self.deps.clock.now();
+                    let reader = Reader::new(principal, FollowMethod::LongPoll, request.run.as_ref(), now);
+                    match self.wait(&thread, cursor, request.epoch, run, wait, reader).await {
+                        Err(ServiceError::ThreadNotFound) => return Ok(Attempt::ThreadGone),
+                        waited => waited?,
+                    }
+                }
+                (ReadFrom::Before(_), Some(_)) => {
+                    return Err(ServiceError::InvalidRequest("wait requires after, not before".into()));
+                }
+                (_, None) => {}
+            }
+            // Read again: the run may have continued during the wait.
+            let Attempt::Done(run) = self.bound(&thread, request.run.as_ref()).await? else {
+                return Ok(Attempt::ThreadGone);
+            };
+            Ok(self.read(&thread, request.from, limit, request.epoch, run).await?.into())
+        };
+        self.deps.directory.with_thread(principal, thread, read).await
+    }
+
+    /// Follows a thread from a cursor; with `run`, only that run and until its end.
+    pub async fn subscribe(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        after: Seq,
+        epoch: Option<Epoch>,
+        run: Option<&RunId>,
+        via: FollowMethod,
+    ) -> Result<Subscription, ServiceError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        let reader = Reader::new(principal, via, run, self.deps.clock.now());
+        let reader = &reader;
+        let open = move |thread: Arc<ThreadRef>| async move {
+            let Attempt::Done(run) = self.bound(&thread, run).await? else { return Ok(Attempt::ThreadGone) };
+            match self.open(&thread, after, epoch, run, reader.clone()).await {
+                Err(ServiceError::ThreadNotFound) => Ok(Attempt::ThreadGone),
+                opened => Ok(Attempt::Done(opened?)),
+            }
+        };
+        self.deps.directory.with_thread(principal, thread, open).await
+    }
+
+    /// Watches a thread's head, for producers, which must learn of a stop. Returns the topic and the run's fence.
+    pub async fn watch_run(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+    ) -> Result<(TopicRef, Fence), ServiceError> {
+        let join = move |thread: Arc<ThreadRef>| async move {
+            let fence = self.deps.directory.run(thread.key, run).await?.map(|run| run.fence);
+            let topic = self.deps.hub.join(thread.key);
+            // Changes before the join woke no one.
+            self.deps.hub.recheck(self.deps.store.as_ref(), &[thread.key]).await?;
+            if topic.state().gone {
+                return Ok(Attempt::ThreadGone);
+            }
+            Ok(Attempt::Done((topic, fence.ok_or(ServiceError::RunNotFound)?)))
+        };
+        self.deps.directory.with_thread(principal, thread, join).await
+    }
+
+    async fn open(
+        &self,
+        thread: &ThreadRef,
+        after: Seq,
+        epoch: Option<Epoch>,
+        run: Option<Run>,
+        reader: Reader,
+    ) -> Result<Subscription, ServiceError> {
+        let store = self.deps.store.clone();
+        let subscription = Subscription::open(&self.deps.hub, store, thread.key, after, epoch, run).await?;
+        Ok(subscription.shown_as(reader))
+    }
+
+    async fn bound(&self, thread: &ThreadRef, run: Option<&RunId>) -> Result<Attempt<Option<Run>>, ServiceError> {
+        let Some(run) = run else { return Ok(Attempt::Done(None)) };
+        if let Some(found) = self.deps.store.run(thread.key, run).await? {
+            return Ok(Attempt::Done(Some(found)));
+        }
+        let exists = self.deps.directory.exists(thread.key).await?;
+        if exists { Err(ServiceError::RunNotFound) } else { Ok(Attempt::ThreadGone) }
+    }
+
+    /// Returns as soon as an event exists after the cursor, or after the timeout.
+    async fn wait(
+        &self,
+        thread: &ThreadRef,
+        cursor: Seq,
+        epoch: Option<Epoch>,
+        run: Option<Run>,
+        wait: Duration,
+        reader: Reader,
+    ) -> Result<(), ServiceError> {
+        let mut subscription = self.open(thread, cursor, epoch, run, reader).await?;
+        let _waiting = GaugeGuard::new(&self.deps.metrics.following.poll);
+        let something = async {
+            loop {
+                match subscription.next().await? {
+                    Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => {}
+                    Some(Delivery::Events(_) | Delivery::Ended(_)) | None => return Ok::<_, ServiceError>(()),
+                }
+            }
+        };
+        tokio::select! {
+            result = time::timeout(wait.min(MAX_WAIT), something) => result.unwrap_or(Ok(())),
+            // The answer is a page without events; the client retries and reaches another node.
+            () = self.deps.lifecycle.draining.cancelled() => Ok(()),
+        }
+    }
+
+    async fn read(
+        &self,
+        thread: &ThreadRef,
+        from: ReadFrom,
+        limit: usize,
+        epoch: Option<Epoch>,
+        run: Option<Run>,
+    ) -> Result<Option<EventsPage>, ServiceError> {
+        // The span that the reader may see; a run's events are contiguous.
+        let (floor, ceiling) = match &run {
+            Some(run) => (run.first_seq - 1, run.last_seq().saturating_add(1)),
+            None => (0, Seq::MAX),
+        };
+        let from = match from {
+            ReadFrom::After(seq) => ReadFrom::After(seq.max(floor)),
+            ReadFrom::Before(seq) => ReadFrom::Before(seq.min(ceiling)),
+        };
+        let (mut slice, mut head) = (LogSlice::default(), None::<Head>);
+        // The store cuts its pages by bytes; the client requested a number of events.
+        loop {
+            let rest = limit - usize::try_from(slice.count()).unwrap_or(limit).min(limit);
+            let next = match (from, slice.first_seq(), slice.last_seq()) {
+                (ReadFrom::After(_), _, Some(last)) => ReadFrom::After(last),
+                (ReadFrom::Before(_), Some(first), _) => ReadFrom::Before(first),
+                _ => from,
+            };
+            self.deps.metrics.store_reads.page.inc();
+            let Some(page) = self.deps.store.read(thread.key, next, rest).await? else { return Ok(None) };
+            let page_slice = page.slice.between(floor, ceiling);
+            let head = head.get_or_insert(page.head);
+            if epoch.is_some_and(|epoch| epoch != head.epoch) {
+                return Err(ServiceError::LogReplaced { epoch: head.epoch, tail: head.tail });
+            }
+            if let ReadFrom::After(cursor) = from
+                && cursor > head.tail
+            {
+                return Err(ServiceError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
+            }
+            let done = page_slice.0.is_empty();
+            match from {
+                ReadFrom::After(_) => slice.0.extend(page_slice.0),
+                ReadFrom::Before(_) => slice.0.splice(0..0, page_slice.0).for_each(drop),
+            }
+            if done || slice.count() >= limit as u64 || slice.bytes() >= threadline_core::limits::MAX_PAGE_BYTES {
+                break;
+            }
+        }
+        let Some(head) = head else { return Ok(None) };
+        let (cursor, has_more) = match from {
+            ReadFrom::After(after) => {
+                let cursor = slice.last_seq().unwrap_or(after);
+                (cursor, cursor < head.tail.min(ceiling - 1))
+            }
+            ReadFrom::Before(before) => {
+                let cursor = slice.first_seq().unwrap_or(before.min(floor + 1));
+                (cursor, cursor > floor + 1 && head.tail > floor)
+            }
+        };
+        Ok(Some(EventsPage { epoch: head.epoch, tail: head.tail, slice, cursor, has_more }))
+    }
+}

@@ -1,0 +1,7 @@
+//! Reads of threads: pages, subscriptions, feeds, followers and conversations.
+
+pub(crate) mod events;
+pub(crate) mod feed;
+pub(crate) mod followers;
+pub(crate) mod projections;
+pub(crate) mod recheck;

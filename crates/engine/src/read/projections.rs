@@ -1,0 +1,187 @@
+//! Projections of a thread's events: messages and state, at any seq.
+
+use std::sync::Arc;
+
+use threadline_core::{
+    Epoch, LogSlice, Principal, Seq, ThreadId, ThreadKey,
+    limits::{MAX_CONVERSATION_BYTES, WEIGH_BYTES},
+    projection::conversation::Conversation,
+};
+use threadline_store::{DynStore, ReadFrom, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{
+    ServiceError,
+    directory::{Attempt, Directory},
+    metrics::Metrics,
+    records::{RunNotice, ThreadRef},
+};
+
+/// Snapshots from this size on are decoded on a blocking thread, so that no other task waits for them.
+const LARGE: usize = 64 * 1_024;
+
+/// A conversation as of a seq: applying the events after it gives the complete conversation (P3).
+#[derive(Debug, Clone)]
+pub struct Projected {
+    /// Incarnation of the log.
+    pub epoch: Epoch,
+    /// Newest event included in the conversation.
+    pub seq: Seq,
+    /// Messages and state up to `seq`.
+    pub conversation: Conversation,
+}
+
+/// Use cases of projections.
+#[derive(Clone)]
+pub struct Projections {
+    pub(crate) directory: Directory,
+    pub(crate) folder: Folder,
+    /// Permits for conversations that are being folded; each may be large.
+    pub(crate) permits: Arc<Semaphore>,
+}
+
+impl Projections {
+    /// The conversation after the event `at`, or after the newest event. Costs one snapshot and the events since.
+    pub async fn at(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        at: Option<Seq>,
+        epoch: Option<Epoch>,
+    ) -> Result<Projected, ServiceError> {
+        let project = move |thread: Arc<ThreadRef>| async move {
+            let Some(head) = self.folder.store.heads(&[thread.key]).await?.pop() else {
+                return Ok(Attempt::ThreadGone);
+            };
+            if epoch.is_some_and(|epoch| epoch != head.epoch) {
+                return Err(ServiceError::LogReplaced { epoch: head.epoch, tail: head.tail });
+            }
+            let seq = at.unwrap_or(head.tail);
+            if seq > head.tail {
+                return Err(ServiceError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
+            }
+            // A permit, because a conversation may be large.
+            let permit = self.permits.clone().acquire_owned().await.ok().map(Arc::new);
+            let (mut conversation, since) = self.folder.snapshot(thread.key, seq).await?;
+            match self.folder.fold(thread.key, &mut conversation, since, seq, &permit).await? {
+                Folded::Done => Ok(Attempt::Done(Projected { epoch: head.epoch, seq, conversation })),
+                Folded::TooLarge => Err(ServiceError::ConversationTooLarge),
+                Folded::Gone => Ok(Attempt::ThreadGone),
+            }
+        };
+        self.directory.with_thread(principal, thread, project).await
+    }
+
+    /// The beginning of the conversation: after the first events, about `bytes` bytes of them. `None` if this
+    /// incarnation of the thread was deleted.
+    pub async fn beginning(&self, notice: &RunNotice, bytes: usize) -> Result<Option<Conversation>, ServiceError> {
+        let place = self.permits.clone().acquire_owned().await.ok().map(Arc::new);
+        let Some(head) = self.folder.store.heads(&[notice.key]).await?.pop() else { return Ok(None) };
+        let (mut conversation, mut since, mut room) = (Conversation::default(), 0, bytes);
+        while since < head.tail && room > 0 {
+            self.folder.metrics.store_reads.fold.inc();
+            let Some(page) = self.folder.store.read(notice.key, ReadFrom::After(since), usize::MAX).await? else {
+                return Ok(None);
+            };
+            let Some(last) = page.slice.last_seq() else { return Ok(None) };
+            (since, room) = (last, room.saturating_sub(page.slice.bytes()));
+            conversation = folded(conversation, page.slice, &place).await?;
+        }
+        Ok(Some(conversation))
+    }
+}
+
+/// Outcome of a fold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Folded {
+    /// All requested events are included.
+    Done,
+    /// The thread was deleted.
+    Gone,
+    /// The conversation grew beyond [`MAX_CONVERSATION_BYTES`].
+    TooLarge,
+}
+
+/// Reads conversations from the log and its snapshots.
+#[derive(Clone)]
+pub(crate) struct Folder {
+    pub store: DynStore,
+    pub metrics: Metrics,
+}
+
+impl Folder {
+    /// Newest snapshot not beyond `at`, with its seq; an empty conversation at seq 0 if there is none.
+    pub async fn snapshot(&self, key: ThreadKey, at: Seq) -> Result<(Conversation, Seq), StoreError> {
+        let Some(found) = self.store.snapshot(key, at, Conversation::VERSION).await? else {
+            return Ok((Conversation::default(), 0));
+        };
+        let body = found.body;
+        let decoded = if body.len() < LARGE {
+            Conversation::decode(&body)
+        } else {
+            aside(move || Conversation::decode(&body)).await?
+        };
+        // A snapshot that cannot be decoded is ignored: the log is authoritative.
+        match decoded {
+            Some(conversation) => Ok((conversation, found.seq)),
+            None => {
+                tracing::warn!(thread = key.0, seq = found.seq, "cannot read a snapshot; folding from the first event");
+                Ok((Conversation::default(), 0))
+            }
+        }
+    }
+
+    /// Applies the events after `since`, up to `to`. A page of patches may take long, so pages are folded on a blocking
+    /// thread. A caller that leaves does not stop the work, so the work keeps the permit `place`.
+    pub async fn fold(
+        &self,
+        key: ThreadKey,
+        conversation: &mut Conversation,
+        mut since: Seq,
+        to: Seq,
+        place: &Option<Arc<OwnedSemaphorePermit>>,
+    ) -> Result<Folded, StoreError> {
+        let mut unweighed = 0;
+        while since < to {
+            self.metrics.store_reads.fold.inc();
+            let Some(page) = self.store.read(key, ReadFrom::After(since), usize::MAX).await? else {
+                return Ok(Folded::Gone);
+            };
+            let slice = page.slice.between(since, to + 1);
+            let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
+            since = last;
+            unweighed += slice.bytes();
+            *conversation = folded(std::mem::take(conversation), slice, place).await?;
+            if unweighed > WEIGH_BYTES {
+                unweighed = 0;
+                if conversation.weight() > MAX_CONVERSATION_BYTES {
+                    return Ok(Folded::TooLarge);
+                }
+            }
+        }
+        Ok(Folded::Done)
+    }
+}
+
+/// Applies events on a blocking thread.
+async fn folded(
+    mut conversation: Conversation,
+    events: LogSlice,
+    place: &Option<Arc<OwnedSemaphorePermit>>,
+) -> Result<Conversation, StoreError> {
+    let place = place.clone();
+    aside(move || {
+        let _place = place;
+        for (_, event, _) in events.events() {
+            conversation.observe(event);
+        }
+        conversation
+    })
+    .await
+}
+
+/// Runs long work on a blocking thread, so that other tasks are not delayed.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| StoreError::Unavailable(format!("a projection: {error}")))
+}

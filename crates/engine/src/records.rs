@@ -1,0 +1,96 @@
+//! Records that several use cases share.
+
+use threadline_core::{Epoch, Fence, Principal, ProjectId, Run, RunId, Seq, Thread, ThreadId, ThreadKey, UserId};
+
+use crate::ServiceError;
+
+/// Facts of a thread that never change while it exists.
+#[derive(Debug)]
+pub struct ThreadRef {
+    /// Key of this incarnation, assigned by the store.
+    pub key: ThreadKey,
+    /// Incarnation of the thread's log.
+    pub epoch: Epoch,
+    /// Project that the thread belongs to.
+    pub project: ProjectId,
+    /// User who owns the thread.
+    pub user: UserId,
+    /// Id of the thread within the project.
+    pub id: ThreadId,
+}
+
+impl From<&Thread> for ThreadRef {
+    fn from(thread: &Thread) -> Self {
+        Self {
+            key: thread.key,
+            epoch: thread.epoch,
+            project: thread.project.clone(),
+            user: thread.user.clone(),
+            id: thread.id.clone(),
+        }
+    }
+}
+
+/// A run whose first events, or whose terminal event, were committed by this node.
+#[derive(Debug, Clone)]
+pub struct RunNotice {
+    /// Key of the thread's incarnation.
+    pub key: ThreadKey,
+    /// Epoch of that incarnation's log.
+    pub epoch: Epoch,
+    /// Project that the thread belongs to.
+    pub project: ProjectId,
+    /// User who owns the thread.
+    pub user: UserId,
+    /// Id of the thread within the project.
+    pub thread: ThreadId,
+    /// Id of the run within the thread.
+    pub run: RunId,
+    /// Fence of the run: 1 is the first run of the thread.
+    pub fence: Fence,
+    /// False after the run's first events, while the run continues.
+    pub has_ended: bool,
+}
+
+/// Facts of a run that never change.
+#[derive(Debug, Clone, Copy)]
+pub struct RunFacts {
+    /// Fence that the run's appends carry.
+    pub fence: Fence,
+    /// True if the server drives the run.
+    pub driven: bool,
+}
+
+impl From<&Run> for RunFacts {
+    fn from(run: &Run) -> Self {
+        Self { fence: run.fence, driven: run.driven }
+    }
+}
+
+/// Run that was started or appended as a complete run.
+#[derive(Debug, Clone)]
+pub struct StartedRun {
+    /// State of the run after the start.
+    pub run: Run,
+    /// Incarnation of the log.
+    pub epoch: Epoch,
+    /// Cursor from which all events of the run are followed.
+    pub cursor: Seq,
+    /// False if a run with this id existed already: the request was a repetition.
+    pub created: bool,
+}
+
+/// The user for whom the principal acts: the principal's own, or, for a whole project, the named one.
+pub(crate) fn acting_user(principal: &Principal, named: Option<UserId>) -> Result<UserId, ServiceError> {
+    match (&principal.user, named) {
+        (Some(user), None) => Ok(user.clone()),
+        (Some(user), Some(named)) if *user == named => Ok(named),
+        (Some(_), Some(_)) => {
+            Err(ServiceError::InvalidRequest("userId names another user than the credential: omit it".into()))
+        }
+        (None, Some(named)) => Ok(named),
+        (None, None) => Err(ServiceError::InvalidRequest(
+            "the user is missing: set the header Threadline-User, userId, or --user on the command line".into(),
+        )),
+    }
+}

@@ -1,0 +1,187 @@
+//! Ends runs on behalf of their producers: by compare-and-set, with a new read after a miss.
+
+use threadline_core::{
+    Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadId,
+    event::cut,
+    lines,
+    projection::closing::{Ending, OpenParts},
+};
+use threadline_store::{CloseOutcome, Closing, DynStore, Head, ReadFrom, StoreError};
+
+use crate::{
+    ServiceError,
+    after_commit::{Commit, Listeners, RowChange},
+    metrics::Metrics,
+    records::ThreadRef,
+    run_counts::count_ended,
+};
+
+/// Number of misses before the caller must retry. Each miss means that the producer appended meanwhile.
+const TRIES: usize = 64;
+
+/// Reason why the server ends a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CloseReason {
+    /// The producer reports the run as finished.
+    Finished,
+    /// The producer reports a failure.
+    Failed { code: String, message: String },
+    /// The producer obeys a stop.
+    Stopped,
+    /// The run is due: its lease has expired or its stop is overdue.
+    Due,
+}
+
+impl CloseReason {
+    /// A failure reported by a producer; absent texts get defaults.
+    pub(crate) fn failed(code: Option<String>, message: Option<String>) -> Self {
+        Self::Failed {
+            code: cut(code.unwrap_or_else(|| "producer-failed".into())),
+            message: cut(message.unwrap_or_else(|| "The producer reported a failure.".into())),
+        }
+    }
+
+    fn ending(&self, run: &Run) -> (RunStatus, Ending) {
+        let stopped = run.stop_requested_at.is_some();
+        match self {
+            Self::Finished if !stopped => (RunStatus::Finished, Ending::Finished),
+            Self::Finished | Self::Stopped => (RunStatus::Stopped, Ending::Finished),
+            Self::Due if stopped => (RunStatus::Stopped, Ending::Finished),
+            Self::Failed { code, message } => {
+                (RunStatus::Error, Ending::Error { code: code.clone(), message: message.clone() })
+            }
+            Self::Due if run.status == RunStatus::Finishing => error(
+                LOCK_RELEASED,
+                "The run's lock was released, and its last events did not arrive before the timeout.",
+            ),
+            Self::Due => {
+                error(LEASE_EXPIRED, "The run's lease expired: the producer sent neither events nor heartbeats.")
+            }
+        }
+    }
+}
+
+/// Error codes of runs that the server ended because their producers did not respond.
+const LEASE_EXPIRED: &str = "lease-expired";
+const LOCK_RELEASED: &str = "lock-released";
+
+/// True if the server ended the run because its producer did not respond.
+pub fn evicted(status: RunStatus, code: Option<&str>) -> bool {
+    match status {
+        RunStatus::Abandoned => true,
+        RunStatus::Error => matches!(code, Some(LEASE_EXPIRED | LOCK_RELEASED)),
+        RunStatus::Running | RunStatus::Finishing | RunStatus::Finished | RunStatus::Stopped => false,
+    }
+}
+
+fn error(code: &str, message: &str) -> (RunStatus, Ending) {
+    (RunStatus::Error, Ending::Error { code: code.to_owned(), message: message.to_owned() })
+}
+
+/// Ends runs in place of their producers.
+#[derive(Clone)]
+pub(crate) struct Closer {
+    pub store: DynStore,
+    pub metrics: Metrics,
+    pub listeners: Listeners,
+}
+
+impl Closer {
+    /// Closing of the run that the head names: closers for the parts left open, then the terminal event. Reads on from
+    /// `parts`, so that a second attempt reads only new events.
+    async fn work_out(
+        &self,
+        thread: &ThreadRef,
+        head: &Head,
+        run: &Run,
+        reason: &CloseReason,
+        parts: &mut (OpenParts, Seq),
+    ) -> Result<Option<Closing>, ServiceError> {
+        while parts.1 < head.tail {
+            self.metrics.store_reads.fold.inc();
+            let Some(page) = self.store.read(thread.key, ReadFrom::After(parts.1), usize::MAX).await? else {
+                return Ok(None);
+            };
+            for (_, event, _) in page.slice.between(0, head.tail + 1).events() {
+                parts.0.observe(event);
+            }
+            parts.1 = page.slice.last_seq().unwrap_or(head.tail).min(head.tail);
+        }
+        let (status, ending) = reason.ending(run);
+        // A run that expired without any event ends without one. Other ends are visible, since a caller waits for them.
+        let silent = head.tail < run.first_seq && status == RunStatus::Error && *reason == CloseReason::Due;
+        let (error_code, error_message) = match &ending {
+            Ending::Error { code, message } => (Some(code.clone()), Some(message.clone())),
+            Ending::Finished => (None, None),
+        };
+        Ok(Some(Closing {
+            fence: head.fence,
+            tail: head.tail,
+            events: (!silent).then(|| parts.0.closers(thread.id.as_str(), run.id.as_str(), &ending)),
+            status: if silent { RunStatus::Abandoned } else { status },
+            error_code,
+            error_message,
+        }))
+    }
+
+    /// Closing of an expired predecessor, for a start that ends the predecessor in its own statement.
+    pub async fn of_predecessor(
+        &self,
+        thread: &ThreadRef,
+        head: &Head,
+        run: &Run,
+    ) -> Result<Option<Closing>, ServiceError> {
+        self.work_out(thread, head, run, &CloseReason::Due, &mut (OpenParts::default(), run.first_seq - 1)).await
+    }
+
+    /// Ends a run. Returns the run afterwards, also if it had ended before; `None` if the thread was deleted.
+    /// [`CloseReason::Due`] ends the run only if it is due at that moment, by the store's clock.
+    pub async fn close(
+        &self,
+        thread: &ThreadRef,
+        id: &RunId,
+        fence: Fence,
+        reason: &CloseReason,
+    ) -> Result<Option<Run>, ServiceError> {
+        let mut parts = None;
+        for _ in 0..TRIES {
+            let Some(head) = self.store.heads(&[thread.key]).await?.pop() else { return Ok(None) };
+            let Some(run) = self.store.run(thread.key, id).await? else { return Ok(None) };
+            if head.fence != fence || head.active.is_none() || !run.status.is_active() {
+                return Ok(Some(run));
+            }
+            let parts = parts.get_or_insert_with(|| (OpenParts::default(), run.first_seq - 1));
+            let Some(closing) = self.work_out(thread, &head, &run, reason, parts).await? else { return Ok(None) };
+            let if_due = *reason == CloseReason::Due;
+            match self.store.close(thread.key, closing, if_due).await? {
+                CloseOutcome::Closed(committed) => {
+                    let (head, slice) = (&committed.head, &committed.slice);
+                    self.listeners.committed(&Commit { thread, head, slice, row: RowChange::Changed });
+                    count_ended(&self.metrics, committed.run.status);
+                    if if_due {
+                        self.metrics.runs.reaped.inc();
+                    }
+                    return Ok(Some(committed.run));
+                }
+                // The run is probably not due any more; if it still is, the next sweep follows within a second.
+                CloseOutcome::Missed if if_due => return Ok(Some(run)),
+                CloseOutcome::Missed => {}
+                CloseOutcome::Gone => return Ok(None),
+            }
+        }
+        Err(StoreError::Unavailable("the run cannot be ended while it appends this fast: try again".into()).into())
+    }
+}
+
+/// Appends closers and RUN_FINISHED if the events have no terminal event.
+pub(crate) fn ended(thread: &ThreadId, run: &RunId, events: NewEvents) -> NewEvents {
+    if events.terminal().is_some() {
+        return events;
+    }
+    let mut parts = OpenParts::default();
+    for event in lines(events.body()) {
+        parts.observe(event);
+    }
+    let closers = parts.closers(thread.as_str(), run.as_str(), &Ending::Finished);
+    NewEvents::concat(vec![events.clone(), closers]).unwrap_or(events)
+}

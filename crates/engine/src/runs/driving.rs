@@ -1,0 +1,124 @@
+//! Runs that the server drives, and the right to write into them.
+
+use std::{sync::Arc, time::Duration};
+
+use threadline_core::{Fence, NewEvents, Principal, Run, RunId, ThreadId};
+
+use crate::{
+    AppendReceipt, NewRun, Runs, ServiceError, StartedRun,
+    directory::Attempt,
+    records::ThreadRef,
+    runs::{
+        close::CloseReason,
+        start::Opening,
+        writer::{Writer, driven},
+    },
+};
+
+impl Runs {
+    /// Starts a run that this node drives, with its first events, in one commit: the answer means that they are in the
+    /// log. The right to write comes only with a new run; a repetition with the same id returns the existing run
+    /// without the right.
+    pub async fn start_driven(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        new: NewRun,
+        first: &NewEvents,
+    ) -> Result<(StartedRun, Option<DriveRight>), ServiceError> {
+        let started = self.start_run(principal, thread, new, Opening::Driven(first)).await?;
+        let right = || DriveRight::new(self.clone(), principal.clone(), thread.clone(), started.run.id.clone());
+        let right = started.created.then(right);
+        Ok((started, right))
+    }
+
+    /// Thread and fence of a run, for a caller that may write into the run.
+    pub(crate) async fn find(
+        &self,
+        writer: Writer,
+        principal: &Principal,
+        id: &ThreadId,
+        run: &RunId,
+    ) -> Result<(Arc<ThreadRef>, Fence), ServiceError> {
+        self.with_run(writer, principal, id, run, |thread, fence| async move { Ok(Attempt::Done((thread, fence))) })
+            .await
+    }
+
+    /// Runs an operation on the thread and the run's fence, for a writer that may write into the run. Like
+    /// [`Directory::with_thread`](crate::directory::Directory::with_thread), it runs once more if the thread was deleted.
+    pub(crate) async fn with_run<T, F>(
+        &self,
+        writer: Writer,
+        principal: &Principal,
+        id: &ThreadId,
+        run: &RunId,
+        operation: impl Fn(Arc<ThreadRef>, Fence) -> F,
+    ) -> Result<T, ServiceError>
+    where
+        F: Future<Output = Result<Attempt<T>, ServiceError>>,
+    {
+        let operation = &operation;
+        let attempt = move |thread: Arc<ThreadRef>| async move {
+            let Some(facts) = self.deps.directory.run(thread.key, run).await? else {
+                let exists = self.deps.directory.exists(thread.key).await?;
+                return if exists { Err(ServiceError::RunNotFound) } else { Ok(Attempt::ThreadGone) };
+            };
+            if writer == Writer::Producer && facts.driven {
+                return match self.deps.store.run(thread.key, run).await? {
+                    Some(run) => Err(driven(&thread, run)),
+                    None => Ok(Attempt::ThreadGone),
+                };
+            }
+            operation(thread, facts.fence).await
+        };
+        self.deps.directory.with_thread(principal, id, attempt).await
+    }
+}
+
+/// Right to write into one run that the server drives. Only [`Runs::start_driven`] grants it, once per run.
+#[derive(Clone)]
+pub struct DriveRight {
+    runs: Runs,
+    principal: Principal,
+    thread: ThreadId,
+    run: RunId,
+}
+
+impl DriveRight {
+    pub(crate) fn new(runs: Runs, principal: Principal, thread: ThreadId, run: RunId) -> Self {
+        Self { runs, principal, thread, run }
+    }
+
+    /// Id of the thread that the run belongs to.
+    pub fn thread(&self) -> &ThreadId {
+        &self.thread
+    }
+
+    /// Id of the run that the right covers.
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// [`Runs::append`] for the driver.
+    pub async fn append(&self, producer_seq: u64, events: NewEvents) -> Result<AppendReceipt, ServiceError> {
+        let (principal, thread, run) = (&self.principal, &self.thread, &self.run);
+        let submitted = self.runs.submit_by(Writer::Driver, principal, thread, run, Some(producer_seq), events).await?;
+        submitted.receipt().await
+    }
+
+    /// [`Runs::heartbeat`] for the driver.
+    pub async fn heartbeat(&self, lease: Option<Duration>) -> Result<Run, ServiceError> {
+        self.runs.heartbeat_by(Writer::Driver, &self.principal, &self.thread, &self.run, lease).await
+    }
+
+    /// [`Runs::finish`] for the driver.
+    pub async fn finish(&self) -> Result<Run, ServiceError> {
+        self.runs.end(Writer::Driver, &self.principal, &self.thread, &self.run, &CloseReason::Finished).await
+    }
+
+    /// [`Runs::fail`] for the driver.
+    pub async fn fail(&self, code: String, message: String) -> Result<Run, ServiceError> {
+        let reason = CloseReason::failed(Some(code), Some(message));
+        self.runs.end(Writer::Driver, &self.principal, &self.thread, &self.run, &reason).await
+    }
+}

@@ -1,0 +1,71 @@
+//! Reading runs.
+
+use std::sync::Arc;
+
+use threadline_core::{Fence, Principal, Run, RunId, Seq, ThreadId, ThreadKey, limits::MAX_PAGE};
+
+use crate::{ServiceError, directory::Attempt, records::ThreadRef, runs::Runs};
+
+impl Runs {
+    /// Reads a run from the store.
+    pub async fn get(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+        let read = move |thread: Arc<ThreadRef>| async move {
+            match self.deps.store.run(thread.key, run).await? {
+                Some(run) => Ok(Attempt::Done(run)),
+                None if self.deps.directory.exists(thread.key).await? => Err(ServiceError::RunNotFound),
+                None => Ok(Attempt::ThreadGone),
+            }
+        };
+        self.deps.directory.with_thread(principal, thread, read).await
+    }
+
+    /// Runs of a thread, newest first, before the given fence; and true if more follow. With `at`, the runs as they
+    /// were after that event.
+    pub async fn list(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        before: Option<Fence>,
+        limit: usize,
+        at: Option<Seq>,
+    ) -> Result<(Vec<Run>, bool), ServiceError> {
+        let limit = limit.clamp(1, MAX_PAGE);
+        let read = move |thread: Arc<ThreadRef>| async move {
+            let runs = self.deps.store.runs(thread.key, before, limit + 1).await?;
+            if runs.is_empty() && !self.deps.directory.exists(thread.key).await? {
+                return Ok(Attempt::ThreadGone);
+            }
+            let runs = match at {
+                Some(at) => self.as_of(thread.key, at, runs, limit).await?,
+                None => runs,
+            };
+            Ok(Attempt::Done(runs))
+        };
+        let mut runs = self.deps.directory.with_thread(principal, thread, read).await?;
+        let more = runs.len() > limit;
+        runs.truncate(limit);
+        Ok((runs, more))
+    }
+
+    /// Runs as they were after the event `at`: at least one more than `limit` if the thread had so many. `runs` is the
+    /// newest page.
+    async fn as_of(&self, key: ThreadKey, at: Seq, mut runs: Vec<Run>, limit: usize) -> Result<Vec<Run>, ServiceError> {
+        // Runs that began later come first and are skipped page by page.
+        while let Some(last) = runs.last()
+            && last.first_seq > at
+        {
+            runs = self.deps.store.runs(key, Some(last.fence), MAX_PAGE).await?;
+        }
+        runs.retain(|run| run.first_seq <= at);
+        while let Some(last) = runs.last()
+            && runs.len() <= limit
+        {
+            let more = self.deps.store.runs(key, Some(last.fence), limit + 1 - runs.len()).await?;
+            if more.is_empty() {
+                break;
+            }
+            runs.extend(more);
+        }
+        Ok(runs.into_iter().filter_map(|run| run.as_of(at)).collect())
+    }
+}

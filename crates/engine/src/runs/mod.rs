@@ -1,0 +1,244 @@
+//! Use cases of runs: start, append, heartbeat, end.
+
+pub(crate) mod close;
+pub(crate) mod driving;
+pub(crate) mod heartbeats;
+pub(crate) mod lock_guard;
+mod look;
+pub(crate) mod ndjson;
+mod quota;
+pub(crate) mod reaper;
+pub(crate) mod start;
+pub(crate) mod submit;
+pub(crate) mod thread_watch;
+pub(crate) mod writer;
+
+use std::{sync::Arc, time::Duration};
+
+use threadline_core::{
+    AgentId, NewEvents, Principal, Run, RunId, ThreadId,
+    limits::{MAX_LEASE, MIN_LEASE, STREAM_HEARTBEAT},
+};
+use threadline_store::{DynStore, HeartbeatRequest, StopOutcome};
+use tokio::sync::oneshot;
+
+use crate::{
+    ServiceError,
+    after_commit::Listeners,
+    commit::{
+        committer::Committer,
+        receipt::{AppendReceipt, check_producer_seq},
+        requests::{CommitReply, Request},
+    },
+    directory::{Attempt, Directory},
+    lifecycle::Lifecycle,
+    limits::Quota,
+    metrics::Metrics,
+    records::ThreadRef,
+    runs::{
+        close::{CloseReason, Closer},
+        heartbeats::Heartbeats,
+        lock_guard::LockGuard,
+        writer::Writer,
+    },
+    subscription::Hub,
+    upkeep::feed_writer::FeedWriter,
+};
+
+/// Fields of a run to start.
+#[derive(Debug, Clone, Default)]
+pub struct NewRun {
+    /// Id of the run; generated if absent.
+    pub id: Option<RunId>,
+    /// Agent that the run belongs to; stored with the run.
+    pub agent: Option<AgentId>,
+    /// Lease of the run; the node's default if absent, clamped to [`MIN_LEASE`]..=[`MAX_LEASE`].
+    pub lease: Option<Duration>,
+}
+
+impl NewRun {
+    fn lease(&self, default: Duration) -> Duration {
+        self.lease.unwrap_or(default).clamp(MIN_LEASE, MAX_LEASE)
+    }
+}
+
+/// Append that is queued; [`PendingAppend::receipt`] waits for the receipt.
+#[derive(Debug)]
+pub struct PendingAppend {
+    receipt: oneshot::Receiver<Result<AppendReceipt, ServiceError>>,
+}
+
+impl PendingAppend {
+    /// Waits until the events are durable. Dropping the future does not cancel the append.
+    pub async fn receipt(self) -> Result<AppendReceipt, ServiceError> {
+        self.receipt.await.unwrap_or(Err(ServiceError::Draining))
+    }
+}
+
+/// Use cases of runs.
+#[derive(Clone)]
+pub struct Runs {
+    pub(crate) deps: Arc<RunDeps>,
+}
+
+/// Dependencies of [`Runs`], shared by its clones.
+pub(crate) struct RunDeps {
+    pub store: DynStore,
+    pub directory: Directory,
+    pub committer: Committer,
+    pub heartbeats: Heartbeats,
+    pub closer: Closer,
+    pub lock_guard: Arc<LockGuard>,
+    pub feed_writer: Arc<FeedWriter>,
+    pub hub: Arc<Hub>,
+    pub quota: Quota,
+    pub metrics: Metrics,
+    pub listeners: Listeners,
+    pub lifecycle: Lifecycle,
+    /// Lease of a run whose producer requests none.
+    pub lease: Duration,
+}
+
+impl Runs {
+    /// Interval of the heartbeats that keep a run's lease: at most a third of the lease.
+    pub fn beat(&self, new: &NewRun) -> Duration {
+        STREAM_HEARTBEAT.min(new.lease(self.deps.lease) / 3)
+    }
+
+    /// Queues events of a run. Appends are committed in the order of the calls.
+    pub async fn submit(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        producer_seq: Option<u64>,
+        events: NewEvents,
+    ) -> Result<PendingAppend, ServiceError> {
+        self.submit_by(Writer::Producer, principal, thread, run, producer_seq, events).await
+    }
+
+    pub(crate) async fn submit_by(
+        &self,
+        writer: Writer,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        producer_seq: Option<u64>,
+        events: NewEvents,
+    ) -> Result<PendingAppend, ServiceError> {
+        producer_seq.map_or(Ok(()), check_producer_seq)?;
+        let (thread, fence) = self.find(writer, principal, thread, run).await?;
+        let (reply, receipt) = oneshot::channel();
+        let reply = CommitReply::one(reply);
+        let request = Request { thread, run: run.clone(), fence, producer_seq, events, reply };
+        self.deps.committer.submit(request).await?;
+        Ok(PendingAppend { receipt })
+    }
+
+    /// Appends events of a run, and returns once they are durable.
+    pub async fn append(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        producer_seq: Option<u64>,
+        events: NewEvents,
+    ) -> Result<AppendReceipt, ServiceError> {
+        self.submit(principal, thread, run, producer_seq, events).await?.receipt().await
+    }
+
+    /// Extends the run's lease, and sets the lease's length if given.
+    pub async fn heartbeat(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        lease: Option<Duration>,
+    ) -> Result<Run, ServiceError> {
+        self.heartbeat_by(Writer::Producer, principal, thread, run, lease).await
+    }
+
+    pub(crate) async fn heartbeat_by(
+        &self,
+        writer: Writer,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        lease: Option<Duration>,
+    ) -> Result<Run, ServiceError> {
+        let lease = lease.map(|lease| lease.clamp(MIN_LEASE, MAX_LEASE));
+        let beat = move |thread: Arc<ThreadRef>, fence| async move {
+            let alive = self.deps.heartbeats.beat(HeartbeatRequest { key: thread.key, fence, lease }).await?;
+            match self.deps.store.run(thread.key, run).await? {
+                Some(now) if alive.is_some() => Ok(Attempt::Done(now)),
+                Some(now) if !now.status.is_active() => Err(ServiceError::RunFenced(Box::new(now))),
+                _ => Ok(Attempt::ThreadGone),
+            }
+        };
+        self.with_run(writer, principal, thread, run, beat).await
+    }
+
+    /// Ends the run for its producer: closes open parts, then appends RUN_FINISHED. A run that has ended is returned as
+    /// it ended.
+    pub async fn finish(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+        self.end(Writer::Producer, principal, thread, run, &CloseReason::Finished).await
+    }
+
+    /// Fails the run for its producer: closes open parts, then appends RUN_ERROR. A run that has ended is returned as
+    /// it ended.
+    pub async fn fail(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        code: Option<String>,
+        message: Option<String>,
+    ) -> Result<Run, ServiceError> {
+        self.end(Writer::Producer, principal, thread, run, &CloseReason::failed(code, message)).await
+    }
+
+    pub(crate) async fn end(
+        &self,
+        writer: Writer,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        reason: &CloseReason,
+    ) -> Result<Run, ServiceError> {
+        let close =
+            async |thread: Arc<ThreadRef>, fence| Ok(self.deps.closer.close(&thread, run, fence, reason).await?.into());
+        self.with_run(writer, principal, thread, run, close).await
+    }
+
+    /// Requests a stop of the run; its producer has [`threadline_core::limits::STOP_GRACE`] to end it.
+    pub async fn stop(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+        let request = move |thread: Arc<ThreadRef>| async move {
+            match self.deps.store.request_stop(thread.key, run).await? {
+                StopOutcome::Asked(run, head) => {
+                    self.deps.listeners.topic_changed(thread.key, &(&head).into());
+                    self.deps.feed_writer.mark(&thread.project, &thread.user);
+                    Ok(Attempt::Done(run))
+                }
+                StopOutcome::Ended(run) => Ok(Attempt::Done(run)),
+                StopOutcome::NoRun => Err(ServiceError::RunNotFound),
+                StopOutcome::Gone => Ok(Attempt::ThreadGone),
+            }
+        };
+        self.deps.directory.with_thread(principal, thread, request).await
+    }
+
+    /// Releases the run's lock before its last events: the run may append until its terminal event or the next start.
+    pub async fn release(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+        let release = move |thread: Arc<ThreadRef>, fence| async move {
+            let released = self.deps.store.release(thread.key, fence).await?;
+            match self.deps.store.run(thread.key, run).await? {
+                Some(now) if released || !now.status.is_active() => {
+                    self.deps.feed_writer.mark(&thread.project, &thread.user);
+                    Ok(Attempt::Done(now))
+                }
+                _ => Ok(Attempt::ThreadGone),
+            }
+        };
+        self.with_run(Writer::Producer, principal, thread, run, release).await
+    }
+}

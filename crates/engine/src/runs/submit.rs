@@ -1,0 +1,61 @@
+//! Consecutive appends of one producer, which look the run up once.
+
+use std::sync::Arc;
+
+use threadline_core::{Fence, NewEvents, Principal, RunId, ThreadId};
+
+use crate::{
+    Runs, ServiceError,
+    commit::{
+        receipt::check_producer_seq,
+        requests::{CommitReply, Request},
+    },
+    records::ThreadRef,
+    runs::writer::Writer,
+};
+
+/// Run that a principal may append to, already looked up. Holds only facts that never change.
+#[derive(Debug, Clone)]
+pub struct RunRef {
+    thread: Arc<ThreadRef>,
+    run: RunId,
+    fence: Fence,
+    /// Value of [`Directory::forgotten`](crate::directory::Directory::forgotten) at the time of the lookup.
+    as_of: u64,
+}
+
+impl RunRef {
+    /// Id of the thread that the run belongs to.
+    pub fn thread_id(&self) -> &ThreadId {
+        &self.thread.id
+    }
+
+    /// Id of the run to append to.
+    pub fn run_id(&self) -> &RunId {
+        &self.run
+    }
+}
+
+impl Runs {
+    /// Looks up a run for appends.
+    pub async fn look_up(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<RunRef, ServiceError> {
+        let as_of = self.deps.directory.forgotten();
+        let (thread, fence) = self.find(Writer::Producer, principal, thread, run).await?;
+        Ok(RunRef { thread, run: run.clone(), fence, as_of })
+    }
+
+    /// True if a new lookup of the run would give the same result.
+    pub fn is_current(&self, run: &RunRef) -> bool {
+        run.as_of == self.deps.directory.forgotten()
+    }
+
+    /// [`Runs::submit`] for a run that was looked up. Results and errors arrive as the reply.
+    pub async fn submit_to(&self, run: &RunRef, producer_seq: Option<u64>, events: NewEvents, reply: CommitReply) {
+        if let Err(error) = producer_seq.map_or(Ok(()), check_producer_seq) {
+            return reply.send(Err(error));
+        }
+        let (thread, fence, run) = (run.thread.clone(), run.fence, run.run.clone());
+        // A request that is not queued is dropped, and its drop sends the answer.
+        let _ = self.deps.committer.submit(Request { thread, run, fence, producer_seq, events, reply }).await;
+    }
+}

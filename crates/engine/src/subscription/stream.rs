@@ -1,0 +1,274 @@
+//! A subscription: a cursor that moves over one log, optionally bounded to one run.
+
+use threadline_core::{Epoch, LogSlice, Run, Seq, ThreadKey};
+use threadline_store::{DynStore, StoreError};
+use tokio::sync::watch;
+
+use super::{
+    Hub, Reader, TopicRef, TopicState,
+    follower::FollowerEntry,
+    large::{LargePagePermit, LargePages},
+    ring::Behind,
+};
+use crate::metrics::Metrics;
+
+/// Item that a subscription delivers, in order.
+#[derive(Debug, Clone)]
+pub enum Delivery {
+    /// The next events: the first one has seq cursor + 1.
+    Events(LogSlice),
+    /// The tail at this seq is reached; later events are live.
+    CaughtUp(Seq),
+    /// No longer live: the reader is behind the events in memory. Events continue without a gap.
+    FellBehind(Seq),
+    /// The subscription has ended; no delivery follows.
+    Ended(EndReason),
+}
+
+/// Reason why a subscription ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// The subscription was bounded to a run, and all events of the run were delivered.
+    RunEnded,
+    /// The thread was deleted.
+    ThreadDeleted,
+}
+
+/// Reason why a subscription cannot begin.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FollowError {
+    /// The thread does not exist, or was deleted.
+    #[error("the thread does not exist")]
+    Gone,
+    /// The cursor belongs to another incarnation of the log.
+    #[error("the cursor belongs to another log")]
+    LogReplaced {
+        /// Epoch of the present log.
+        epoch: Epoch,
+        /// Seq of the present log's newest event.
+        tail: Seq,
+    },
+    /// The cursor is beyond the tail.
+    #[error("the cursor is beyond the newest event, seq {tail}")]
+    CursorAhead {
+        /// Epoch of the log.
+        epoch: Epoch,
+        /// Seq of the log's newest event.
+        tail: Seq,
+    },
+    /// The store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Cursor of a reader that moves over a log.
+#[derive(Debug)]
+pub struct Subscription {
+    store: StoreHandle,
+    topic: TopicRef,
+    watch: watch::Receiver<TopicState>,
+    epoch: Epoch,
+    cursor: Seq,
+    live: bool,
+    bound: Option<Bound>,
+    ended: bool,
+    large_pages: LargePages,
+    metrics: Metrics,
+    /// Permits of the page delivered last, if it was large: a reader that requests the next page no longer needs them.
+    permit: Option<LargePagePermit>,
+    /// Entry in the topic's list of followers.
+    place: Option<FollowerEntry>,
+}
+
+/// Makes `Subscription: Debug` possible without requiring `Debug` of every store.
+struct StoreHandle(DynStore);
+
+impl std::fmt::Debug for StoreHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+#[derive(Debug)]
+struct Bound {
+    run: Run,
+    /// Seq of the run's last event, once the run has ended.
+    last: Option<Seq>,
+}
+
+impl Subscription {
+    /// Starts after `cursor`. A cursor of another epoch or beyond the tail is refused. With `run`, only that run's
+    /// events are delivered, and the subscription ends with the run.
+    pub async fn open(
+        hub: &Hub,
+        store: DynStore,
+        key: ThreadKey,
+        cursor: Seq,
+        epoch: Option<Epoch>,
+        run: Option<Run>,
+    ) -> Result<Self, FollowError> {
+        let topic = hub.join(key);
+        let head = store.heads(&[key]).await?.pop().ok_or(FollowError::Gone)?;
+        topic.advance(&TopicState::from(&head));
+        if epoch.is_some_and(|epoch| epoch != head.epoch) {
+            return Err(FollowError::LogReplaced { epoch: head.epoch, tail: head.tail });
+        }
+        if cursor > head.tail {
+            return Err(FollowError::CursorAhead { epoch: head.epoch, tail: head.tail });
+        }
+        let cursor = run.as_ref().map_or(cursor, |run| cursor.max(run.first_seq - 1));
+        let bound = run.map(|run| Bound { last: run.ended_at.map(|_| run.last_seq()), run });
+        let watch = topic.watch();
+        let store = StoreHandle(store);
+        Ok(Self {
+            store,
+            topic,
+            watch,
+            epoch: head.epoch,
+            cursor,
+            live: false,
+            bound,
+            ended: false,
+            large_pages: hub.large_pages(),
+            metrics: hub.metrics(),
+            permit: None,
+            place: None,
+        })
+    }
+
+    /// Adds the reader to the thread's list of followers. Must be called at most once.
+    pub fn shown_as(mut self, reader: Reader) -> Self {
+        self.place = Some(self.topic.roll.enter(reader, self.cursor));
+        self
+    }
+
+    /// Incarnation of the log.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Seq of the last event delivered.
+    pub fn cursor(&self) -> Seq {
+        self.cursor
+    }
+
+    /// Newest known tail; the store may be ahead of it.
+    pub fn tail(&self) -> Seq {
+        self.topic.state().tail
+    }
+
+    /// Receiver that wakes on changes of the head.
+    pub fn watch(&self) -> watch::Receiver<TopicState> {
+        self.topic.watch()
+    }
+
+    /// Waits for the next delivery; `None` after [`Delivery::Ended`]. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<Option<Delivery>, StoreError> {
+        self.permit = None;
+        loop {
+            if self.ended {
+                return Ok(None);
+            }
+            // Marked as seen before the read: a change during the read wakes the subscription again.
+            let state = *self.watch.borrow_and_update();
+            if state.gone {
+                return Ok(self.end(EndReason::ThreadDeleted));
+            }
+            if let Some(bound) = &mut self.bound {
+                if bound.last.is_none() && state.has_ended(bound.run.fence) {
+                    let Some(run) = self.store.0.run(self.topic.key(), &bound.run.id).await? else {
+                        return Ok(self.end(EndReason::ThreadDeleted));
+                    };
+                    bound.last = Some(run.last_seq());
+                }
+                if bound.last.is_some_and(|last| self.cursor >= last) {
+                    return Ok(self.end(EndReason::RunEnded));
+                }
+            }
+            let last = self.bound.as_ref().and_then(|bound| bound.last).unwrap_or(Seq::MAX);
+            if self.cursor < state.tail.min(last) {
+                if let Some(behind) = self.topic.has_moved_past(self.cursor).filter(|_| self.live) {
+                    self.live = false;
+                    let following = &self.metrics.following;
+                    match behind {
+                        Behind::Slow => following.fell_behind_slow.inc(),
+                        Behind::Hint => following.fell_behind_hint.inc(),
+                    };
+                    return Ok(Some(Delivery::FellBehind(self.cursor)));
+                }
+                let Some(page) = self.page().await? else {
+                    return Ok(self.end(EndReason::ThreadDeleted));
+                };
+                if let Some(needed) = LargePages::needed(&page).filter(|_| self.permit.is_none()) {
+                    self.permit = self.large_pages.take(needed);
+                    if self.permit.is_none() {
+                        // The page is dropped while waiting, so that waiting costs no memory; the page is read again.
+                        drop(page);
+                        self.permit = self.large_pages.wait(needed).await;
+                        continue;
+                    }
+                }
+                if let Some(slice) = self.accept(page, last)? {
+                    return Ok(Some(Delivery::Events(slice)));
+                }
+                continue;
+            }
+            if !self.live {
+                self.live = true;
+                return Ok(Some(Delivery::CaughtUp(self.cursor)));
+            }
+            if self.watch.changed().await.is_err() {
+                return Ok(self.end(EndReason::ThreadDeleted));
+            }
+        }
+    }
+
+    /// The next page. A page that is not in memory is read by a separate task: one follower may read for all, and its
+    /// own future may not be polled for long, because its client does not read.
+    async fn page(&self) -> Result<Option<LogSlice>, StoreError> {
+        if let Some(slice) = self.topic.in_memory(self.cursor) {
+            self.metrics.following.ring_hits.inc();
+            return Ok(Some(slice));
+        }
+        let (topic, store, cursor) = (self.topic.clone(), self.store.0.clone(), self.cursor);
+        let metrics = self.metrics.clone();
+        let read = tokio::spawn(async move { topic.page(store.as_ref(), cursor, &metrics).await });
+        read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
+    }
+
+    /// Moves the cursor over a page; `None` if the page has no event for this reader.
+    fn accept(&mut self, page: LogSlice, last: Seq) -> Result<Option<LogSlice>, StoreError> {
+        if page.first_seq() != Some(self.cursor + 1) {
+            let got = page.first_seq();
+            return Err(StoreError::Corrupt(format!("expected seq {} next, the log has {got:?}", self.cursor + 1)));
+        }
+        let mut page = if last == Seq::MAX { page } else { page.between(self.cursor, last.saturating_add(1)) };
+        if let Some(bound) = &mut self.bound {
+            // A page can reach into the next run before the change that ends this run has arrived.
+            let own = page.0.iter().take_while(|batch| batch.run == bound.run.id).count();
+            if own < page.0.len() {
+                page.0.truncate(own);
+                bound.last = Some(page.last_seq().unwrap_or(self.cursor));
+            }
+        }
+        let Some(reached) = page.last_seq() else { return Ok(None) };
+        self.cursor = reached;
+        if let Some(place) = &self.place {
+            place.at(reached);
+        }
+        Ok(Some(page))
+    }
+
+    fn end(&mut self, reason: EndReason) -> Option<Delivery> {
+        self.ended = true;
+        Some(Delivery::Ended(reason))
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            self.topic.roll.leave(place);
+        }
+    }
+}

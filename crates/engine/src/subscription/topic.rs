@@ -1,0 +1,112 @@
+//! Topic of a thread: connects its commits with its followers.
+
+use std::sync::{Mutex, PoisonError};
+
+use threadline_core::{LogSlice, Seq, ThreadKey, limits::DEFAULT_EVENT_PAGE};
+use threadline_store::{LogStore, ReadFrom, StoreResult};
+use tokio::sync::watch;
+
+use super::{
+    follower::Roll,
+    registry::RegistryGuard,
+    ring::{Behind, Ring},
+    state::TopicState,
+};
+use crate::metrics::Metrics;
+
+/// A followed incarnation of a thread: its newest known head and its newest events.
+#[derive(Debug)]
+pub struct Topic {
+    key: ThreadKey,
+    state: watch::Sender<TopicState>,
+    ring: Mutex<Ring>,
+    filling: tokio::sync::Mutex<()>,
+    pub(super) roll: Roll,
+}
+
+/// Reference to a topic; keeps the topic in the hub.
+pub type TopicRef = RegistryGuard<ThreadKey, Topic>;
+
+impl Topic {
+    pub(super) fn new(key: ThreadKey) -> Self {
+        Self {
+            key,
+            state: watch::Sender::new(TopicState::UNKNOWN),
+            ring: Mutex::default(),
+            filling: tokio::sync::Mutex::default(),
+            roll: Roll::default(),
+        }
+    }
+
+    /// The incarnation of the thread.
+    pub fn key(&self) -> ThreadKey {
+        self.key
+    }
+
+    /// Newest known state; the store may be ahead of it.
+    pub fn state(&self) -> TopicState {
+        *self.state.borrow()
+    }
+
+    /// Receiver that wakes on changes of [`Topic::state`].
+    pub fn watch(&self) -> watch::Receiver<TopicState> {
+        self.state.subscribe()
+    }
+
+    /// Merges a change, in whatever order changes arrive, and wakes the followers if the state changes.
+    pub fn advance(&self, news: &TopicState) {
+        self.state.send_if_modified(|state| state.merge(news));
+    }
+
+    /// Adds a commit of this node: first its events, then its head.
+    pub fn commit(&self, slice: &LogSlice, news: &TopicState) {
+        self.ring().offer(slice);
+        self.advance(news);
+    }
+
+    fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reason why the newest events in memory begin later than the cursor's next event; `None` if they do not.
+    pub(super) fn has_moved_past(&self, cursor: Seq) -> Option<Behind> {
+        self.ring().has_moved_past(cursor)
+    }
+
+    /// The page after a cursor, if the newest events in memory contain it.
+    pub(super) fn in_memory(&self, cursor: Seq) -> Option<LogSlice> {
+        self.ring().after(cursor)
+    }
+
+    /// Reads the next page after a cursor that is known to be below the tail; `None` if the thread was deleted.
+    ///
+    /// Near the tail one follower reads for all of them. Each follower reads history alone, and history is not kept.
+    pub(super) async fn page(
+        &self,
+        log: &dyn LogStore,
+        cursor: Seq,
+        metrics: &Metrics,
+    ) -> StoreResult<Option<LogSlice>> {
+        let hits = &metrics.following.ring_hits;
+        if let Some(slice) = self.in_memory(cursor) {
+            hits.inc();
+            return Ok(Some(slice));
+        }
+        let near = self.state().tail.saturating_sub(cursor) <= DEFAULT_EVENT_PAGE as u64;
+        let _single_flight = if near { Some(self.filling.lock().await) } else { None };
+        if near && let Some(slice) = self.in_memory(cursor) {
+            hits.inc();
+            return Ok(Some(slice));
+        }
+        metrics.store_reads.follower.inc();
+        let Some(page) = log.read(self.key, ReadFrom::After(cursor), usize::MAX).await? else {
+            self.advance(&TopicState::GONE);
+            return Ok(None);
+        };
+        if near && page.slice.last_seq() == Some(page.head.tail) {
+            self.ring().offer(&page.slice);
+        }
+        self.advance(&TopicState::from(&page.head));
+        Ok(Some(page.slice))
+    }
+}

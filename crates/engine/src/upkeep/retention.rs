@@ -1,0 +1,159 @@
+//! Retention: threads unused for the number of days in their project's settings are archived or deleted.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::json;
+use threadline_core::{
+    AuditEntry, Clock, ProjectId, ProjectSettings, Thread, ThreadPatch, Timestamp,
+    limits::{MAX_RETENTION_SKEW, RETENTION_AUDIT_IDS, RETENTION_INTERVAL, RETENTION_WINDOW},
+};
+use threadline_store::{DynStore, StoreError};
+use tokio::time;
+
+use crate::{
+    ServiceError,
+    after_commit::Listeners,
+    lifecycle::Lifecycle,
+    metrics::Metrics,
+    records::ThreadRef,
+    store_status::{Asked, ask},
+    upkeep::feed_writer::FeedWriter,
+};
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// Dependencies of the retention loop.
+pub(crate) struct Retention {
+    pub store: DynStore,
+    pub clock: Clock,
+    pub metrics: Metrics,
+    pub listeners: Listeners,
+    pub feed_writer: Arc<FeedWriter>,
+    pub lifecycle: Lifecycle,
+}
+
+/// Action on an idle thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Archive,
+    Delete,
+}
+
+/// Loop of retention. Every node runs it: work that one node has done is not repeated by another.
+pub(crate) async fn run(retention: Arc<Retention>) {
+    loop {
+        // A jitter of up to 25.5 s, so that the nodes do not sweep at once.
+        let apart = retention.clock.now().0.unsigned_abs() % 256;
+        tokio::select! {
+            () = time::sleep(RETENTION_INTERVAL + Duration::from_millis(apart * 100)) => {}
+            () = retention.lifecycle.stopped() => return,
+        }
+        if let Err(error) = sweep(&retention).await {
+            tracing::warn!(%error, "retention is incomplete; the next pass continues");
+        }
+    }
+}
+
+/// Checks the threads of all projects once. Ages are measured with the store's clock, which is the same for all nodes.
+/// If this node's clock differs too much from it, one of the two is wrong, and the pass does nothing.
+pub(crate) async fn sweep(retention: &Retention) -> Result<(), ServiceError> {
+    let Asked { status, skew_ms } = ask(&retention.store, &retention.clock).await?;
+    retention.metrics.skewed(skew_ms);
+    if u128::from(skew_ms.unsigned_abs()) > MAX_RETENTION_SKEW.as_millis() {
+        retention.metrics.retention_refused.inc();
+        tracing::error!(
+            store = %status.now,
+            node = %retention.clock.now(),
+            "retention is suspended: the clocks of the store and of this node differ by more than {} s; synchronize them (NTP)",
+            MAX_RETENTION_SKEW.as_secs()
+        );
+        return Ok(());
+    }
+    for project in retention.store.projects().await? {
+        let settings: ProjectSettings = serde_json::from_str(&project.settings)
+            .map_err(|error| StoreError::Corrupt(format!("the project {}: {error}", project.id)))?;
+        let ages = settings.retention;
+        // Deletion comes first: a thread that is deleted need not be archived.
+        for (days, deed) in [(ages.delete_after_days, Deed::Delete), (ages.archive_after_days, Deed::Archive)] {
+            if let Some(days) = days {
+                work(retention, &project.id, status.now, days, deed).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn work(
+    retention: &Retention,
+    project: &ProjectId,
+    now: Timestamp,
+    days: u32,
+    deed: Deed,
+) -> Result<(), ServiceError> {
+    let before = now.minus(DAY * days);
+    let mut after = None;
+    loop {
+        if retention.lifecycle.draining.is_cancelled() {
+            return Ok(());
+        }
+        let page = retention.store.idle_threads(project, before, after, RETENTION_WINDOW).await?;
+        let wanted = page.threads.iter().filter(|thread| deed == Deed::Delete || !thread.archived);
+        let wanted: Vec<_> = wanted.collect();
+        for some in wanted.chunks(RETENTION_AUDIT_IDS) {
+            note(retention, project, now, days, deed, some).await?;
+            for thread in some {
+                carry_out(retention, thread, before, deed).await?;
+            }
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// The audit entry is written first: if the node fails in between, the entry claims too much rather than too little.
+async fn note(
+    retention: &Retention,
+    project: &ProjectId,
+    now: Timestamp,
+    days: u32,
+    deed: Deed,
+    threads: &[&Thread],
+) -> Result<(), ServiceError> {
+    let ids: Vec<_> = threads.iter().map(|thread| thread.id.as_str()).collect();
+    let action = match deed {
+        Deed::Archive => "retention.archives",
+        Deed::Delete => "retention.deletes",
+    };
+    let entry = AuditEntry {
+        project: project.clone(),
+        at: now,
+        actor: "retention".to_owned(),
+        action: action.to_owned(),
+        facts: json!({ "afterDays": days, "threads": ids }).to_string(),
+    };
+    Ok(retention.store.record(&entry).await?)
+}
+
+async fn carry_out(retention: &Retention, thread: &Thread, before: Timestamp, deed: Deed) -> Result<(), ServiceError> {
+    // The thread may have been used again since it was found.
+    let Some(now) = retention.store.thread(&thread.project, &thread.id).await? else { return Ok(()) };
+    if now.key != thread.key || now.active_run.is_some() || now.last_run_at.unwrap_or(now.updated_at) >= before {
+        return Ok(());
+    }
+    match deed {
+        Deed::Archive => {
+            let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
+            if retention.store.edit_thread(now.key, now.version, patch).await?.is_some() {
+                retention.feed_writer.mark(&now.project, &now.user);
+            }
+        }
+        Deed::Delete => {
+            let thread = ThreadRef::from(&now);
+            retention.store.delete_thread(thread.key).await?;
+            retention.listeners.deleted(&thread);
+        }
+    }
+    Ok(())
+}

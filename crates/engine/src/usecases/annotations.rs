@@ -1,0 +1,55 @@
+//! Notes about threads: storing and reading them.
+
+use std::sync::Arc;
+
+use threadline_core::{Annotation, NewAnnotation, Principal, ThreadId, limits::MAX_ANNOTATION_PAGE};
+use threadline_store::DynStore;
+
+use crate::{ServiceError, directory::Directory, lifecycle::Lifecycle, records::ThreadRef};
+
+/// Use cases of annotations.
+#[derive(Clone)]
+pub struct Annotations {
+    pub(crate) deps: Arc<AnnotationDeps>,
+}
+
+/// Dependencies of [`Annotations`], shared by its clones.
+pub(crate) struct AnnotationDeps {
+    pub store: DynStore,
+    pub directory: Directory,
+    pub lifecycle: Lifecycle,
+}
+
+impl Annotations {
+    /// Stores an annotation. False if the thread already has one with this id, which stays unchanged.
+    pub async fn put(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        annotation: NewAnnotation,
+    ) -> Result<bool, ServiceError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        let annotation = &annotation;
+        let put = move |thread: Arc<ThreadRef>| async move {
+            Ok(self.deps.store.put_annotation(thread.key, annotation.clone()).await?.into())
+        };
+        self.deps.directory.with_thread(principal, thread, put).await
+    }
+
+    /// A page of a thread's annotations with their numbers, in order of arrival; and true if more follow.
+    pub async fn list(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<(u64, Annotation)>, bool), ServiceError> {
+        let limit = limit.clamp(1, MAX_ANNOTATION_PAGE);
+        let read =
+            async |thread: Arc<ThreadRef>| Ok(self.deps.store.annotations(thread.key, after, limit + 1).await?.into());
+        let mut page = self.deps.directory.with_thread(principal, thread, read).await?;
+        let more = page.len() > limit;
+        page.truncate(limit);
+        Ok((page, more))
+    }
+}

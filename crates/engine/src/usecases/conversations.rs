@@ -1,0 +1,405 @@
+//! Conversations as documents: the complete list of messages under a name, which is the thread's id.
+//!
+//! A save compares the list with the projection of the log and appends the new messages, as finished runs. The
+//! comparison uses the events up to a tail, and the store accepts the runs only directly after that tail: of two savers
+//! that read the same tail, one succeeds, and the other reads again.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use threadline_core::{
+    AgentId, Clock, EventError, NewEvents, Principal, RunId, Seq, ThreadId, Version,
+    json::quoted,
+    limits::{COMPLETE_RUN_WAIT, MAX_EVENT_BYTES},
+    projection::conversation::{Conversation, Draft},
+};
+use threadline_store::{Head, StoreError};
+use tokio::time;
+
+use crate::{
+    CreateThread, EditThread, NewRun, Projected, Projections, Runs, ServiceError, Threads,
+    errors::ActiveRun,
+    read::projections::aside,
+    records::ThreadRef,
+    runs::{start::StartAttempt, thread_watch::ThreadWatch},
+};
+
+/// Number of concurrent saves that may overtake a save before the client must retry.
+const SAVE_TRIES: usize = 32;
+
+/// Bytes reserved in an event that brings messages: two ids, twice each, with every byte escaped. The largest message
+/// fits next to them, see `MAX_DOCUMENT_MESSAGE_BYTES`.
+const FRAME_BYTES: usize = 4 * 1_024;
+
+/// Precondition of a save. A list that is already stored is never refused.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Condition {
+    /// No precondition: the save succeeds if no stored message is lost.
+    #[default]
+    None,
+    /// The conversation has one of these versions, and may then be replaced.
+    Version(Vec<Version>),
+    /// The conversation must exist.
+    Exists,
+    /// The conversation must not exist.
+    Absent,
+}
+
+/// Request to save a conversation.
+#[derive(Debug, Clone)]
+pub struct Save {
+    /// Complete list of messages.
+    pub messages: Vec<Draft>,
+    /// Merge patch for the thread's metadata (RFC 7396).
+    pub metadata: Option<Map<String, Value>>,
+    /// Agent of a new thread, and of the runs that are appended.
+    pub agent: Option<AgentId>,
+    /// Precondition of the save.
+    pub condition: Condition,
+}
+
+/// Effect of a save.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The new messages were appended.
+    Appended,
+    /// The same list was already stored.
+    Unchanged,
+    /// The same list was saved before, and others have appended since.
+    Repeated,
+    /// The list replaced the stored messages.
+    Replaced,
+}
+
+/// State of a conversation after a save.
+#[derive(Debug, Clone)]
+pub struct Saved {
+    /// Effect of the save.
+    pub outcome: Outcome,
+    /// Version that has exactly these messages.
+    pub version: Version,
+    /// True if the save created the thread.
+    pub created: bool,
+    /// Number of messages written to the log.
+    pub appended: usize,
+}
+
+/// Use cases of conversations as documents.
+#[derive(Clone)]
+pub struct Conversations {
+    pub(crate) clock: Clock,
+    pub(crate) threads: Threads,
+    pub(crate) runs: Runs,
+    pub(crate) projections: Projections,
+}
+
+/// Run to append, with its events and the number of messages in them.
+type Step = (RunId, NewEvents, usize);
+
+/// Outcome of one attempt.
+enum SaveAttempt {
+    Done(Saved),
+    Again,
+}
+
+impl Conversations {
+    /// Current version of a conversation.
+    pub async fn version(&self, principal: &Principal, id: &ThreadId) -> Result<Version, ServiceError> {
+        let (_, head) = self.look(principal, id).await?;
+        Ok(Version { epoch: head.epoch, seq: head.tail })
+    }
+
+    /// Saves a conversation. The answer means that the list is durable; a retry adds nothing, whatever other clients
+    /// did meanwhile.
+    pub async fn save(&self, principal: &Principal, id: &ThreadId, save: Save) -> Result<Saved, ServiceError> {
+        self.runs.deps.lifecycle.refuse_if_draining()?;
+        let deadline = time::Instant::now() + COMPLETE_RUN_WAIT;
+        let save = Arc::new(save);
+        let created = self.ensure(principal, id, &save).await?;
+        for _ in 0..SAVE_TRIES {
+            if let SaveAttempt::Done(mut saved) = self.attempt(principal, id, &save, created, deadline).await? {
+                saved.created = created;
+                if let Some(metadata) = save.metadata.clone().filter(|_| !created) {
+                    let edit = EditThread { metadata: Some(metadata), ..EditThread::default() };
+                    self.threads.edit(principal, id, edit).await?;
+                }
+                return Ok(saved);
+            }
+        }
+        Err(StoreError::Unavailable("the conversation is changing too fast; save it again".into()).into())
+    }
+
+    /// Creates the thread if there is none. True if it was created.
+    async fn ensure(&self, principal: &Principal, id: &ThreadId, save: &Save) -> Result<bool, ServiceError> {
+        match self.threads.get(principal, id).await {
+            Ok(_) => return Ok(false),
+            Err(ServiceError::ThreadNotFound) => {}
+            Err(error) => return Err(error),
+        }
+        if matches!(save.condition, Condition::Version(_) | Condition::Exists) {
+            return Err(ServiceError::ConversationChanged { version: None });
+        }
+        // Checked before the thread is created.
+        Conversation::default().repeated_id(&save.messages, 0)?;
+        let create = CreateThread {
+            id: Some(id.clone()),
+            agent: save.agent.clone(),
+            metadata: save.metadata.clone(),
+            ..CreateThread::default()
+        };
+        match self.threads.create(principal, create).await {
+            Ok((_, created)) => Ok(created),
+            // A concurrent request created the thread: of the same principal, or of another owner.
+            Err(ServiceError::ThreadExists) => match self.threads.get(principal, id).await {
+                Ok(_) => Ok(false),
+                Err(ServiceError::ThreadNotFound) => Err(ServiceError::ThreadExists),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn attempt(
+        &self,
+        principal: &Principal,
+        id: &ThreadId,
+        save: &Arc<Save>,
+        created: bool,
+        deadline: time::Instant,
+    ) -> Result<SaveAttempt, ServiceError> {
+        let (thread, head) = self.look(principal, id).await?;
+        let now = Version { epoch: head.epoch, seq: head.tail };
+        let projected = match self.projections.at(principal, id, Some(now.seq), Some(now.epoch)).await {
+            // The thread was deleted and created again in between.
+            Err(ServiceError::LogReplaced { .. } | ServiceError::CursorAhead { .. }) => return Ok(SaveAttempt::Again),
+            projected => projected?,
+        };
+        let stored = projected.conversation.messages().len();
+        let (projected, common) = compare(projected, save.clone()).await?;
+        let done = |outcome, version| SaveAttempt::Done(Saved { outcome, version, created, appended: 0 });
+        let wanted = save.messages.len();
+        if common == wanted && common == stored {
+            return Ok(done(Outcome::Unchanged, now));
+        }
+        let is_named = matches!(&save.condition, Condition::Version(versions) if versions.contains(&now));
+        if common == wanted
+            && !is_named
+            && let Some(version) = self.saved_before(&thread, save).await?
+        {
+            return Ok(done(Outcome::Repeated, version));
+        }
+        // A running run may add messages, so the save waits for its end.
+        if self.is_held(&head) {
+            self.wait(&thread, &head, deadline).await?;
+            return Ok(SaveAttempt::Again);
+        }
+        let is_met = match &save.condition {
+            Condition::None | Condition::Exists => true,
+            Condition::Version(_) => is_named,
+            Condition::Absent => created || now.seq == 0,
+        };
+        if !is_met {
+            return Err(ServiceError::ConversationChanged { version: Some(now) });
+        }
+        let (outcome, steps) = if common == stored {
+            projected.conversation.repeated_id(&save.messages, stored)?;
+            (Outcome::Appended, self.appending(&thread, save, &projected, stored).await?)
+        } else if is_named {
+            Conversation::default().repeated_id(&save.messages, 0)?;
+            (Outcome::Replaced, vec![replacing(&thread, save.clone(), projected).await?])
+        } else {
+            return Err(ServiceError::ConversationDiverged { stored, common, version: now });
+        };
+        let bytes = steps.iter().map(|(_, events, _)| events.body().len()).sum();
+        self.runs.deps.quota.append(principal, bytes)?;
+        self.carry_out(&thread, save, steps, now, outcome, deadline).await
+    }
+
+    async fn carry_out(
+        &self,
+        thread: &Arc<ThreadRef>,
+        save: &Save,
+        steps: Vec<Step>,
+        mut version: Version,
+        outcome: Outcome,
+        deadline: time::Instant,
+    ) -> Result<SaveAttempt, ServiceError> {
+        let mut appended = 0;
+        for (run, events, messages) in steps {
+            let new = NewRun { id: Some(run.clone()), agent: save.agent.clone(), lease: None };
+            match self.runs.start_complete(thread, &run, &new, &events, Some(version.seq), deadline).await? {
+                StartAttempt::Run(started) => version.seq = started.run.last_seq(),
+                StartAttempt::TailMismatch => return Ok(SaveAttempt::Again),
+                StartAttempt::ThreadGone => {
+                    self.runs.deps.directory.forget(thread);
+                    return Ok(SaveAttempt::Again);
+                }
+            }
+            appended += messages;
+        }
+        Ok(SaveAttempt::Done(Saved { outcome, version, created: false, appended }))
+    }
+
+    async fn look(&self, principal: &Principal, id: &ThreadId) -> Result<(Arc<ThreadRef>, Head), ServiceError> {
+        let read = move |thread: Arc<ThreadRef>| async move {
+            let head = self.runs.deps.store.heads(&[thread.key]).await?.pop();
+            Ok(head.map(|head| (thread, head)).into())
+        };
+        self.runs.deps.directory.with_thread(principal, id, read).await
+    }
+
+    /// Version left by an earlier save of the same list, if there was one.
+    async fn saved_before(&self, thread: &ThreadRef, save: &Save) -> Result<Option<Version>, ServiceError> {
+        let Some(last) = save.messages.last() else { return Ok(None) };
+        let mut names = vec![plain(last)];
+        if let Condition::Version(versions) = &save.condition {
+            names.extend(versions.iter().map(|version| based(Some(last), version.seq)));
+        }
+        for name in names {
+            if let Some(run) = self.runs.deps.store.run(thread.key, &name).await? {
+                return Ok(Some(Version { epoch: thread.epoch, seq: run.last_seq() }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_held(&self, head: &Head) -> bool {
+        let now = self.clock.now();
+        head.active.as_ref().is_some_and(|active| !active.finishing && active.lease_until > now)
+    }
+
+    /// Waits until the thread is free, or until the deadline.
+    async fn wait(&self, thread: &Arc<ThreadRef>, head: &Head, deadline: time::Instant) -> Result<(), ServiceError> {
+        let mut watch = ThreadWatch::new(&self.runs.deps.hub, thread.key);
+        loop {
+            let Some(now) = self.runs.deps.store.heads(&[thread.key]).await?.pop() else { return Ok(()) };
+            if now.fence != head.fence || !self.is_held(&now) {
+                return Ok(());
+            }
+            if time::Instant::now() >= deadline {
+                let Some(run) = self.runs.deps.store.runs(thread.key, None, 1).await?.pop() else { return Ok(()) };
+                self.runs.deps.metrics.conflicts.by_store.inc();
+                return Err(ServiceError::RunActive(Box::new(ActiveRun::new(run, now.epoch))));
+            }
+            watch.until_free(head.fence, deadline).await;
+        }
+    }
+
+    /// Runs that append the messages from `start` on: one, or as many as their size requires.
+    async fn appending(
+        &self,
+        thread: &ThreadRef,
+        save: &Save,
+        projected: &Projected,
+        start: usize,
+    ) -> Result<Vec<Step>, ServiceError> {
+        let interrupts = projected.conversation.interrupts_json();
+        let mut steps = Vec::new();
+        let mut from = start;
+        while from < save.messages.len() {
+            let mut size = FRAME_BYTES;
+            let fits = |draft: &&Draft| {
+                size += draft.text().len() + 1;
+                size <= MAX_EVENT_BYTES
+            };
+            let to = from + save.messages[from..].iter().take_while(fits).count();
+            // A taken id belongs to a save before a replacement, with another meaning.
+            let last = save.messages[..to].last();
+            let run = match last.map(plain) {
+                Some(name) if self.runs.deps.store.run(thread.key, &name).await?.is_none() => name,
+                _ => based(last, projected.seq),
+            };
+            let messages: Vec<_> = save.messages[from..to].iter().map(Draft::text).collect();
+            let (start, mut end) = frame(thread, &run);
+            if interrupts != b"[]" {
+                // A save resolves no interrupts: open ones stay open.
+                let interrupts = String::from_utf8_lossy(&interrupts);
+                end.insert_str(
+                    end.len() - 1,
+                    &format!(",\"outcome\":{{\"type\":\"interrupt\",\"interrupts\":{interrupts}}}"),
+                );
+            }
+            let input = format!(
+                "{start},\"state\":{{}},\"messages\":[{}],\"tools\":[],\"context\":[],\"forwardedProps\":{{}}}}}}",
+                messages.join(",")
+            );
+            steps.push((run, events(&[input, end])?, to - from));
+            from = to;
+        }
+        Ok(steps)
+    }
+}
+
+async fn compare(projected: Projected, save: Arc<Save>) -> Result<(Projected, usize), ServiceError> {
+    Ok(aside(move || {
+        let common = projected.conversation.in_common(&save.messages);
+        (projected, common)
+    })
+    .await?)
+}
+
+/// Run that replaces the stored messages by another list.
+async fn replacing(thread: &ThreadRef, save: Arc<Save>, projected: Projected) -> Result<Step, ServiceError> {
+    let run = based(save.messages.last(), projected.seq);
+    let (start, end) = frame(thread, &run);
+    let texts: Vec<_> = save.messages.iter().map(Draft::text).collect();
+    let whole = snapshot(&texts.join(","));
+    if whole.len() > MAX_EVENT_BYTES {
+        return Err(ServiceError::ReplacementTooLarge);
+    }
+    let count = save.messages.len();
+    let snapshots = aside(move || {
+        let becomes = |events: &[String]| {
+            let mut conversation = projected.conversation.clone();
+            events.iter().for_each(|event| conversation.observe(event.as_bytes()));
+            conversation.messages().len() == count && conversation.in_common(&save.messages) == count
+        };
+        let snapshots = vec![whole.clone()];
+        if becomes(&snapshots) {
+            return snapshots;
+        }
+        // A snapshot keeps repeated messages at their place, and reasoning as long as the snapshot has none. So a first
+        // snapshot removes all but one message, with the id of the first new message, which is replaced in place.
+        let first = save.messages.first().map_or("-", Draft::id);
+        let only = |role: &str| snapshot(&format!("{{\"id\":{},\"role\":\"{role}\",\"content\":\"\"}}", quoted(first)));
+        vec![only("reasoning"), only("system"), whole]
+    })
+    .await?;
+    let input =
+        format!("{start},\"state\":{{}},\"messages\":[],\"tools\":[],\"context\":[],\"forwardedProps\":{{}}}}}}");
+    let lines: Vec<_> = [input].into_iter().chain(snapshots).chain([end]).collect();
+    Ok((run, events(&lines)?, count))
+}
+
+fn snapshot(messages: &str) -> String {
+    // The snapshot is authoritative for all activities: those that are absent are removed.
+    format!(
+        "{{\"type\":\"MESSAGES_SNAPSHOT\",\"messages\":[{messages}],\
+         \"metadata\":{{\"@ag-ui/client\":{{\"authoritativeActivityTypes\":null}}}}}}"
+    )
+}
+
+/// RUN_STARTED up to the ids of its input, and RUN_FINISHED.
+fn frame(thread: &ThreadRef, run: &RunId) -> (String, String) {
+    let ids = format!("\"threadId\":{},\"runId\":{}", quoted(thread.id.as_str()), quoted(run.as_str()));
+    (format!("{{\"type\":\"RUN_STARTED\",{ids},\"input\":{{{ids}"), format!("{{\"type\":\"RUN_FINISHED\",{ids}}}"))
+}
+
+fn events(events: &[String]) -> Result<NewEvents, EventError> {
+    NewEvents::from_array(format!("[{}]", events.join(",")).as_bytes())
+}
+
+/// Id of the run that first completed the list up to this message.
+fn plain(last: &Draft) -> RunId {
+    name(last.name_of_list())
+}
+
+/// Id of the run that made the list from the messages at this seq.
+fn based(last: Option<&Draft>, seq: Seq) -> RunId {
+    name(format!("{}-{seq}", last.map_or("none".to_owned(), Draft::name_of_list)))
+}
+
+fn name(text: String) -> RunId {
+    // Hexadecimal digits and a number always form a valid id.
+    RunId::new(format!("conversation-{text}")).unwrap_or_else(|_| RunId::generate())
+}

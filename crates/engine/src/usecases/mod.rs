@@ -1,0 +1,7 @@
+//! Use cases of threads, conversations, users, agents and annotations.
+
+pub(crate) mod agents;
+pub(crate) mod annotations;
+pub(crate) mod conversations;
+pub(crate) mod threads;
+pub(crate) mod users;

@@ -1,0 +1,376 @@
+//! Use cases of threads: create, read, list, edit, delete.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use threadline_core::{
+    AgentId, NameSearch, NameSource, NewThread, Principal, Seq, Thread, ThreadId, ThreadPatch, UserId,
+    limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
+};
+use threadline_store::{DynStore, ListOrder, ListPosition, ListThreads, StoreError, ThreadPage};
+
+use crate::{
+    RunNotice, ServiceError,
+    after_commit::Listeners,
+    directory::Directory,
+    lifecycle::Lifecycle,
+    records::{ThreadRef, acting_user},
+    upkeep::feed_writer::FeedWriter,
+};
+
+/// Number of concurrent edits that may overtake an edit before the client must retry.
+const EDIT_TRIES: usize = 32;
+
+/// Fields of a thread to create.
+#[derive(Debug, Clone, Default)]
+pub struct CreateThread {
+    /// Id of the thread; generated if absent.
+    pub id: Option<ThreadId>,
+    /// Owner of the thread, if the principal is a whole project.
+    pub user: Option<UserId>,
+    /// Agent for which the thread is made.
+    pub agent: Option<AgentId>,
+    /// Name of the thread: 1 to [`MAX_NAME_BYTES`] bytes, without U+0000.
+    pub name: Option<String>,
+    /// JSON object, bounded by [`MAX_METADATA_BYTES`]; empty if absent.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// Change of a thread; `None` keeps a field.
+#[derive(Debug, Clone, Default)]
+pub struct EditThread {
+    /// New name; `Some(None)` removes the name.
+    pub name: Option<Option<String>>,
+    /// Merge patch (RFC 7396) for the metadata.
+    pub metadata: Option<Map<String, Value>>,
+    /// New state of the archive flag.
+    pub archived: Option<bool>,
+}
+
+/// Request for a page of a thread list.
+#[derive(Debug, Clone, Default)]
+pub struct ListRequest {
+    /// Owner of the threads, if the principal is a whole project.
+    pub user: Option<UserId>,
+    /// True to include archived threads.
+    pub include_archived: bool,
+    /// Restricts the page to threads of this agent.
+    pub agent: Option<AgentId>,
+    /// Restricts the page to threads whose name matches.
+    pub search: Option<NameSearch>,
+    /// Order of the page and its cursor.
+    pub order: ListOrder,
+    /// Position after which the page begins.
+    pub after: Option<ListPosition>,
+    /// Most threads in the page, clamped to 1..=[`MAX_PAGE`].
+    pub limit: usize,
+}
+
+/// Use cases of threads.
+#[derive(Clone)]
+pub struct Threads {
+    pub(crate) deps: Arc<ThreadDeps>,
+}
+
+/// Dependencies of [`Threads`], shared by its clones.
+pub(crate) struct ThreadDeps {
+    pub store: DynStore,
+    pub directory: Directory,
+    pub feed_writer: Arc<FeedWriter>,
+    pub listeners: Listeners,
+    pub lifecycle: Lifecycle,
+}
+
+impl Threads {
+    /// Creates a thread; `(thread, true)`. A repeated identical request returns the existing thread and `false`.
+    pub async fn create(&self, principal: &Principal, create: CreateThread) -> Result<(Thread, bool), ServiceError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        let user = acting_user(principal, create.user)?;
+        if let Some(name) = &create.name {
+            check_name(name)?;
+        }
+        let metadata = canonical(Value::Object(create.metadata.unwrap_or_default()));
+        check_metadata(&metadata)?;
+        let created_with = fingerprint(create.agent.as_ref(), create.name.as_deref(), &metadata);
+        let new = NewThread {
+            project: principal.project.clone(),
+            id: create.id.unwrap_or_else(ThreadId::generate),
+            user,
+            agent: create.agent,
+            name: create.name,
+            metadata,
+            created_with,
+        };
+        let (user, created_with) = (new.user.clone(), new.created_with.clone());
+        let (thread, created) = self.deps.store.create_thread(new).await?;
+        if !created && (thread.user != user || thread.created_with != created_with) {
+            return Err(ServiceError::ThreadExists);
+        }
+        if created {
+            // The thread's first run usually follows.
+            self.deps.directory.remember(&thread);
+            self.deps.feed_writer.mark(&thread.project, &thread.user);
+        }
+        Ok((thread, created))
+    }
+
+    /// Returns the thread of this id, and creates it if absent: for APIs whose clients choose ids and never create
+    /// threads.
+    pub async fn ensure(
+        &self,
+        principal: &Principal,
+        id: &ThreadId,
+        agent: Option<&AgentId>,
+    ) -> Result<Thread, ServiceError> {
+        match self.get(principal, id).await {
+            Err(ServiceError::ThreadNotFound) => {}
+            found => return found,
+        }
+        let create = CreateThread { id: Some(id.clone()), agent: agent.cloned(), ..CreateThread::default() };
+        match self.create(principal, create).await {
+            Ok((thread, _)) => Ok(thread),
+            // A concurrent request created the thread: of the same principal, or of another owner.
+            Err(ServiceError::ThreadExists) => match self.get(principal, id).await {
+                Err(ServiceError::ThreadNotFound) => Err(ServiceError::ThreadExists),
+                found => found,
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a thread from the store.
+    pub async fn get(&self, principal: &Principal, id: &ThreadId) -> Result<Thread, ServiceError> {
+        let thread = self.deps.store.thread(&principal.project, id).await?;
+        thread.filter(|thread| principal.may_access_thread(thread)).ok_or(ServiceError::ThreadNotFound)
+    }
+
+    /// A page of a user's threads. A page of a search may be short, or empty, and still have a next page: names are
+    /// checked in order, at most [`SEARCH_ROWS`] of them and about [`SEARCH_BYTES`] for a page.
+    pub async fn list(&self, principal: &Principal, request: ListRequest) -> Result<ThreadPage, ServiceError> {
+        let list = ListThreads {
+            project: principal.project.clone(),
+            user: acting_user(principal, request.user)?,
+            include_archived: request.include_archived,
+            agent: request.agent,
+            order: request.order,
+            after: request.after,
+            limit: request.limit.clamp(1, MAX_PAGE),
+        };
+        match request.search {
+            Some(search) => self.search(list, &search).await,
+            None => Ok(self.deps.store.list_threads(list).await?),
+        }
+    }
+
+    /// Reads pages of a list and keeps the threads whose name matches.
+    async fn search(&self, mut list: ListThreads, search: &NameSearch) -> Result<ThreadPage, ServiceError> {
+        let limit = std::mem::replace(&mut list.limit, MAX_PAGE);
+        let (mut found, mut feed_cursor, mut looked_at) = (Vec::new(), None, 0);
+        for _ in 0..SEARCH_ROWS / MAX_PAGE {
+            let page = self.deps.store.list_threads(list.clone()).await?;
+            // The cursor of the first page: changes during later reads are reported after it.
+            let feed_cursor = *feed_cursor.get_or_insert(page.feed_cursor);
+            let last = page.threads.len();
+            for (at, thread) in (1..).zip(page.threads) {
+                let name = thread.name.as_deref().unwrap_or_default();
+                looked_at += name.len();
+                if !search.finds(name) {
+                    continue;
+                }
+                let here = ListPosition::of(&thread, list.order);
+                found.push(thread);
+                if found.len() == limit {
+                    let next = if at == last { page.next } else { Some(here) };
+                    return Ok(ThreadPage { threads: found, next, feed_cursor });
+                }
+            }
+            list.after = page.next;
+            if list.after.is_none() || looked_at >= SEARCH_BYTES {
+                break;
+            }
+        }
+        Ok(ThreadPage { threads: found, next: list.after, feed_cursor: feed_cursor.unwrap_or(0) })
+    }
+
+    /// Moves a thread's read mark forward to `seq`. A mark that is already there or beyond stays: a repeated or late
+    /// request changes nothing.
+    pub async fn mark_read(&self, principal: &Principal, id: &ThreadId, seq: Seq) -> Result<Thread, ServiceError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        let thread = self.get(principal, id).await?;
+        if seq > thread.tail {
+            return Err(ServiceError::CursorAhead { epoch: Some(thread.epoch), tail: thread.tail });
+        }
+        if seq <= thread.read_seq {
+            return Ok(thread);
+        }
+        // The tail only grows: if no row matches, the thread was deleted meanwhile.
+        let marked = self.deps.store.mark_read(thread.key, seq).await?.ok_or(ServiceError::ThreadNotFound)?;
+        self.deps.feed_writer.mark(&marked.project, &marked.user);
+        Ok(marked)
+    }
+
+    /// Edits a thread. A name given here counts as a person's name.
+    pub async fn edit(&self, principal: &Principal, id: &ThreadId, edit: EditThread) -> Result<Thread, ServiceError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        if let Some(Some(name)) = &edit.name {
+            check_name(name)?;
+        }
+        for _ in 0..EDIT_TRIES {
+            let thread = self.get(principal, id).await?;
+            let metadata = edit.metadata.as_ref().map(|patch| merged(&thread.metadata, patch)).transpose()?;
+            let patch = ThreadPatch {
+                name: edit.name.clone().map(|name| name.map(|name| (name, NameSource::Person))),
+                metadata,
+                archived: edit.archived,
+            };
+            // No difference, as after a lost answer and a retry: the thread is not written.
+            if patch.is_met_by(&thread) {
+                return Ok(thread);
+            }
+            if let Some(thread) = self.deps.store.edit_thread(thread.key, thread.version, patch).await? {
+                self.deps.feed_writer.mark(&thread.project, &thread.user);
+                return Ok(thread);
+            }
+        }
+        Err(StoreError::Unavailable("the thread is changing too fast; try again".into()).into())
+    }
+
+    /// Reads the thread of a run; `None` if this incarnation of the thread was deleted.
+    pub async fn of_run(&self, notice: &RunNotice) -> Result<Option<Thread>, ServiceError> {
+        let thread = self.deps.store.thread(&notice.project, &notice.thread).await?;
+        Ok(thread.filter(|thread| thread.key == notice.key))
+    }
+
+    /// Gives the thread of a run a generated name. True if the thread now has this name. `seen` is the source of the
+    /// name when this name was requested. A name by a heuristic is stored only for a thread without a name, or replaces
+    /// a seen heuristic name; a name by a model also replaces a heuristic name that was not seen. Neither replaces a
+    /// person's name, nor a name that a person removed: both may have happened meanwhile.
+    pub async fn name(
+        &self,
+        notice: &RunNotice,
+        name: &str,
+        source: NameSource,
+        seen: Option<NameSource>,
+    ) -> Result<bool, ServiceError> {
+        check_name(name)?;
+        for _ in 0..EDIT_TRIES {
+            // The thread may have been deleted and created again.
+            let Some(thread) = self.of_run(notice).await? else { return Ok(false) };
+            let is_wanted = match thread.name_source {
+                None => seen.is_none(),
+                Some(NameSource::Auto) => source == NameSource::Title || seen == Some(NameSource::Auto),
+                Some(NameSource::Title | NameSource::Person) => false,
+            };
+            if !is_wanted {
+                return Ok(false);
+            }
+            let patch = ThreadPatch { name: Some(Some((name.to_owned(), source))), ..ThreadPatch::default() };
+            if let Some(thread) = self.deps.store.edit_thread(thread.key, thread.version, patch).await? {
+                self.deps.feed_writer.mark(&thread.project, &thread.user);
+                return Ok(true);
+            }
+        }
+        Err(StoreError::Unavailable("the thread is changing too fast; it is named after a later run".into()).into())
+    }
+
+    /// Deletes a thread and its log. An active run ends. A user who deletes the thread again gets the same answer.
+    pub async fn delete(&self, principal: &Principal, id: &ThreadId) -> Result<(), ServiceError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        match self.get(principal, id).await {
+            Ok(thread) => {
+                let thread = ThreadRef::from(&thread);
+                // False if another delete was faster: the thread is deleted in any case.
+                self.deps.store.delete_thread(thread.key).await?;
+                self.deps.listeners.deleted(&thread);
+                Ok(())
+            }
+            Err(ServiceError::ThreadNotFound) => {
+                let Some(user) = &principal.user else { return Err(ServiceError::ThreadNotFound) };
+                let again = self.deps.store.was_deleted(&principal.project, user, id).await?;
+                if again { Ok(()) } else { Err(ServiceError::ThreadNotFound) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), ServiceError> {
+    // Postgres stores no text with U+0000; all back-ends follow the same rule.
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
+        return Err(ServiceError::InvalidRequest(format!("name must have 1 to {MAX_NAME_BYTES} bytes and no U+0000")));
+    }
+    Ok(())
+}
+
+fn check_metadata(metadata: &str) -> Result<(), ServiceError> {
+    if metadata.len() > MAX_METADATA_BYTES {
+        return Err(ServiceError::InvalidRequest(format!("metadata exceeds {MAX_METADATA_BYTES} bytes of JSON")));
+    }
+    Ok(())
+}
+
+/// Digest of a create request, which tells its repetition from another request with the same id.
+fn fingerprint(agent: Option<&AgentId>, name: Option<&str>, metadata: &str) -> String {
+    let asked = serde_json::json!([agent, name, metadata]).to_string();
+    let digest = Sha256::digest(asked.as_bytes());
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn merged(metadata: &str, patch: &Map<String, Value>) -> Result<String, ServiceError> {
+    let mut value = serde_json::from_str(metadata)
+        .map_err(|error| StoreError::Corrupt(format!("metadata is not JSON: {error}")))?;
+    merge(&mut value, patch);
+    let text = canonical(value);
+    check_metadata(&text)?;
+    Ok(text)
+}
+
+/// Text of metadata, independent of the order of members, so that a repeated request is recognized.
+fn canonical(mut metadata: Value) -> String {
+    metadata.sort_all_objects();
+    metadata.to_string()
+}
+
+/// RFC 7396: members of the patch replace or, if null, remove; objects are merged.
+fn merge(target: &mut Value, patch: &Map<String, Value>) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(target) = target else { return };
+    for (name, value) in patch {
+        match value {
+            Value::Null => {
+                target.shift_remove(name);
+            }
+            Value::Object(inner) => merge(target.entry(name.clone()).or_insert(Value::Null), inner),
+            other => {
+                target.insert(name.clone(), other.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn merge_patch_follows_rfc_7396() {
+        let cases = [
+            (json!({"a":"b"}), json!({"a":"c"}), json!({"a":"c"})),
+            (json!({"a":"b"}), json!({"b":"c"}), json!({"a":"b","b":"c"})),
+            (json!({"a":"b","b":"c"}), json!({"a":null}), json!({"b":"c"})),
+            (json!({"a":["b"]}), json!({"a":"c"}), json!({"a":"c"})),
+            (json!({"a":{"b":"c"}}), json!({"a":{"b":"d","c":null}}), json!({"a":{"b":"d"}})),
+            (json!({"a":"foo"}), json!({"a":{"bb":{"ccc":null}}}), json!({"a":{"bb":{}}})),
+            (json!({"e":null}), json!({"a":1}), json!({"e":null,"a":1})),
+        ];
+        for (mut target, patch, want) in cases {
+            merge(&mut target, patch.as_object().expect("object"));
+            assert_eq!(target, want);
+        }
+    }
+}

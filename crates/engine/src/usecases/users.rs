@@ -1,0 +1,118 @@
+//! Erasure of a user, with the receipt.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use threadline_core::{
+    AuditEntry, Clock, Footprint, Principal, ProjectId, Timestamp, UserId,
+    limits::{MAX_PAGE, PURGE_ROWS},
+};
+use threadline_store::{DynStore, ListOrder, ListThreads, StoreError};
+
+use crate::{
+    ServiceError,
+    after_commit::Listeners,
+    cluster::bus::{DynBus, Hint},
+    lifecycle::Lifecycle,
+    records::ThreadRef,
+    subscription::Hub,
+};
+
+/// Rounds after which an erasure fails: a user who continues to create threads would prevent its end.
+const ERASE_ROUNDS: usize = 8;
+
+/// Receipt of an erasure.
+#[derive(Debug, Clone)]
+pub struct Erasure {
+    /// SHA-256 of the user's id, in hexadecimal: proves that a user was erased without storing the id.
+    pub user_digest: String,
+    /// Time at which the erasure completed.
+    pub at: Timestamp,
+    /// Amount of data that was erased.
+    pub erased: Footprint,
+}
+
+/// Use cases of users.
+#[derive(Clone)]
+pub struct Users {
+    pub(crate) deps: Arc<UserDeps>,
+}
+
+/// Dependencies of [`Users`], shared by its clones.
+pub(crate) struct UserDeps {
+    pub store: DynStore,
+    pub clock: Clock,
+    pub hub: Arc<Hub>,
+    pub bus: DynBus,
+    pub listeners: Listeners,
+    pub lifecycle: Lifecycle,
+}
+
+impl Users {
+    /// Erases all data of a user of the principal's project, and returns once the data is removed from the store. A
+    /// repeated call removes data created since. Of two concurrent calls, both return after the removal, and each
+    /// receipt may count data that the other call removed.
+    pub async fn erase(&self, principal: &Principal, user: &UserId) -> Result<Erasure, ServiceError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        let (store, project) = (&self.deps.store, &principal.project);
+        let mut erased = Footprint::default();
+        for round in 0.. {
+            let left = store.footprint(project, user).await?;
+            // The first round also removes data that no footprint counts.
+            if round > 0 && left == Footprint::default() {
+                break;
+            }
+            if round >= ERASE_ROUNDS {
+                let reason = "the user continues to create threads: revoke their tokens, and try again";
+                return Err(StoreError::Unavailable(reason.into()).into());
+            }
+            if round == 0 {
+                erased = left;
+            }
+            self.delete_threads(principal, user).await?;
+            while store.purge(PURGE_ROWS).await? {}
+            store.forget_user(project, user).await?;
+        }
+        self.end_feed(project, user).await;
+        let at = self.deps.clock.now();
+        while store.sweep_tickets(at).await? {}
+        let user_digest: String = Sha256::digest(user.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
+        store.record(&AuditEntry::by(principal, project, at, "user.erased", &facts)).await?;
+        Ok(Erasure { user_digest, at, erased })
+    }
+
+    /// Ends the subscriptions to a deleted feed on all nodes. A subscription that misses the hint ends with the next
+    /// recheck.
+    async fn end_feed(&self, project: &ProjectId, user: &UserId) {
+        let feed = (project.clone(), user.clone());
+        let recheck = self.deps.hub.recheck_feeds(self.deps.store.as_ref(), std::slice::from_ref(&feed));
+        if let Err(error) = recheck.await {
+            tracing::warn!(%error, "cannot end the followed feed of an erased user; it ends later");
+        }
+        self.deps.bus.tell(Hint::Feed(feed.0, feed.1, 0));
+    }
+
+    async fn delete_threads(&self, principal: &Principal, user: &UserId) -> Result<(), ServiceError> {
+        loop {
+            let list = ListThreads {
+                project: principal.project.clone(),
+                user: user.clone(),
+                include_archived: true,
+                agent: None,
+                order: ListOrder::Created,
+                after: None,
+                limit: MAX_PAGE,
+            };
+            let page = self.deps.store.list_threads(list).await?;
+            for thread in &page.threads {
+                let thread = ThreadRef::from(thread);
+                self.deps.store.delete_thread(thread.key).await?;
+                self.deps.listeners.deleted(&thread);
+            }
+            if page.threads.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}

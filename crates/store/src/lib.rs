@@ -1,0 +1,380 @@
+//! The store port: threads, heads, runs, the log, the feed, snapshots, annotations and agents, on one back-end.
+//!
+//! ```text
+//!   heads   one narrow row per thread: the only point of concurrency
+//!           key | epoch | tail | fence | active run, its first_seq and producer_seq, lease_until, stop
+//!   log     key | first_seq ............ last_seq | run | at | body        seqs 1 ..= tail, no hole
+//!           [ sealed segment ][ sealed segment ][row][row][row]
+//!                                                            ^ tail
+//! ```
+//!
+//! Contract of every back-end (the contract suite in `tests/contract` runs on each of them):
+//!
+//! - **One statement.** Append, start, close and delete change a thread's head and its log together or
+//!   not at all, and only if the head is as the caller expects (fence, and tail or producer_seq).
+//! - **Durable.** A method that answered `Ok` has its effect on disk (the memory store: in memory).
+//! - **Not cancellable.** A caller that drops the future does not leave anything half done.
+//! - **Dense order.** A thread's events are `1..=tail`, and readers see only committed ones.
+//! - **One clock.** Leases are judged by the store's clock, for all callers.
+//!
+//! Every method can fail with [`StoreError`]: then the effect is unknown, and the caller may try again, because every
+//! method may be repeated.
+
+#![warn(missing_docs)]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use threadline_core::{
+    AgentId, Epoch, FeedEntry, Fence, LogSlice, NewEvents, NewThread, ProjectId, Run, RunId, Seq, Thread, ThreadId,
+    ThreadKey, ThreadPatch, Timestamp, UserId,
+};
+
+pub mod annotations;
+pub mod erasure;
+pub mod identity;
+pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+pub mod private;
+mod runs;
+pub mod segment;
+pub mod snapshots;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod sql;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+pub mod status;
+pub mod transfer;
+
+pub use annotations::AnnotationStore;
+pub use erasure::{ErasureStore, IdlePage};
+pub use identity::{IdentityStore, StoredProject};
+pub use runs::{
+    ActiveRuns, CloseOutcome, Closing, Committed, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome,
+};
+pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
+pub use status::{StatusStore, StoreStatus};
+pub use transfer::{AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore};
+
+/// The store could not do its work. The effect is unknown; trying again is safe.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be reached, is full, or refused.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// The stored data contradicts itself. Never shown to clients; the details are in the server's log.
+    #[error("the store is corrupt: {0}")]
+    Corrupt(String),
+}
+
+/// Answer of a store method.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// The head row of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// Key of the thread that the head belongs to.
+    pub key: ThreadKey,
+    /// The incarnation of the thread's log.
+    pub epoch: Epoch,
+    /// Seq of the newest committed event.
+    pub tail: Seq,
+    /// Fence of the newest run, active or not.
+    pub fence: Fence,
+    /// State of the active run; `None` while no run is active.
+    pub active: Option<ActiveHead>,
+}
+
+/// The part of a head that is present while a run is active.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveHead {
+    /// End of the lease. An append or a heartbeat extends it.
+    pub lease_until: Timestamp,
+    /// Time of the first stop request; `None` if none was made.
+    pub stop_requested_at: Option<Timestamp>,
+    /// The run's lock was released: the next start closes the run instead of being refused.
+    pub finishing: bool,
+    /// producer_seq of the run's newest event.
+    pub producer_seq: u64,
+}
+
+/// An append of one run to its thread.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// Key of the thread that gets the events.
+    pub key: ThreadKey,
+    /// Fence of the run that appends.
+    pub fence: Fence,
+    /// producer_seq of the first event; `None` appends after the run's newest event.
+    pub producer_seq: Option<u64>,
+    /// The events. A terminal event ends the run in the same commit.
+    pub events: NewEvents,
+}
+
+/// An append that was committed.
+#[derive(Debug, Clone)]
+pub struct Appended {
+    /// Seq of the first event.
+    pub first_seq: Seq,
+    /// Time of the commit, by the store's clock.
+    pub at: Timestamp,
+    /// The id of the run that appended.
+    pub run: RunId,
+    /// The head after the append.
+    pub head: Head,
+    /// producer_seq of the last event of the append.
+    pub producer_seq: u64,
+}
+
+/// Order of a thread list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ListOrder {
+    /// COALESCE(lastRunAt, updatedAt, createdAt), newest first, then id: for people.
+    #[default]
+    Recent,
+    /// createdAt, oldest first, then id: the order does not shift between two pages; for scripts.
+    Created,
+}
+
+/// A request for a page of a thread list.
+#[derive(Debug, Clone)]
+pub struct ListThreads {
+    /// Project (tenant) of the threads.
+    pub project: ProjectId,
+    /// User who owns the threads.
+    pub user: UserId,
+    /// True if archived threads are listed too.
+    pub include_archived: bool,
+    /// Limits the list to threads of this agent.
+    pub agent: Option<AgentId>,
+    /// Sort order of the list.
+    pub order: ListOrder,
+    /// Position after which the page begins; `None` for the first page.
+    pub after: Option<ListPosition>,
+    /// Greatest number of threads on the page.
+    pub limit: usize,
+}
+
+/// Position in a thread list: the sort time and the id of the last thread seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListPosition {
+    /// Sort time of the last thread seen, by the list's order.
+    pub at: Timestamp,
+    /// Id of the last thread seen.
+    pub id: ThreadId,
+}
+
+impl ListPosition {
+    /// Position of a thread in a list of this order.
+    pub fn of(thread: &Thread, order: ListOrder) -> Self {
+        let at = match order {
+            ListOrder::Recent => thread.last_run_at.unwrap_or(thread.updated_at),
+            ListOrder::Created => thread.created_at,
+        };
+        Self { at, id: thread.id.clone() }
+    }
+}
+
+/// A page of a thread list.
+#[derive(Debug, Clone)]
+pub struct ThreadPage {
+    /// Threads of the page, in the order of the list.
+    pub threads: Vec<Thread>,
+    /// Position for the next page; `None` at the end.
+    pub next: Option<ListPosition>,
+    /// The user's feed position, read before the page: list + feed after it is complete.
+    pub feed_cursor: u64,
+}
+
+/// Start and direction of a read of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// Events with seq above this, oldest first.
+    After(Seq),
+    /// The newest events with seq below this, also returned oldest first.
+    Before(Seq),
+}
+
+/// A piece of a log, read in one statement.
+#[derive(Debug, Clone)]
+pub struct LogPage {
+    /// The head at the moment of the read.
+    pub head: Head,
+    /// The events: contiguous, at most `max_events`, and about [`threadline_core::limits::PAGE_BYTES`]. Empty only if
+    /// the log has none to return.
+    pub slice: LogSlice,
+}
+
+/// A page of a feed.
+#[derive(Debug, Clone)]
+pub struct FeedPage {
+    /// The newest change of each thread that changed after the cursor, in order.
+    pub entries: Vec<FeedEntry>,
+    /// The newest position of this feed, whether reached by the page or not.
+    pub head: u64,
+}
+
+/// Threads and their metadata.
+#[async_trait]
+pub trait ThreadStore: Send + Sync {
+    /// Creates a thread; `(thread, true)`. If the id is taken: `(the existing thread, false)`, and nothing is changed.
+    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)>;
+
+    /// The thread of this id; `None` if it does not exist.
+    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>>;
+
+    /// A page of a user's threads.
+    async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage>;
+
+    /// Changes a thread if its version is still `version`; `None` if it is not, or the thread was deleted.
+    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>>;
+
+    /// Moves the thread's read marker forward to `seq`, in one statement. Returns the thread as it is now; `None` if it
+    /// was deleted, or `seq` is beyond its tail. A move of the marker changes the version, so that the feed reports it,
+    /// but neither `updated_at` nor the place in lists. A marker that is at `seq` or beyond stays, and nothing is
+    /// written.
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>>;
+
+    /// Deletes a thread: from this moment nothing of it can be read or appended, and its id is free. An active run ends
+    /// with it. False if the thread was deleted already. The rows are removed later, by [`ThreadStore::purge`].
+    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool>;
+
+    /// Removes up to `rows` log rows of deleted threads, and the other rows of those that have no log rows left.
+    /// Threads whose import was given up are included. True if there may be more to do.
+    async fn purge(&self, rows: usize) -> StoreResult<bool>;
+}
+
+/// Runs and their leases.
+#[async_trait]
+pub trait RunStore: Send + Sync {
+    /// Starts a run, or appends a complete one that has ended. A thread without an agent takes that of the run, in the
+    /// same commit.
+    async fn start(&self, start: StartRun) -> StoreResult<StartOutcome>;
+
+    /// Ends the active run. With `if_due` only if its lease has expired or its stop is overdue at this moment.
+    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome>;
+
+    /// Extends the leases of runs; answers in order, `None` for a run that is not active (any more).
+    async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>>;
+
+    /// Requests the stop of a run. A repeated request changes nothing.
+    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome>;
+
+    /// Releases a run's lock before its last events: the run is `finishing`, and its lease ends
+    /// [`threadline_core::limits::RELEASE_GRACE`] from now at the latest, if no append extends it. False if the run is
+    /// not active.
+    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool>;
+
+    /// Threads whose active run is due: its lease has expired, or a stop was requested
+    /// [`threadline_core::limits::STOP_GRACE`] ago.
+    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>>;
+
+    /// Numbers of active runs of a project, and of those in threads of this user. Runs that start or end during the
+    /// read may or may not be counted, but never in part.
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns>;
+
+    /// The record of a run, as of now; `None` if the thread has no such run.
+    async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>>;
+
+    /// Runs of a thread, newest first, with a fence below `before`.
+    async fn runs(&self, key: ThreadKey, before: Option<Fence>, limit: usize) -> StoreResult<Vec<Run>>;
+}
+
+/// Logs of threads: append, read and seal.
+#[async_trait]
+pub trait LogStore: Send + Sync {
+    /// Appends to many threads in one commit; at most one entry per thread. Answers in order.
+    ///
+    /// `None`: this entry did not match its head (thread deleted, fence of another run, producer_seq not the next one,
+    /// or a stop of the run requested [`threadline_core::limits::STOP_GRACE`] ago) and changed nothing. Other entries
+    /// are not affected.
+    ///
+    /// An error means that no entry of the batch is known to be committed. A back-end that has to give up on single
+    /// entries of a batch (no disk space for a large one) answers `None` for them as well, and with the error once such
+    /// an entry is appended alone: a caller must append an entry that got `None` again, alone, before it calls the
+    /// entry stale.
+    async fn append(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>>;
+
+    /// Number of group commits that may usefully run at once. Each thread belongs to one of them.
+    fn pipelines(&self) -> usize {
+        1
+    }
+
+    /// Reads a page; `None` if the thread does not exist (any more).
+    async fn read(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>>;
+
+    /// The heads of these threads, in any order; deleted threads are left out.
+    async fn heads(&self, keys: &[ThreadKey]) -> StoreResult<Vec<Head>>;
+
+    /// Seals what is possible of a thread's rows in one step: merges them into compressed segments, and touches log
+    /// rows only. True if any row was sealed.
+    async fn seal(&self, key: ThreadKey) -> StoreResult<bool>;
+
+    /// Threads with enough unsealed events for a segment. Called once, at start.
+    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>>;
+}
+
+/// Feeds of users: positions and pages.
+#[async_trait]
+pub trait FeedStore: Send + Sync {
+    /// Gives the user's changed threads their feed positions; returns the newest position. Idempotent.
+    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64>;
+
+    /// A page of a user's feed.
+    async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage>;
+
+    /// True if the newest entry of a thread id that this user's feed has, or will get, is its deletion: a repeated
+    /// delete request gets the same answer again.
+    async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool>;
+
+    /// The newest position of each of these feeds, in order; 0 for a feed without entries.
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>>;
+
+    /// Users with changes that have no feed position yet.
+    async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>>;
+}
+
+/// Agents that were created over the API, as the JSON text of their definition.
+#[async_trait]
+pub trait AgentStore: Send + Sync {
+    /// Creates an agent, or replaces it.
+    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()>;
+
+    /// All agents of a project, in order of their ids.
+    async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>>;
+
+    /// Deletes an agent. False if it did not exist.
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool>;
+}
+
+/// All interfaces of a complete back-end.
+pub trait Store:
+    ThreadStore
+    + RunStore
+    + LogStore
+    + FeedStore
+    + SnapshotStore
+    + AnnotationStore
+    + AgentStore
+    + IdentityStore
+    + ErasureStore
+    + StatusStore
+{
+}
+impl<T> Store for T where
+    T: ThreadStore
+        + RunStore
+        + LogStore
+        + FeedStore
+        + SnapshotStore
+        + AnnotationStore
+        + AgentStore
+        + IdentityStore
+        + ErasureStore
+        + StatusStore
+{
+}
+
+/// A shared handle of a back-end.
+pub type DynStore = Arc<dyn Store>;

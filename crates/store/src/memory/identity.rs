@@ -1,0 +1,152 @@
+//! Authentication, administration, retention and erasure.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use async_trait::async_trait;
+use threadline_core::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ProjectId, ThreadKey, Timestamp, UserId};
+
+use super::MemoryStore;
+use crate::{ErasureStore, IdentityStore, IdlePage, ListOrder, StoreResult, StoredProject};
+
+#[derive(Debug, Default)]
+pub(super) struct Identity {
+    projects: BTreeMap<ProjectId, StoredProject>,
+    keys: BTreeMap<Digest, ApiKey>,
+    tickets: BTreeMap<Digest, (String, Timestamp)>,
+    audit: Vec<AuditEntry>,
+}
+
+impl Identity {
+    /// All API keys with their digests, by project and id.
+    pub(super) fn all_keys(&self) -> Vec<(ApiKey, Digest)> {
+        let mut keys: Vec<_> = self.keys.iter().map(|(digest, key)| (key.clone(), *digest)).collect();
+        keys.sort_by(|(a, _), (b, _)| (&a.project, &a.id).cmp(&(&b.project, &b.id)));
+        keys
+    }
+}
+
+#[async_trait]
+impl IdentityStore for MemoryStore {
+    async fn projects(&self) -> StoreResult<Vec<StoredProject>> {
+        Ok(self.state().identity.projects.values().cloned().collect())
+    }
+
+    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool> {
+        let projects = &mut self.state().identity.projects;
+        let found = projects.get(&project.id).map_or(0, |found| found.version);
+        let fits = project.version == found + 1;
+        if fits {
+            projects.insert(project.id.clone(), project.clone());
+        }
+        Ok(fits)
+    }
+
+    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool> {
+        let keys = &mut self.state().identity.keys;
+        let taken = keys.values().any(|other| (&other.project, &other.id) == (&key.project, &key.id));
+        if taken || keys.contains_key(digest) {
+            return Ok(false);
+        }
+        keys.insert(*digest, key.clone());
+        Ok(true)
+    }
+
+    async fn key(&self, digest: &Digest) -> StoreResult<Option<ApiKey>> {
+        Ok(self.state().identity.keys.get(digest).cloned())
+    }
+
+    async fn keys(&self, project: &ProjectId) -> StoreResult<Vec<ApiKey>> {
+        let state = self.state();
+        let mut keys: Vec<_> = state.identity.keys.values().filter(|key| key.project == *project).cloned().collect();
+        keys.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(keys)
+    }
+
+    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>> {
+        let keys = &mut self.state().identity.keys;
+        let found = keys.values_mut().find(|key| key.project == *project && key.id == *id);
+        Ok(found.map(|key| {
+            key.revoked_at.get_or_insert(at);
+            key.clone()
+        }))
+    }
+
+    async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
+        let tickets = &mut self.state().identity.tickets;
+        tickets.retain(|_, (_, until)| now < *until);
+        tickets.insert(*digest, (bearer.to_owned(), until));
+        Ok(())
+    }
+
+    async fn sweep_tickets(&self, now: Timestamp) -> StoreResult<bool> {
+        self.state().identity.tickets.retain(|_, (_, until)| now < *until);
+        Ok(false)
+    }
+
+    async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {
+        let found = self.state().identity.tickets.remove(digest);
+        Ok(found.filter(|(_, until)| now < *until).map(|(bearer, _)| bearer))
+    }
+
+    async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
+        self.state().identity.audit.push(entry.clone());
+        Ok(())
+    }
+
+    async fn audit(
+        &self,
+        project: &ProjectId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> StoreResult<Vec<(i64, AuditEntry)>> {
+        let state = self.state();
+        let numbered = state.identity.audit.iter().enumerate().rev().map(|(index, entry)| (index as i64 + 1, entry));
+        let wanted = numbered
+            .filter(|(number, entry)| entry.project == *project && before.is_none_or(|before| *number < before));
+        Ok(wanted.take(limit).map(|(number, entry)| (number, entry.clone())).collect())
+    }
+}
+
+#[async_trait]
+impl ErasureStore for MemoryStore {
+    async fn idle_threads(
+        &self,
+        project: &ProjectId,
+        before: Timestamp,
+        after: Option<ThreadKey>,
+        window: usize,
+    ) -> StoreResult<IdlePage> {
+        let state = self.state();
+        let behind = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let looked: Vec<_> = state.threads.range(behind).map(|(_, row)| row).take(window).collect();
+        let idle = looked.iter().filter(|row| {
+            row.thread.project == *project && row.sort_at(ListOrder::Recent) < before && row.active().is_none()
+        });
+        let threads = idle.map(|row| row.snapshot()).collect();
+        Ok(IdlePage { threads, next: looked.last().filter(|_| looked.len() == window).map(|row| row.thread.key) })
+    }
+
+    async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {
+        let state = self.state();
+        let feed = state.feeds.get(&(project.clone(), user.clone()));
+        let mut print = Footprint {
+            feed_entries: feed.map_or(0, |feed| feed.entries.len() as u64),
+            tombstones: feed.map_or(0, |feed| feed.deleted.len() as u64),
+            ..Footprint::default()
+        };
+        let own = state.threads.values().filter(|row| row.thread.project == *project && row.thread.user == *user);
+        for row in own {
+            print.threads += 1;
+            print.runs += row.runs.len() as u64;
+            print.events += row.thread.tail;
+            print.snapshots += row.snapshots.len() as u64;
+            print.annotations += row.annotations.len() as u64;
+        }
+        Ok(print)
+    }
+
+    async fn forget_user(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        self.state().feeds.remove(&(project.clone(), user.clone()));
+        Ok(())
+    }
+}

@@ -1,0 +1,612 @@
+//! The reference back-end: all data behind one mutex. Short enough to read as the specification of the port.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+
+mod beside;
+mod identity;
+mod status;
+mod transfer;
+
+use threadline_core::{
+    AgentId, Annotation, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NewEvents, NewThread, ProjectId, Run,
+    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    limits::{PAGE_BYTES, RELEASE_GRACE},
+};
+
+use super::{
+    ActiveHead, ActiveRuns, Append, Appended, CloseOutcome, Closing, Committed, Due, FeedImage, FeedPage, FeedStore,
+    Head, HeartbeatRequest, ListOrder, ListPosition, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot,
+    StartOutcome, StartRun, StopOutcome, StoreResult, ThreadPage, ThreadStore,
+    segment::{self, LogRow},
+};
+
+/// A store in memory. All data is lost with the process.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last_key: i64,
+    ids: HashMap<(ProjectId, ThreadId), ThreadKey>,
+    threads: BTreeMap<ThreadKey, Row>,
+    feeds: HashMap<(ProjectId, UserId), Feed>,
+    agents: BTreeMap<(ProjectId, AgentId), String>,
+    staged: HashMap<ThreadKey, transfer::Staged>,
+    identity: identity::Identity,
+}
+
+/// A thread with its head, its runs and its log.
+#[derive(Debug)]
+struct Row {
+    thread: Thread,
+    fed_version: i64,
+    fence: Fence,
+    lease: Duration,
+    runs: BTreeMap<Fence, Run>,
+    log: Vec<LogRow>,
+    snapshots: BTreeMap<Seq, Snapshot>,
+    annotations: Vec<Annotation>,
+}
+
+#[derive(Debug, Default)]
+struct Feed {
+    head: u64,
+    entries: BTreeMap<u64, (ThreadId, Option<ThreadKey>)>,
+    newest: HashMap<ThreadId, u64>,
+    deleted: BTreeMap<ThreadKey, ThreadId>,
+}
+
+impl MemoryStore {
+    /// Creates an empty store that judges leases by `clock`.
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Row {
+    /// Creates the row of a thread without runs.
+    fn new(thread: Thread) -> Self {
+        Self {
+            thread,
+            fed_version: 0,
+            fence: Fence(0),
+            lease: Duration::ZERO,
+            runs: BTreeMap::new(),
+            log: Vec::new(),
+            snapshots: BTreeMap::new(),
+            annotations: Vec::new(),
+        }
+    }
+
+    fn active(&self) -> Option<&Run> {
+        self.runs.get(&self.fence).filter(|run| run.status.is_active())
+    }
+
+    fn head(&self) -> Head {
+        let active = self.active().map(|run| ActiveHead {
+            lease_until: run.lease_until.unwrap_or(Timestamp(0)),
+            stop_requested_at: run.stop_requested_at,
+            finishing: run.status == RunStatus::Finishing,
+            producer_seq: run.producer_seq,
+        });
+        Head { key: self.thread.key, epoch: self.thread.epoch, tail: self.thread.tail, fence: self.fence, active }
+    }
+
+    fn snapshot(&self) -> Thread {
+        Thread { active_run: self.active().cloned(), ..self.thread.clone() }
+    }
+
+    /// Appends events of the newest run to the log.
+    fn push(&mut self, events: &NewEvents, now: Timestamp) -> LogSlice {
+        let Some(run) = self.runs.get_mut(&self.fence) else { return LogSlice::default() };
+        let slice = LogSlice::of(events, self.thread.tail + 1, &run.id, now);
+        self.thread.tail += events.count() as u64;
+        run.producer_seq += events.count() as u64;
+        self.log.extend(slice.0.iter().map(|batch| LogRow {
+            first_seq: batch.first_seq,
+            last_seq: batch.last_seq,
+            at: now,
+            run: Some(batch.run.clone()),
+            body: batch.body.clone(),
+        }));
+        slice
+    }
+
+    /// Ends the newest run: its record, and the thread's row.
+    fn end(&mut self, status: RunStatus, code: Option<String>, message: Option<String>, now: Timestamp) {
+        if let Some(run) = self.runs.get_mut(&self.fence) {
+            (run.status, run.error_code, run.error_message) = (status, code, message);
+            (run.ended_at, run.lease_until) = (Some(now), None);
+        }
+        self.touch_run(now);
+    }
+
+    fn touch_run(&mut self, now: Timestamp) {
+        self.thread.last_run_at = Some(now);
+        self.thread.version += 1;
+    }
+
+    /// Ends the run with the status of its own terminal event.
+    fn end_by(&mut self, terminal: &Terminal, now: Timestamp) {
+        let stopped = self.active().is_some_and(|run| run.stop_requested_at.is_some());
+        let used = match terminal.clone() {
+            Terminal::Finished { usage } => {
+                let status = if stopped { RunStatus::Stopped } else { RunStatus::Finished };
+                self.end(status, None, None, now);
+                usage
+            }
+            Terminal::Error { code, message, usage } => {
+                self.end(RunStatus::Error, code, message, now);
+                usage
+            }
+        };
+        if let Some(run) = self.runs.get_mut(&self.fence) {
+            run.usage = used;
+        }
+    }
+
+    fn close(&mut self, closing: &Closing, now: Timestamp) -> LogSlice {
+        let slice = closing.events.as_ref().map(|events| self.push(events, now)).unwrap_or_default();
+        self.end(closing.status, closing.error_code.clone(), closing.error_message.clone(), now);
+        slice
+    }
+
+    fn matches(&self, closing: &Closing) -> bool {
+        self.fence == closing.fence && self.thread.tail == closing.tail && self.active().is_some()
+    }
+
+    fn is_lapsed(&self, now: Timestamp) -> bool {
+        self.active()
+            .is_some_and(|run| run.status == RunStatus::Finishing || run.lease_until.is_none_or(|until| until <= now))
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.active().is_some_and(|run| run.lease_until.is_none_or(|until| until <= now) || run.stop_overdue(now))
+    }
+
+    fn sort_at(&self, order: ListOrder) -> Timestamp {
+        match order {
+            ListOrder::Created => self.thread.created_at,
+            ListOrder::Recent => self.thread.last_run_at.unwrap_or(self.thread.updated_at),
+        }
+    }
+}
+
+#[async_trait]
+impl ThreadStore for MemoryStore {
+    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let id = (new.project.clone(), new.id.clone());
+        if let Some(row) = state.ids.get(&id).and_then(|key| state.threads.get(key)) {
+            return Ok((row.snapshot(), false));
+        }
+        state.last_key += 1;
+        let key = ThreadKey(state.last_key);
+        let thread = new.made(key, Epoch::generate(), now);
+        state.ids.insert(id, key);
+        state.threads.insert(key, Row::new(thread.clone()));
+        Ok((thread, true))
+    }
+
+    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
+        let state = self.state();
+        let key = state.ids.get(&(project.clone(), id.clone()));
+        Ok(key.and_then(|key| state.threads.get(key)).map(Row::snapshot))
+    }
+
+    async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
+        let state = self.state();
+        let feed_cursor = state.feeds.get(&(list.project.clone(), list.user.clone())).map_or(0, |feed| feed.head);
+        let mut rows: Vec<(Timestamp, &Row)> = state
+            .threads
+            .values()
+            .filter(|row| row.thread.project == list.project && row.thread.user == list.user)
+            .filter(|row| list.include_archived || !row.thread.archived)
+            .filter(|row| list.agent.is_none() || row.thread.agent == list.agent)
+            .map(|row| (row.sort_at(list.order), row))
+            .collect();
+        let before = |a: (Timestamp, &ThreadId), b: (Timestamp, &ThreadId)| match list.order {
+            ListOrder::Recent => b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)),
+            ListOrder::Created => a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1)),
+        };
+        rows.sort_by(|a, b| before((a.0, &a.1.thread.id), (b.0, &b.1.thread.id)));
+        if let Some(after) = &list.after {
+            rows.retain(|row| before((after.at, &after.id), (row.0, &row.1.thread.id)).is_lt());
+        }
+        let more = rows.len() > list.limit;
+        rows.truncate(list.limit);
+        let next = rows.last().filter(|_| more).map(|row| ListPosition { at: row.0, id: row.1.thread.id.clone() });
+        Ok(ThreadPage { threads: rows.into_iter().map(|row| row.1.snapshot()).collect(), next, feed_cursor })
+    }
+
+    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let Some(row) = state.threads.get_mut(&key).filter(|row| row.thread.version == version) else {
+            return Ok(None);
+        };
+        if let Some(name) = patch.name {
+            (row.thread.name, row.thread.name_source) = name.unzip();
+        }
+        if let Some(metadata) = patch.metadata {
+            row.thread.metadata = metadata;
+        }
+        row.thread.archived = patch.archived.unwrap_or(row.thread.archived);
+        row.thread.updated_at = now;
+        row.thread.version += 1;
+        Ok(Some(row.snapshot()))
+    }
+
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+        let state = &mut *self.state();
+        let Some(row) = state.threads.get_mut(&key).filter(|row| seq <= row.thread.tail) else { return Ok(None) };
+        if seq > row.thread.read_seq {
+            row.thread.read_seq = seq;
+            row.thread.version += 1;
+        }
+        Ok(Some(row.snapshot()))
+    }
+
+    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
+        let state = &mut *self.state();
+        let Some(row) = state.threads.remove(&key) else { return Ok(false) };
+        let Thread { project, id, user, .. } = row.thread;
+        state.ids.remove(&(project.clone(), id.clone()));
+        state.feeds.entry((project, user)).or_default().deleted.insert(key, id);
+        Ok(true)
+    }
+
+    async fn purge(&self, _rows: usize) -> StoreResult<bool> {
+        let now = self.clock.now();
+        self.state().staged.retain(|_, staged| !staged.is_given_up(now));
+        Ok(false)
+    }
+}
+
+#[async_trait]
+impl RunStore for MemoryStore {
+    async fn start(&self, start: StartRun) -> StoreResult<StartOutcome> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let Some(row) = state.threads.get_mut(&start.key) else { return Ok(StartOutcome::ThreadGone) };
+        if let Some(run) = row.runs.values().find(|run| run.id == start.run) {
+            return Ok(StartOutcome::Exists(run.clone(), row.head()));
+        }
+        let mut slice = LogSlice::default();
+        if let Some(active) = row.active().cloned() {
+            if !row.is_lapsed(now) {
+                return Ok(StartOutcome::RunActive(active, row.head()));
+            }
+            let Some(closing) = start.closing.filter(|closing| row.matches(closing)) else {
+                return Ok(StartOutcome::LeaseExpired(active, row.head()));
+            };
+            if start.at.is_some_and(|at| at != row.thread.tail) {
+                return Ok(StartOutcome::TailMismatch(row.head()));
+            }
+            slice.0.extend(row.close(&closing, now).0);
+        } else if start.at.is_some_and(|at| at != row.thread.tail) {
+            return Ok(StartOutcome::TailMismatch(row.head()));
+        }
+        row.fence = Fence(row.fence.0 + 1);
+        row.lease = start.lease;
+        let run = Run {
+            id: start.run,
+            fence: row.fence,
+            agent: start.agent,
+            driven: start.driven,
+            status: RunStatus::Running,
+            error_code: None,
+            error_message: None,
+            usage: None,
+            first_seq: row.thread.tail + 1,
+            producer_seq: 0,
+            started_at: now,
+            ended_at: None,
+            lease_until: Some(now.plus(start.lease)),
+            stop_requested_at: None,
+        };
+        row.thread.agent = row.thread.agent.take().or_else(|| run.agent.clone());
+        row.runs.insert(row.fence, run);
+        row.touch_run(now);
+        if let Some(events) = &start.events {
+            slice.0.extend(row.push(events, now).0);
+            if let Some(terminal) = events.terminal() {
+                row.end_by(terminal, now);
+            }
+        }
+        let run = row.runs[&row.fence].clone();
+        Ok(StartOutcome::Started(Committed { run, head: row.head(), slice }))
+    }
+
+    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let Some(row) = state.threads.get_mut(&key) else { return Ok(CloseOutcome::Gone) };
+        if !row.matches(&closing) || (if_due && !row.is_due(now)) {
+            return Ok(CloseOutcome::Missed);
+        }
+        let slice = row.close(&closing, now);
+        let run = row.runs[&row.fence].clone();
+        Ok(CloseOutcome::Closed(Box::new(Committed { run, head: row.head(), slice })))
+    }
+
+    async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let mut answers = Vec::with_capacity(beats.len());
+        for beat in beats {
+            let row = state.threads.get_mut(&beat.key).filter(|row| row.fence == beat.fence && row.active().is_some());
+            answers.push(row.and_then(|row| {
+                row.lease = beat.lease.unwrap_or(row.lease);
+                let until = now.plus(row.lease);
+                let run = row.runs.get_mut(&beat.fence)?;
+                // A producer may request a shorter lease; without one, a lease is only ever extended.
+                run.lease_until = if beat.lease.is_some() { Some(until) } else { run.lease_until.max(Some(until)) };
+                row.head().active
+            }));
+        }
+        Ok(answers)
+    }
+
+    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let Some(row) = state.threads.get_mut(&key) else { return Ok(StopOutcome::Gone) };
+        let Some(run) = row.runs.values_mut().find(|candidate| candidate.id == *run) else {
+            return Ok(StopOutcome::NoRun);
+        };
+        if !run.status.is_active() {
+            return Ok(StopOutcome::Ended(run.clone()));
+        }
+        let first = run.stop_requested_at.is_none();
+        run.stop_requested_at.get_or_insert(now);
+        let run = run.clone();
+        row.thread.version += i64::from(first);
+        Ok(StopOutcome::Asked(run, row.head()))
+    }
+
+    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+        let until = self.clock.now().plus(RELEASE_GRACE);
+        let state = &mut *self.state();
+        let row = state.threads.get_mut(&key).filter(|row| row.fence == fence && row.active().is_some());
+        let Some(row) = row else { return Ok(false) };
+        if let Some(run) = row.runs.get_mut(&fence) {
+            run.status = RunStatus::Finishing;
+            run.lease_until = run.lease_until.min(Some(until));
+        }
+        row.thread.version += 1;
+        Ok(true)
+    }
+
+    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
+        let now = self.clock.now();
+        let state = self.state();
+        let due = state.threads.values().filter(|row| row.is_due(now)).take(limit).map(|row| Due {
+            key: row.thread.key,
+            project: row.thread.project.clone(),
+            user: row.thread.user.clone(),
+            thread: row.thread.id.clone(),
+        });
+        Ok(due.collect())
+    }
+
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
+        let state = self.state();
+        let active = state.threads.values().filter(|row| row.thread.project == *project && row.active().is_some());
+        Ok(active.fold(ActiveRuns::default(), |count, row| ActiveRuns {
+            project: count.project + 1,
+            user: count.user + u64::from(Some(&row.thread.user) == user),
+        }))
+    }
+
+    async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {
+        let state = self.state();
+        Ok(state.threads.get(&key).and_then(|row| row.runs.values().find(|candidate| candidate.id == *run)).cloned())
+    }
+
+    async fn runs(&self, key: ThreadKey, before: Option<Fence>, limit: usize) -> StoreResult<Vec<Run>> {
+        let state = self.state();
+        let Some(row) = state.threads.get(&key) else { return Ok(Vec::new()) };
+        let runs = row.runs.values().rev().filter(|run| before.is_none_or(|before| run.fence < before));
+        Ok(runs.take(limit).cloned().collect())
+    }
+}
+
+#[async_trait]
+impl LogStore for MemoryStore {
+    async fn append(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let mut answers = Vec::with_capacity(batch.len());
+        for append in batch {
+            let row = state.threads.get_mut(&append.key).filter(|row| {
+                row.fence == append.fence
+                    && row.active().is_some_and(|run| {
+                        !run.stop_overdue(now) && append.producer_seq.is_none_or(|seq| seq == run.producer_seq + 1)
+                    })
+            });
+            answers.push(row.and_then(|row| {
+                let first_seq = row.thread.tail + 1;
+                row.push(&append.events, now);
+                if let Some(terminal) = append.events.terminal() {
+                    row.end_by(terminal, now);
+                } else {
+                    let until = now.plus(row.lease);
+                    let run = row.runs.get_mut(&append.fence)?;
+                    run.lease_until = run.lease_until.max(Some(until));
+                }
+                let run = row.runs.get(&append.fence)?;
+                Some(Appended {
+                    first_seq,
+                    at: now,
+                    run: run.id.clone(),
+                    head: row.head(),
+                    producer_seq: run.producer_seq,
+                })
+            }));
+        }
+        Ok(answers)
+    }
+
+    async fn read(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>> {
+        let state = self.state();
+        let Some(row) = state.threads.get(&key) else { return Ok(None) };
+        let mut slice = LogSlice::default();
+        let full = |slice: &LogSlice| slice.count() >= max_events as u64 || slice.bytes() >= PAGE_BYTES;
+        match from {
+            ReadFrom::After(after) => {
+                for log in row.log.iter().filter(|log| log.last_seq > after) {
+                    let batches = log.clone().unpack()?;
+                    slice.0.extend(batches.iter().filter_map(|batch| batch.between(after, Seq::MAX)));
+                    if full(&slice) {
+                        break;
+                    }
+                }
+                let end = slice.first_seq().unwrap_or(0).saturating_add(max_events as u64);
+                slice = slice.between(0, end);
+            }
+            ReadFrom::Before(before) => {
+                for log in row.log.iter().rev().filter(|log| log.first_seq < before) {
+                    let mut batches = log.clone().unpack()?;
+                    batches.append(&mut slice.0);
+                    slice = LogSlice(batches).between(0, before);
+                    if full(&slice) {
+                        break;
+                    }
+                }
+                let start = slice.last_seq().unwrap_or(0).saturating_sub(max_events as u64);
+                slice = slice.between(start, Seq::MAX);
+            }
+        }
+        Ok(Some(LogPage { head: row.head(), slice }))
+    }
+
+    async fn heads(&self, keys: &[ThreadKey]) -> StoreResult<Vec<Head>> {
+        let state = self.state();
+        Ok(keys.iter().filter_map(|key| state.threads.get(key)).map(Row::head).collect())
+    }
+
+    async fn seal(&self, key: ThreadKey) -> StoreResult<bool> {
+        let state = &mut *self.state();
+        let Some(row) = state.threads.get_mut(&key) else { return Ok(false) };
+        // Only rows after the newest segment are sealed: older rows that were passed over stay as they are.
+        let sealed = row.log.iter().rposition(|log| log.run.is_none()).map_or(0, |newest| newest + 1);
+        let mut fresh = Vec::new();
+        for log in &row.log[sealed..] {
+            fresh.append(&mut log.clone().unpack()?);
+        }
+        let groups = segment::plan(&fresh);
+        for group in groups.iter().rev() {
+            let Some(segment) = segment::encode(&fresh[group.clone()])? else { continue };
+            let body = segment.body.into();
+            let (first_seq, last_seq, at) = (segment.first_seq, segment.last_seq, segment.at);
+            let rows = sealed + group.start..sealed + group.end;
+            row.log.splice(rows, [LogRow { first_seq, last_seq, at, run: None, body }]);
+        }
+        Ok(!groups.is_empty())
+    }
+
+    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        let state = self.state();
+        Ok(state.threads.keys().take(limit).copied().collect())
+    }
+}
+
+#[async_trait]
+impl FeedStore for MemoryStore {
+    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64> {
+        let state = &mut *self.state();
+        let feed = state.feeds.entry((project.clone(), user.clone())).or_default();
+        for id in std::mem::take(&mut feed.deleted).into_values() {
+            feed.put(id, None);
+        }
+        let mut dirty: Vec<&mut Row> = state
+            .threads
+            .values_mut()
+            .filter(|row| row.thread.project == *project && row.thread.user == *user)
+            .filter(|row| row.thread.version > row.fed_version)
+            .collect();
+        dirty.sort_by_key(|row| row.thread.key);
+        for row in dirty {
+            row.fed_version = row.thread.version;
+            feed.put(row.thread.id.clone(), Some(row.thread.key));
+        }
+        Ok(feed.head)
+    }
+
+    async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage> {
+        let state = self.state();
+        let Some(feed) = state.feeds.get(&(project.clone(), user.clone())) else {
+            return Ok(FeedPage { entries: Vec::new(), head: 0 });
+        };
+        let entries = feed.entries.range(after.saturating_add(1)..).take(limit).map(|(cursor, (id, key))| FeedEntry {
+            cursor: *cursor,
+            thread_id: id.clone(),
+            change: match key.and_then(|key| state.threads.get(&key)) {
+                Some(row) => FeedChange::Upsert(Box::new(row.snapshot())),
+                None => FeedChange::Delete,
+            },
+        });
+        Ok(FeedPage { entries: entries.collect(), head: feed.head })
+    }
+
+    async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
+        let state = self.state();
+        let own = state.ids.get(&(project.clone(), id.clone())).and_then(|key| state.threads.get(key));
+        let feed = state.feeds.get(&(project.clone(), user.clone()));
+        let fed = feed.and_then(|feed| feed.entries.get(feed.newest.get(id)?));
+        Ok(own.is_none_or(|row| row.thread.user != *user)
+            && (feed.is_some_and(|feed| feed.deleted.iter().any(|(_, deleted)| deleted == id))
+                || fed.is_some_and(|(_, key)| key.is_none())))
+    }
+
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>> {
+        let state = self.state();
+        Ok(feeds.iter().map(|feed| state.feeds.get(feed).map_or(0, |feed| feed.head)).collect())
+    }
+
+    async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
+        let state = self.state();
+        let mut users: Vec<_> = state
+            .threads
+            .values()
+            .filter(|row| row.thread.version > row.fed_version)
+            .map(|row| (row.thread.project.clone(), row.thread.user.clone()))
+            .chain(state.feeds.iter().filter(|(_, feed)| !feed.deleted.is_empty()).map(|(user, _)| user.clone()))
+            .collect();
+        users.sort();
+        users.dedup();
+        users.truncate(limit);
+        Ok(users)
+    }
+}
+
+impl Feed {
+    fn image(&self) -> FeedImage {
+        let entries = self.entries.iter().map(|(pos, (id, _))| (*pos, id.clone()));
+        FeedImage { head: self.head, entries: entries.collect() }
+    }
+
+    /// Gives a thread the next position; its older entry is removed.
+    fn put(&mut self, id: ThreadId, key: Option<ThreadKey>) {
+        self.head += 1;
+        if let Some(older) = self.newest.insert(id.clone(), self.head) {
+            self.entries.remove(&older);
+        }
+        self.entries.insert(self.head, (id, key));
+    }
+}

@@ -1,0 +1,13 @@
+//! Status of the memory store.
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use crate::{StatusStore, StoreResult, StoreStatus};
+
+#[async_trait]
+impl StatusStore for MemoryStore {
+    async fn status(&self) -> StoreResult<StoreStatus> {
+        Ok(StoreStatus { now: self.clock.now(), read_only: false })
+    }
+}

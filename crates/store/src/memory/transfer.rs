@@ -1,0 +1,181 @@
+//! Export and import of threads.
+
+use std::collections::{BTreeMap, HashMap};
+
+use async_trait::async_trait;
+use threadline_core::{
+    AgentId, ApiKey, Clock, Digest, Epoch, ProjectId, ThreadKey, Timestamp, UserId,
+    limits::{FEED_RENEWAL, STAGING_TIMEOUT},
+};
+
+use super::{Feed, MemoryStore, Row};
+use crate::{
+    AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, TransferStore,
+};
+
+/// A staged thread, which no client sees yet.
+#[derive(Debug)]
+pub(super) struct Staged {
+    row: Row,
+    touched: Timestamp,
+}
+
+impl Staged {
+    fn put(&mut self, part: StagedPart, clock: &Clock) {
+        self.touched = clock.now();
+        self.row.runs.extend(part.runs.into_iter().map(|run| (run.fence, run)));
+        self.row.log.extend(part.rows.into_iter().map(|staged| staged.row));
+    }
+
+    /// True if the import was given up.
+    pub(super) fn is_given_up(&self, now: Timestamp) -> bool {
+        self.touched.plus(STAGING_TIMEOUT) <= now
+    }
+}
+
+#[async_trait]
+impl TransferStore for MemoryStore {
+    async fn count_threads(&self) -> StoreResult<u64> {
+        Ok(self.state().threads.len() as u64)
+    }
+
+    async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>> {
+        let state = self.state();
+        let mut rows: Vec<_> = state.threads.values().filter(|row| Some(row.thread.key) > after).collect();
+        rows.sort_by_key(|row| row.thread.key);
+        let moved = rows.into_iter().map(|row| MovedThread { thread: row.snapshot(), fence: row.fence });
+        Ok(moved.take(limit).collect())
+    }
+
+    async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
+        let state = self.state();
+        let rows = state.threads.values().filter(|row| Some(row.thread.key) > after && !row.annotations.is_empty());
+        let annotated = rows.map(|row| AnnotatedThread {
+            key: row.thread.key,
+            project: row.thread.project.clone(),
+            id: row.thread.id.clone(),
+            epoch: row.thread.epoch,
+        });
+        Ok(annotated.take(limit).collect())
+    }
+
+    async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
+        let state = self.state();
+        let agents = state.agents.iter().map(|((project, id), text)| (project.clone(), id.clone(), text.clone()));
+        Ok(agents.collect())
+    }
+
+    async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
+        Ok(self.state().identity.all_keys())
+    }
+
+    async fn all_feeds(
+        &self,
+        after: Option<&(ProjectId, UserId)>,
+        limit: usize,
+    ) -> StoreResult<Vec<(ProjectId, UserId)>> {
+        let state = self.state();
+        let feeds = state.feeds.iter().filter(|(owner, feed)| Some(*owner) > after && feed.head > 0);
+        let mut owners: Vec<_> = feeds.map(|(owner, _)| owner.clone()).collect();
+        owners.sort();
+        owners.truncate(limit);
+        Ok(owners)
+    }
+
+    async fn feed_image(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedImage> {
+        let state = self.state();
+        Ok(state.feeds.get(&(project.clone(), user.clone())).map(Feed::image).unwrap_or_default())
+    }
+
+    async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {
+        let state = &mut *self.state();
+        let thread = &moved.thread;
+        let id = (thread.project.clone(), thread.id.clone());
+        if let Some(row) = state.ids.get(&id).and_then(|key| state.threads.get(key)) {
+            return Ok(Staging::Taken(Box::new(row.snapshot())));
+        }
+        state.staged.retain(|_, staged| staged.row.thread.id != id.1 || staged.row.thread.project != id.0);
+        state.last_key += 1;
+        let key = ThreadKey(state.last_key);
+        let mut row = Row::new(thread.clone());
+        (row.thread.key, row.thread.active_run, row.fence) = (key, None, moved.fence);
+        let mut staged = Staged { row, touched: Timestamp(0) };
+        staged.put(part, &self.clock);
+        state.staged.insert(key, staged);
+        Ok(Staging::Staged(key))
+    }
+
+    async fn stage_more(&self, key: ThreadKey, part: StagedPart) -> StoreResult<bool> {
+        let state = &mut *self.state();
+        let staged = state.staged.get_mut(&key);
+        Ok(staged.map(|staged| staged.put(part, &self.clock)).is_some())
+    }
+
+    async fn publish(&self, key: ThreadKey, moved: &MovedThread) -> StoreResult<Published> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let id = (moved.thread.project.clone(), moved.thread.id.clone());
+        if state.ids.contains_key(&id) {
+            return Ok(Published::Taken);
+        }
+        let Some(mut staged) = state.staged.remove(&key) else { return Ok(Published::Gone) };
+        if staged.row.log.last().map_or(0, |last| last.last_seq) != moved.thread.tail {
+            return Err(StoreError::Corrupt(format!("the log of thread {} was not staged whole", id.1)));
+        }
+        if let Some(active) = &moved.thread.active_run
+            && let Some(run) = staged.row.runs.get_mut(&active.fence)
+        {
+            run.lease_until = Some(active.lease_until.unwrap_or(now).min(now));
+        }
+        // The feed owes the thread a position, unless an imported feed has one: see `put_feed`.
+        staged.row.fed_version = -staged.row.thread.version;
+        state.ids.insert(id, key);
+        state.threads.insert(key, staged.row);
+        Ok(Published::Done)
+    }
+
+    async fn unstage(&self, key: ThreadKey) -> StoreResult<()> {
+        self.state().staged.remove(&key);
+        Ok(())
+    }
+
+    async fn put_feed(&self, project: &ProjectId, user: &UserId, moved: &FeedImage) -> StoreResult<bool> {
+        let state = &mut *self.state();
+        let feed = state.feeds.entry((project.clone(), user.clone())).or_default();
+        let Some(image) = feed.image().taking(moved) else { return Ok(false) };
+        (feed.head, feed.entries, feed.newest) = (image.head, BTreeMap::new(), HashMap::new());
+        for (pos, id) in image.entries {
+            let key = state.ids.get(&(project.clone(), id.clone()));
+            let row = key.and_then(|key| state.threads.get_mut(key)).filter(|row| row.thread.user == *user);
+            feed.newest.insert(id.clone(), pos);
+            feed.entries.insert(pos, (id, row.as_ref().map(|row| row.thread.key)));
+            if let Some(row) = row {
+                row.fed_version = row.fed_version.abs();
+            }
+        }
+        Ok(true)
+    }
+
+    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        let state = &mut *self.state();
+        let mut keys: Vec<_> = state.threads.keys().copied().filter(|key| Some(*key) > after).collect();
+        keys.sort_unstable();
+        keys.truncate(limit);
+        for key in &keys {
+            if let Some(row) = state.threads.get_mut(key) {
+                row.thread.epoch = Epoch::generate();
+            }
+        }
+        Ok(keys)
+    }
+
+    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        if let Some(feed) = self.state().feeds.get_mut(&(project.clone(), user.clone())) {
+            feed.head += FEED_RENEWAL;
+            feed.newest.values_mut().for_each(|pos| *pos += FEED_RENEWAL);
+            let entries = std::mem::take(&mut feed.entries).into_iter();
+            feed.entries = entries.map(|(pos, entry)| (pos + FEED_RENEWAL, entry)).collect();
+        }
+        Ok(())
+    }
+}

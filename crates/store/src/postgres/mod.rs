@@ -1,0 +1,191 @@
+//! The production back-end: PostgreSQL, shared by many nodes.
+//!
+//! Every method is one statement, or a few that each leave the data consistent, and each statement is its own
+//! transaction: no transaction stays open between two statements. A task of its own runs each statement, on a
+//! connection that is free again before the caller is answered. The one clock is the database's.
+//!
+//! Deadlocks are excluded: locks are taken in the order heads (by key), log and runs, threads (by key); statements that
+//! could wait in another order skip rows that another transaction has locked.
+
+use std::sync::Arc;
+
+#[cfg(feature = "testing")]
+use sqlx::PgConnection;
+use sqlx::Row;
+use threadline_core::{
+    Clock,
+    limits::{PG_PIPELINES, PG_READERS, PG_WRITERS},
+};
+
+use self::{
+    address::Address,
+    fetch::{Rows, Statement, Work},
+    pool::Pool,
+};
+pub use self::{check::Finding, migrate::Migrated};
+use super::StoreResult;
+
+/// Hot statements, which the benchmark runs alone.
+#[cfg(feature = "testing")]
+pub mod statements {
+    pub use super::{
+        append::{GROUP, ONE},
+        start::START,
+    };
+}
+
+mod address;
+mod agents;
+mod annotations;
+mod append;
+mod check;
+mod erasure;
+mod feed;
+mod fetch;
+mod identity;
+mod log;
+mod migrate;
+mod plans;
+mod pool;
+mod rows;
+mod runs;
+mod seal;
+mod snapshots;
+mod start;
+mod status;
+mod threads;
+mod transfer;
+
+/// Failure to open a store.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The database was migrated by a newer program.
+    #[error(
+        "the database has schema version {found}, but this program supports versions up to {known}: run a newer release"
+    )]
+    Newer {
+        /// Schema version of the database.
+        found: i64,
+        /// Newest schema version that this program supports.
+        known: i64,
+    },
+    /// The database has tables with Threadline's names, but no schema version.
+    #[error("the database contains tables of another program: use a separate database for Threadline")]
+    Foreign,
+    /// The server lacks features that the statements need.
+    #[error("PostgreSQL {found} is too old: version 13 or later is required")]
+    OldServer {
+        /// Version of the server.
+        found: String,
+    },
+    /// The database cannot store texts unchanged.
+    #[error("the database has the encoding {found}: create one with ENCODING 'UTF8'")]
+    Encoding {
+        /// Encoding of the database.
+        found: String,
+    },
+    /// The URL has an unknown value of `pooler`.
+    #[error("unknown pooler={found}: expected pooler=transaction or pooler=session")]
+    Pooler {
+        /// Value of `pooler` in the URL.
+        found: String,
+    },
+    /// Any other error of the database.
+    #[error("cannot open the database: {0}")]
+    Database(#[from] sqlx::Error),
+}
+
+/// A store in a PostgreSQL database. Cheap to clone; the clones share everything.
+#[derive(Debug, Clone)]
+pub struct PgStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    clock: Clock,
+    groups: Arc<Pool>,
+    writers: Arc<Pool>,
+    readers: Arc<Pool>,
+    installation: String,
+    findings: Vec<Finding>,
+}
+
+impl PgStore {
+    /// Opens the store, after bringing its schema up to date. `url` is `postgres://user:password@host:port/database`, with
+    /// `?pooler=transaction` behind a pooler that gives each transaction another session. Leases are judged by the
+    /// database's clock, unless `clock` is a manual one.
+    pub async fn open(url: &str, clock: Clock) -> Result<Self, OpenError> {
+        let mut address = Address::parse(url)?;
+        let mut connection = address.connect().await?;
+        let findings = check::server(&address, &mut connection).await?;
+        let migrated = migrate::run(&address, &mut connection).await?;
+        if migrated.from < migrated.to {
+            tracing::info!(from = migrated.from, to = migrated.to, "the database was migrated");
+        }
+        let rows = address.ask(&mut connection, "SELECT id FROM installation").await?;
+        let installation = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
+        Address::close(connection).await;
+        if findings.iter().any(|finding| finding.setting == "synchronous_commit") {
+            address = address.durable();
+        }
+        let address = Arc::new(address);
+        let pool = |size| Arc::new(Pool::new(address.clone(), size));
+        let (groups, writers, readers) = (pool(PG_PIPELINES), pool(PG_WRITERS), pool(PG_READERS));
+        Ok(Self { inner: Arc::new(Inner { clock, groups, writers, readers, installation, findings }) })
+    }
+
+    /// Brings the schema of a database up to date, without opening a store.
+    pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
+        let address = Address::parse(url)?;
+        let mut connection = address.connect().await?;
+        check::server(&address, &mut connection).await?;
+        let migrated = migrate::run(&address, &mut connection).await?;
+        Address::close(connection).await;
+        Ok(migrated)
+    }
+
+    /// Closes all connections once their statements have ended. Later calls fail with
+    /// [`super::StoreError::Unavailable`].
+    pub async fn close(&self) {
+        self.inner.groups.close().await;
+        self.inner.writers.close().await;
+        self.inner.readers.close().await;
+    }
+
+    /// A connection like those of the store, for a program that the store is compared with.
+    #[cfg(feature = "testing")]
+    pub async fn connection(&self) -> Result<PgConnection, sqlx::Error> {
+        self.inner.writers.connect().await
+    }
+
+    /// A random id that this set of data got when its schema was created: the same on every node.
+    pub fn installation(&self) -> &str {
+        &self.inner.installation
+    }
+
+    /// Settings of the server, seen at start, under which acknowledged events may be lost.
+    pub fn findings(&self) -> &[Finding] {
+        &self.inner.findings
+    }
+
+    /// Time of a manual clock; `None` if the database's clock counts.
+    fn now(&self) -> Option<i64> {
+        self.inner.clock.fixed().map(|now| now.0)
+    }
+
+    /// The rows of a statement that writes.
+    async fn write(&self, statement: Statement<'_>) -> StoreResult<Rows> {
+        Ok(self.write_once(statement).await?)
+    }
+
+    /// [`PgStore::write`] with the kind of a failure.
+    async fn write_once(&self, statement: Statement<'_>) -> Work<Rows> {
+        pool::run(&self.inner.writers, statement).await
+    }
+
+    /// The rows of a statement that only reads.
+    async fn read_rows(&self, statement: Statement<'_>) -> StoreResult<Rows> {
+        Ok(pool::read(&self.inner.readers, statement).await?)
+    }
+}

@@ -1,0 +1,86 @@
+//! Query plans of the hot statements.
+
+use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
+
+use super::{
+    OpenError, PgStore, address::Address, annotations, append, erasure, feed, identity, log, runs, seal, snapshots,
+    start, threads,
+};
+
+/// The hot statements, by name.
+const HOT: [(&str, &str); 52] = [
+    ("append one", append::ONE),
+    ("append a group", append::GROUP),
+    ("append a group with ends", append::WIDE),
+    ("append one with its end", append::WIDE_ONE),
+    ("page after", log::AFTER),
+    ("page before", log::BEFORE),
+    ("heads", log::HEADS),
+    ("start", start::START),
+    ("close", start::CLOSE),
+    ("look", start::LOOK),
+    ("run", runs::BY_ID),
+    ("runs", runs::RUNS),
+    ("heartbeat", runs::HEARTBEAT),
+    ("heartbeat, waiting", runs::HEARTBEAT_WAIT),
+    ("stop", runs::STOP),
+    ("release", runs::RELEASE),
+    ("due", runs::DUE),
+    ("active runs", runs::ACTIVE_RUNS),
+    ("thread", threads::BY_ID),
+    ("list, recent", threads::LIST_RECENT),
+    ("list, created", threads::LIST_CREATED),
+    ("create", threads::CREATE),
+    ("thread by key", threads::BY_KEY),
+    ("edit", threads::EDIT),
+    ("read marker", threads::MARK),
+    ("delete", threads::DELETE),
+    ("tombstones", threads::TOMBSTONES),
+    ("purge of the log", threads::PURGE_LOG),
+    ("purge of annotations", threads::PURGE_ANNOTATIONS),
+    ("put annotation", annotations::PUT),
+    ("annotations", annotations::PAGE),
+    ("pump", feed::PUMP),
+    ("feed", feed::PAGE),
+    ("feed heads", feed::FEED_HEADS),
+    ("dirty feeds", feed::DIRTY_FEEDS),
+    ("was deleted", feed::WAS_DELETED),
+    ("swap", seal::SWAP),
+    ("newest snapshot", snapshots::NEWEST),
+    ("unprojected", snapshots::UNPROJECTED),
+    ("change of a project", identity::CHANGE_PROJECT),
+    ("key", identity::KEY),
+    ("keys", identity::KEYS),
+    ("revocation", identity::REVOKE),
+    ("ticket made", identity::PUT_TICKET),
+    ("tickets swept", identity::SWEEP_TICKETS),
+    ("ticket taken", identity::TAKE_TICKET),
+    ("audit", identity::AUDIT),
+    ("idle", erasure::IDLE),
+    ("footprint", erasure::FOOTPRINT),
+    ("footprint, rest", erasure::REST),
+    ("forget some", erasure::FORGET_SOME),
+    ("forget", erasure::FORGET),
+];
+
+impl PgStore {
+    /// The plan of each hot statement in the database at `url`, as JSON, with its name: as the store's own sessions get it.
+    pub async fn plans(url: &str) -> Result<Vec<(&'static str, String)>, OpenError> {
+        let mut connection = Address::parse(url)?.connect().await?;
+        let mut plans = Vec::with_capacity(HOT.len());
+        for (name, text) in HOT {
+            plans.push((name, plan(&mut connection, text).await?));
+        }
+        Address::close(connection).await;
+        Ok(plans)
+    }
+}
+
+async fn plan(connection: &mut PgConnection, text: &str) -> Result<String, sqlx::Error> {
+    connection.execute(AssertSqlSafe(format!("DEALLOCATE ALL; PREPARE hot AS {text}"))).await?;
+    let arguments = (1..).take_while(|number| text.contains(&format!("${number}"))).map(|_| "NULL");
+    let arguments = arguments.collect::<Vec<_>>().join(", ");
+    let arguments = if arguments.is_empty() { arguments } else { format!("({arguments})") };
+    let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) EXECUTE hot {arguments}"));
+    sqlx::raw_sql(explain).fetch_one(connection).await?.try_get_unchecked(0)
+}

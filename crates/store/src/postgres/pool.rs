@@ -1,0 +1,152 @@
+//! A few connections, used by one statement at a time.
+//!
+//! Not sqlx's pool: sqlx pings the server whenever a connection is returned, which is a second round trip for every
+//! commit, and finds broken connections only one by one.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use sqlx::{Execute, PgConnection, SqlStr, postgres::PgArguments};
+use threadline_core::limits::{PG_ACQUIRE_TIMEOUT, PG_ANSWER_TIMEOUT};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{
+    address::Address,
+    fetch::{Failure, Kind, Rows, Statement, Work},
+};
+
+/// A bounded number of connections, opened on demand. A connection is returned only after a clean end. A broken
+/// connection makes the pool drop all idle ones: the server was restarted, or the network has changed, and the next
+/// caller gets a fresh connection.
+#[derive(Debug)]
+pub(super) struct Pool {
+    address: Arc<Address>,
+    places: Semaphore,
+    idle: Mutex<Idle>,
+    patience: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    connections: Vec<PgConnection>,
+    /// Grows when idle connections are dropped: connections that were in use at that time do not return to the pool.
+    age: u64,
+}
+
+impl Pool {
+    pub(super) fn new(address: Arc<Address>, size: usize) -> Self {
+        let (places, idle) = (Semaphore::new(size), Mutex::default());
+        Self { address, places, idle, patience: PG_ANSWER_TIMEOUT }
+    }
+
+    /// A connection outside of the pool.
+    #[cfg(feature = "testing")]
+    pub(super) async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
+        self.address.connect().await
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self) {
+        let mut idle = self.idle();
+        idle.age += 1;
+        idle.connections.clear();
+    }
+
+    async fn take(&self) -> Work<(PgConnection, u64)> {
+        let (found, age) = {
+            let mut idle = self.idle();
+            (idle.connections.pop(), idle.age)
+        };
+        match found {
+            Some(connection) => Ok((connection, age)),
+            None => Ok((self.address.connect().await?, age)),
+        }
+    }
+
+    fn put(&self, connection: PgConnection, age: u64) {
+        let mut idle = self.idle();
+        if idle.age == age && !self.places.is_closed() {
+            idle.connections.push(connection);
+        }
+    }
+
+    /// Runs one statement. Must not be cancelled: see [`run`].
+    async fn carry_out(&self, text: SqlStr, arguments: PgArguments) -> Work<Rows> {
+        let _place = match timeout(PG_ACQUIRE_TIMEOUT, self.places.acquire()).await {
+            Ok(Ok(place)) => place,
+            Ok(Err(_)) => return Err(Failure::busy("the store is closed")),
+            Err(_) => return Err(Failure::busy("all connections to the database are busy")),
+        };
+        let (mut connection, age) = self.take().await?;
+        let answer = timeout_at(Instant::now() + self.patience, self.address.run(&mut connection, text, arguments));
+        match answer.await {
+            Ok(Ok(rows)) => {
+                self.put(connection, age);
+                Ok(rows)
+            }
+            Ok(Err(error)) => {
+                let failure = Failure::from(error);
+                if failure.kind == Kind::Broken {
+                    self.forget();
+                } else {
+                    self.put(connection, age);
+                }
+                Err(failure)
+            }
+            // Dropped and not closed: the server does not answer a close handshake.
+            Err(_) => {
+                self.forget();
+                Err(Failure::broken("the database does not answer"))
+            }
+        }
+    }
+
+    /// Refuses new statements; running ones end.
+    pub(super) async fn close(&self) {
+        self.places.close();
+        let connections = std::mem::take(&mut self.idle().connections);
+        for connection in connections {
+            Address::close(connection).await;
+        }
+    }
+}
+
+fn unpack(mut statement: Statement<'_>) -> Work<(SqlStr, PgArguments)> {
+    let arguments = statement.take_arguments().map_err(sqlx::Error::Encode)?.unwrap_or_default();
+    Ok((statement.sql(), arguments))
+}
+
+async fn finish(task: tokio::task::JoinHandle<Work<Rows>>) -> Work<Rows> {
+    task.await.map_err(|error| Failure::broken(format_args!("a statement was cut short: {error}")))?
+}
+
+/// The rows of one statement, which a task of its own runs: a cancelled caller cannot leave a connection in the middle
+/// of a statement, and a caller that is not polled for long (the body of a response whose client reads nothing) holds
+/// neither a connection nor a permit for one.
+pub(super) async fn run(pool: &Arc<Pool>, statement: Statement<'_>) -> Work<Rows> {
+    let (text, arguments) = unpack(statement)?;
+    let pool = pool.clone();
+    finish(tokio::spawn(async move { pool.carry_out(text, arguments).await })).await
+}
+
+/// [`run`] for statements that only read: a connection that broke while it was idle is noticed by its next user, so the
+/// statement is retried once on a fresh connection.
+pub(super) async fn read(pool: &Arc<Pool>, statement: Statement<'_>) -> Work<Rows> {
+    let (text, arguments) = unpack(statement)?;
+    let pool = pool.clone();
+    let task = tokio::spawn(async move {
+        match pool.carry_out(text.clone(), arguments.clone()).await {
+            Err(failure) if failure.kind == Kind::Broken => pool.carry_out(text, arguments).await,
+            done => done,
+        }
+    });
+    finish(task).await
+}

@@ -1,0 +1,208 @@
+//! Runs and their leases, from start to end.
+
+use std::collections::{HashMap, HashSet};
+
+use async_trait::async_trait;
+use sqlx::query;
+use threadline_core::{
+    Fence, ProjectId, Run, RunId, ThreadKey, UserId,
+    limits::{PG_RACES, RECHECK_CHUNK, RELEASE_GRACE, STOP_GRACE},
+};
+
+use super::{
+    PgStore,
+    append::locked,
+    fetch::{Failure, Kind, Statement, Work},
+    rows::{self, Columns, head_columns, now, run_columns},
+    start::Look,
+};
+use crate::{
+    ActiveHead, ActiveRuns, CloseOutcome, Closing, Due, HeartbeatRequest, RunStore, StartOutcome, StartRun,
+    StopOutcome, StoreError, StoreResult, sql::pages,
+};
+
+/// A head and the run of an id.
+pub(super) const BY_ID: &str = concat!(
+    "SELECT ",
+    head_columns!(),
+    ", ",
+    run_columns!(),
+    " FROM heads h LEFT JOIN runs r ON r.key = h.key AND r.id = $2 WHERE h.key = $1"
+);
+pub(super) const RUNS: &str = concat!(
+    "SELECT ",
+    head_columns!(),
+    ", ",
+    run_columns!(),
+    " FROM heads h JOIN runs r ON r.key = h.key WHERE h.key = $1 AND r.key = $1 AND r.fence < $2
+     ORDER BY r.fence DESC LIMIT $3"
+);
+/// `$2` keys, `$3` fences, `$4` leases or NULL. A heartbeat may request a shorter lease; without a request, a lease is
+/// only extended.
+macro_rules! heartbeat {
+    ($wait:literal) => {
+        concat!(
+            "WITH ",
+            now!(),
+            ", ",
+            locked!("key, fence, lease", "$2::bigint[], $3::bigint[], $4::bigint[]", $wait),
+            " UPDATE heads AS h
+              SET lease_ms = coalesce(l.lease, h.lease_ms),
+                  lease_until = CASE WHEN l.lease IS NULL THEN greatest(h.lease_until, c.now + h.lease_ms)
+                                ELSE c.now + l.lease END
+              FROM locked l CROSS JOIN c
+              WHERE h.key = l.key AND h.fence = l.fence AND h.active
+              RETURNING ",
+            head_columns!()
+        )
+    };
+}
+/// Heartbeats of many threads leave locked heads out.
+pub(super) const HEARTBEAT: &str = heartbeat!(" SKIP LOCKED");
+/// A single heartbeat waits for a locked head.
+pub(super) const HEARTBEAT_WAIT: &str = heartbeat!("");
+/// The thread's row shows the stop, so its version changes; a repetition changes nothing. A run that began a moment ago
+/// and is not visible yet is left to the next attempt.
+pub(super) const STOP: &str = concat!(
+    "WITH ",
+    now!(),
+    ", up AS (
+       UPDATE heads AS h SET stop_at = c.now FROM c
+       WHERE h.key = $2::bigint AND h.run = $3::text AND h.active AND h.stop_at IS NULL
+         AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
+       RETURNING h.key, h.fence, h.stop_at
+     ), noted AS (
+       UPDATE runs AS r SET stop_at = up.stop_at FROM up WHERE r.key = $2 AND r.fence = up.fence
+     ), touched AS (
+       UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2
+     )
+     SELECT key FROM up"
+);
+pub(super) const RELEASE: &str = concat!(
+    "WITH ",
+    now!(),
+    ", up AS (
+       UPDATE heads AS h SET finishing = TRUE, lease_until = least(h.lease_until, c.now + $4::bigint) FROM c
+       WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.active RETURNING h.key
+     ), touched AS (
+       UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2::bigint
+     )
+     SELECT key FROM up"
+);
+pub(super) const DUE: &str = concat!(
+    "WITH ",
+    now!(),
+    " SELECT t.key, t.project, t.user_id, t.id FROM c CROSS JOIN heads h
+      CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
+      WHERE h.active AND h.key > 0 AND (h.lease_until <= c.now OR h.stop_at <= c.now - $2::bigint) LIMIT $3"
+);
+/// Scans the active heads, like [`DUE`].
+pub(super) const ACTIVE_RUNS: &str = "\
+    SELECT count(*), count(*) FILTER (WHERE t.user_id = $2::text) FROM heads h
+      CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
+      WHERE h.active AND h.key > 0 AND t.project = $1::text";
+
+impl PgStore {
+    async fn runs_of(&self, statement: Statement<'_>) -> StoreResult<Vec<Run>> {
+        pages::runs(&self.read_rows(statement).await?)
+    }
+
+    /// Heartbeats of different threads, in order of their keys; returns the answers by key.
+    async fn beat(&self, text: &'static str, beats: &[HeartbeatRequest]) -> Work<HashMap<ThreadKey, ActiveHead>> {
+        let statement = query(text)
+            .bind(self.now())
+            .bind(beats.iter().map(|beat| beat.key.0).collect::<Vec<_>>())
+            .bind(beats.iter().map(|beat| beat.fence.0).collect::<Vec<_>>())
+            .bind(beats.iter().map(|beat| beat.lease.map(rows::millis)).collect::<Vec<_>>());
+        let mut active = HashMap::new();
+        for row in &self.write_once(statement).await? {
+            let head = Columns::new(row).head().map_err(|error| Failure { error, kind: Kind::Refused })?;
+            if let Some((head, _)) = head {
+                active.extend(head.active.map(|lease| (head.key, lease)));
+            }
+        }
+        Ok(active)
+    }
+
+    /// Extends the leases whose heads are available at once, then the others one by one, so that no head stays locked
+    /// during a wait for another one. Without `patient` the others are left out: a head of an earlier round was not
+    /// available.
+    async fn beat_all(&self, round: &[HeartbeatRequest], patient: bool) -> Work<Vec<Option<ActiveHead>>> {
+        let mut sorted = round.to_vec();
+        sorted.sort_unstable_by_key(|beat| beat.key);
+        let mut active = self.beat(HEARTBEAT, &sorted).await?;
+        sorted.retain(|beat| patient && !active.contains_key(&beat.key));
+        for beat in sorted {
+            active.extend(self.beat(HEARTBEAT_WAIT, &[beat]).await?);
+        }
+        Ok(round.iter().map(|beat| active.remove(&beat.key)).collect())
+    }
+}
+
+#[async_trait]
+impl RunStore for PgStore {
+    async fn start(&self, start: StartRun) -> StoreResult<StartOutcome> {
+        self.start_run(&start).await
+    }
+
+    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
+        self.close_run(key, closing, if_due).await
+    }
+
+    async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>> {
+        let (mut answers, mut failed) = (Vec::with_capacity(beats.len()), None);
+        let mut rest = beats;
+        while !rest.is_empty() {
+            // A statement changes a row once: a thread named twice takes a second round.
+            let mut seen = HashSet::new();
+            let size = rest.iter().take(RECHECK_CHUNK).take_while(|beat| seen.insert(beat.key)).count();
+            let (round, later) = rest.split_at(size);
+            // An unavailable head must not let the leases of the next round expire.
+            match self.beat_all(round, failed.is_none()).await {
+                Ok(active) => answers.extend(active),
+                Err(failure @ Failure { kind: Kind::Broken, .. }) => return Err(failure.into()),
+                Err(failure) => failed = Some(failure),
+            }
+            rest = later;
+        }
+        failed.map_or(Ok(answers), |failure| Err(failure.into()))
+    }
+
+    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+        for _ in 0..PG_RACES {
+            self.write(query(STOP).bind(self.now()).bind(key.0).bind(run.as_str())).await?;
+            let Some(Look { head, run, .. }) = self.look(key, run).await? else { return Ok(StopOutcome::Gone) };
+            match run {
+                None => return Ok(StopOutcome::NoRun),
+                Some(run) if !run.status.is_active() => return Ok(StopOutcome::Ended(run)),
+                Some(run) if run.stop_requested_at.is_some() => return Ok(StopOutcome::Asked(run, head)),
+                Some(_) => {}
+            }
+        }
+        Err(StoreError::Unavailable("the run could not be asked to stop".to_owned()))
+    }
+
+    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+        let release = query(RELEASE).bind(self.now()).bind(key.0).bind(fence.0).bind(rows::millis(RELEASE_GRACE));
+        Ok(!self.write(release).await?.is_empty())
+    }
+
+    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
+        let statement = query(DUE).bind(self.now()).bind(rows::millis(STOP_GRACE)).bind(rows::limit(limit));
+        pages::due(&self.read_rows(statement).await?)
+    }
+
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
+        let statement = query(ACTIVE_RUNS).bind(project.as_str()).bind(user.map(|user| user.as_str()));
+        pages::active_runs(&self.read_rows(statement).await?)
+    }
+
+    async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {
+        Ok(self.runs_of(query(BY_ID).bind(key.0).bind(run.as_str())).await?.pop())
+    }
+
+    async fn runs(&self, key: ThreadKey, before: Option<Fence>, limit: usize) -> StoreResult<Vec<Run>> {
+        let before = before.map_or(i64::MAX, |fence| fence.0);
+        self.runs_of(query(RUNS).bind(key.0).bind(before).bind(rows::limit(limit))).await
+    }
+}

@@ -1,0 +1,302 @@
+//! Start and end of runs: one statement each, which changes the head only if it is as expected. Otherwise a second
+//! statement finds the reason.
+
+use sqlx::query;
+use threadline_core::{
+    Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
+    limits::{PG_RACES, STOP_GRACE},
+};
+
+use super::{
+    PgStore,
+    append::Pieces,
+    fetch::Kind,
+    rows::{self, Columns, head_columns, now, run_columns},
+};
+use crate::{
+    CloseOutcome, Closing, Committed, Head, StartOutcome, StartRun, StoreError, StoreResult,
+    sql::{append::End, columns::Cells, corrupt},
+};
+
+/// Rows for the log of the head `up`: `$arrays` are the arguments, `$names` their columns, `$fence` is the fence of the
+/// rows.
+macro_rules! put {
+    ($arrays:literal, $names:literal, $fence:literal) => {
+        concat!(
+            "put AS (
+               INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+               SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, ",
+            $fence,
+            ", up.now, octet_length(p.body), p.body
+               FROM up CROSS JOIN unnest(",
+            $arrays,
+            ") AS p (",
+            $names,
+            "))"
+        )
+    };
+}
+
+/// `$2` key, `$3` run, `$4` agent, `$5` lease; `$6` its events and `$7` its status, `$8` code, `$9` message and `$10`
+/// usage if it is appended complete; `$11` fence, `$12` tail, `$13` events, `$14` status, `$15` code and `$16` message
+/// of the closing of its predecessor, if there is one; `$17`, `$18`, `$19` rows for the log, and `$20` 1 for those of
+/// the predecessor; `$21` the tail that the head must have, if one is required; `$22` whether the server drives it.
+pub const START: &str = concat!(
+    "WITH ",
+    now!(),
+    ", up AS (
+       UPDATE heads AS h
+       SET tail = h.tail + $6::bigint + $13::bigint, fence = h.fence + 1, active = $7::bigint IS NULL, run = $3::text,
+           producer_seq = $6, lease_ms = $5::bigint, lease_until = c.now + $5, stop_at = NULL, finishing = FALSE
+       FROM c
+       WHERE h.key = $2::bigint
+         AND CASE WHEN $11::bigint IS NULL THEN NOT h.active
+             ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= c.now) END
+         AND ($21::bigint IS NULL OR h.tail = $21)
+         AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
+       RETURNING h.*, c.now
+     ), ",
+    put!("$17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[]", "back, n, body, older", "up.fence - p.older"),
+    ", begun AS (
+       INSERT INTO runs AS r (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq,
+                              started_at, ended_at, driven)
+       SELECT up.key, up.fence, up.run, $4::text, coalesce($7, 0), $8::text, $9::text, $10::text, up.tail + 1 - $6,
+              CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END,
+              $22::boolean
+       FROM up
+       RETURNING r.*
+     ), closed AS (
+       UPDATE runs AS r
+       SET status = $14::bigint, error_code = $15::text, error_message = $16::text,
+           producer_seq = $12 + $13 + 1 - r.first_seq, ended_at = up.now
+       FROM up WHERE r.key = $2 AND r.fence = $11
+       RETURNING r.id
+     ), touched AS (
+       UPDATE threads AS t
+       SET agent = coalesce(t.agent, $4), last_run_at = up.now, sort_at = up.now,
+           version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int
+       FROM up WHERE t.key = $2
+     )
+     SELECT (SELECT id FROM closed), h.now, ",
+    head_columns!(),
+    ", ",
+    run_columns!(),
+    " FROM up h CROSS JOIN begun r"
+);
+
+/// `$2` key, `$3` fence, `$4` tail, `$5` whether only if it is due, `$6` [`STOP_GRACE`], `$7` events, `$8` status, `$9` code,
+/// `$10` message; `$11`, `$12`, `$13` rows for the log.
+pub(super) const CLOSE: &str = concat!(
+    "WITH ",
+    now!(),
+    ", up AS (
+       UPDATE heads AS h SET tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
+       FROM c
+       WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.tail = $4::bigint
+         AND (NOT $5::boolean OR h.lease_until <= c.now OR h.stop_at <= c.now - $6::bigint)
+       RETURNING h.*, c.now
+     ), ",
+    put!("$11::bigint[], $12::bigint[], $13::bytea[]", "back, n, body", "up.fence"),
+    ", ended AS (
+       UPDATE runs AS r
+       SET status = $8::bigint, error_code = $9::text, error_message = $10::text, producer_seq = up.producer_seq,
+           stop_at = up.stop_at, ended_at = up.now
+       FROM up WHERE r.key = $2 AND r.fence = $3
+       RETURNING r.*
+     ), touched AS (
+       UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
+       FROM up WHERE t.key = $2
+     )
+     SELECT h.now, ",
+    head_columns!(),
+    ", ",
+    run_columns!(),
+    " FROM up h CROSS JOIN ended r"
+);
+
+/// A head, the run of the id `$3`, and the active run.
+pub(super) const LOOK: &str = concat!(
+    "WITH ",
+    now!(),
+    " SELECT c.now, ",
+    head_columns!(),
+    ", ",
+    run_columns!(),
+    ", ",
+    run_columns!(a),
+    " FROM c CROSS JOIN heads h
+      LEFT JOIN runs r ON r.key = h.key AND r.id = $3::text
+      LEFT JOIN runs a ON a.key = h.key AND a.fence = h.fence AND h.active
+      WHERE h.key = $2::bigint"
+);
+
+/// State of a head that was not as expected.
+pub(super) struct Look {
+    pub(super) now: Timestamp,
+    pub(super) head: Head,
+    /// The run of the requested id.
+    pub(super) run: Option<Run>,
+    pub(super) active: Option<Run>,
+}
+
+fn count(events: Option<&NewEvents>) -> i64 {
+    events.map_or(0, |events| events.count() as i64)
+}
+
+/// Events that a commit put into the log: the older run's events, then the newer one's.
+fn slice(head: &Head, at: Timestamp, parts: [(Option<&NewEvents>, Option<&RunId>); 2]) -> StoreResult<LogSlice> {
+    let events: u64 = parts.iter().filter_map(|(events, _)| *events).map(|events| events.count() as u64).sum();
+    let mut first_seq = (head.tail + 1).checked_sub(events).ok_or_else(|| corrupt("a tail below its own events"))?;
+    let mut slice = LogSlice::default();
+    for (events, run) in parts {
+        let Some(events) = events else { continue };
+        let run = run.ok_or_else(|| corrupt("a run without a record"))?;
+        slice.0.extend(LogSlice::of(events, first_seq, run, at).0);
+        first_seq += events.count() as u64;
+    }
+    Ok(slice)
+}
+
+impl PgStore {
+    /// A head with a run of this id and the active one; `None` if the thread is gone.
+    pub(super) async fn look(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Look>> {
+        let rows = self.read_rows(query(LOOK).bind(self.now()).bind(key.0).bind(run.as_str())).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let mut columns = Columns::new(row);
+        let now = columns.time()?;
+        let (head, _) = columns.head()?.ok_or_else(|| corrupt("a head without columns"))?;
+        let (run, active) = (columns.run(&head)?, columns.run(&head)?);
+        Ok(Some(Look { now, head, run, active }))
+    }
+
+    /// Starts the run if the thread is free, or if `closing` ends the active one. `None` if neither, or if the id is
+    /// taken.
+    async fn try_start(&self, start: &StartRun, closing: Option<&Closing>) -> StoreResult<Option<Committed>> {
+        let own = start.events.as_ref();
+        let closers = closing.and_then(|closing| closing.events.as_ref());
+        let end = own.and_then(|events| events.terminal()).map(|terminal| End::by(terminal, false));
+        let close = closing.map(End::closing);
+        let mut pieces = Pieces::default();
+        if let Some(events) = closers {
+            pieces.add(start.key, events, own.map_or(0, |own| own.count()));
+        }
+        let older = pieces.counts.len();
+        if let Some(events) = own {
+            pieces.add(start.key, events, 0);
+        }
+        let older: Vec<i64> = (0..pieces.counts.len()).map(|piece| i64::from(piece < older)).collect();
+        let texts = |end: &Option<End>, of: fn(&End) -> &Option<String>| {
+            end.as_ref().and_then(|end| of(end).clone()).map(rows::text)
+        };
+        let statement = query(START)
+            .bind(self.now())
+            .bind(start.key.0)
+            .bind(start.run.as_str())
+            .bind(start.agent.as_ref().map(|agent| agent.as_str()))
+            .bind(rows::millis(start.lease))
+            .bind(count(own))
+            .bind(end.as_ref().map(|end| end.status.to_i64()))
+            .bind(texts(&end, |end| &end.code))
+            .bind(texts(&end, |end| &end.message))
+            .bind(texts(&end, |end| &end.usage))
+            .bind(closing.map(|closing| closing.fence.0))
+            .bind(closing.map(|closing| rows::to_i64(closing.tail)))
+            .bind(count(closers))
+            .bind(close.as_ref().map(|end| end.status.to_i64()))
+            .bind(texts(&close, |end| &end.code))
+            .bind(texts(&close, |end| &end.message))
+            .bind(pieces.back)
+            .bind(pieces.counts)
+            .bind(pieces.bodies)
+            .bind(older)
+            .bind(start.at.map(rows::to_i64))
+            .bind(start.driven.then_some(true));
+        let rows = match self.write_once(statement).await {
+            // Another start of the same id was first.
+            Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
+            done => done?,
+        };
+        let Some(row) = rows.first() else { return Ok(None) };
+        let mut columns = Columns::new(row);
+        let closed = columns.maybe_id(RunId::new)?;
+        let (head, run, at) = committed(columns)?;
+        let slice = slice(&head, at, [(closers, closed.as_ref()), (own, Some(&run.id))])?;
+        Ok(Some(Committed { run, head, slice }))
+    }
+
+    pub(super) async fn start_run(&self, start: &StartRun) -> StoreResult<StartOutcome> {
+        let mut closing = start.closing.as_ref();
+        for _ in 0..PG_RACES {
+            if let Some(committed) = self.try_start(start, closing).await? {
+                return Ok(StartOutcome::Started(committed));
+            }
+            let Some(Look { now, head, run, active }) = self.look(start.key, &start.run).await? else {
+                return Ok(StartOutcome::ThreadGone);
+            };
+            if let Some(run) = run {
+                return Ok(StartOutcome::Exists(run, head));
+            }
+            let (Some(run), Some(lease)) = (active, &head.active) else {
+                if start.at.is_some_and(|at| at != head.tail) {
+                    return Ok(StartOutcome::TailMismatch(head));
+                }
+                // The previous run has ended meanwhile: no run has to be closed.
+                closing = None;
+                continue;
+            };
+            if !lease.finishing && lease.lease_until > now {
+                return Ok(StartOutcome::RunActive(run, head));
+            }
+            closing = start.closing.as_ref().filter(|closing| matches(&head, closing.fence, closing.tail));
+            if closing.is_none() {
+                return Ok(StartOutcome::LeaseExpired(run, head));
+            }
+            if start.at.is_some_and(|at| at != head.tail) {
+                return Ok(StartOutcome::TailMismatch(head));
+            }
+        }
+        Err(StoreError::Unavailable("too many starts in this thread at once".to_owned()))
+    }
+
+    pub(super) async fn close_run(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
+        let (events, end) = (closing.events.as_ref(), End::closing(&closing));
+        let mut pieces = Pieces::default();
+        if let Some(events) = events {
+            pieces.add(key, events, 0);
+        }
+        let statement = query(CLOSE)
+            .bind(self.now())
+            .bind(key.0)
+            .bind(closing.fence.0)
+            .bind(rows::to_i64(closing.tail))
+            .bind(if_due)
+            .bind(rows::millis(STOP_GRACE))
+            .bind(count(events))
+            .bind(end.status.to_i64())
+            .bind(end.code.map(rows::text))
+            .bind(end.message.map(rows::text))
+            .bind(pieces.back)
+            .bind(pieces.counts)
+            .bind(pieces.bodies);
+        let rows = self.write(statement).await?;
+        if let Some(row) = rows.first() {
+            let (head, run, at) = committed(Columns::new(row))?;
+            let slice = slice(&head, at, [(None, None), (events, Some(&run.id))])?;
+            return Ok(CloseOutcome::Closed(Box::new(Committed { run, head, slice })));
+        }
+        let found = crate::LogStore::heads(self, &[key]).await?;
+        Ok(if found.is_empty() { CloseOutcome::Gone } else { CloseOutcome::Missed })
+    }
+}
+
+fn matches(head: &Head, fence: Fence, tail: u64) -> bool {
+    head.fence == fence && head.tail == tail
+}
+
+/// The time, the head and the run that a commit left behind.
+fn committed<R: Cells>(mut columns: Columns<'_, R>) -> StoreResult<(Head, Run, Timestamp)> {
+    let at = columns.time()?;
+    let (head, _) = columns.head()?.ok_or_else(|| corrupt("a commit without a head"))?;
+    let run = columns.run(&head)?.ok_or_else(|| corrupt("a commit without a run"))?;
+    Ok((head, run, at))
+}

@@ -1,0 +1,341 @@
+//! Export and import of threads. An imported thread is staged as a row of `threads` with `deleted` = 3 and without a
+//! head, so that no reader sees it; meanwhile `sort_at` is the time of the import's last step.
+
+use async_trait::async_trait;
+use sqlx::query;
+use threadline_core::{
+    AgentId, ApiKey, Digest, ProjectId, Run, RunStatus, ThreadKey, UserId,
+    limits::{FEED_CHUNK, FEED_RENEWAL, PG_RACES, STAGING_TIMEOUT},
+};
+
+use super::{
+    PgStore, annotations,
+    fetch::{Kind, Statement},
+    identity,
+    rows::{self, Columns, head_columns, now, run_columns, thread_columns, with_head_and_run},
+    threads::thread_query,
+};
+use crate::{
+    AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
+    TransferStore,
+    sql::{self, corrupt, pages},
+};
+
+pub(super) const ALL: &str = thread_query!("h.fence, ", "t.key > $1 AND t.deleted = 0 ORDER BY t.key LIMIT $2");
+pub(super) const FEEDS: &str = "\
+    SELECT project, user_id FROM feed_heads WHERE (project, user_id) > ($1, $2) ORDER BY project, user_id LIMIT $3";
+/// Every row has the head of the feed; if there is no entry, one row has the head alone.
+pub(super) const IMAGE: &str = "\
+    SELECT f.head, e.pos, e.thread FROM feed_heads f
+    LEFT JOIN feed_entries e ON e.project = f.project AND e.user_id = f.user_id
+    WHERE f.project = $1 AND f.user_id = $2 ORDER BY e.pos";
+
+/// Rows of a part, under the `key` of the CTE `place`: `$3` to `$15` the records of runs, `$16` to `$21` rows of the
+/// log, `$22` the seq up to which they are sealed.
+macro_rules! part {
+    () => {
+        "brought AS (
+           INSERT INTO runs (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq,
+                             started_at, ended_at, stop_at, driven)
+           SELECT place.key, r.* FROM place CROSS JOIN unnest($3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[],
+             $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[]) AS r
+         ), put AS (
+           INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+           SELECT place.key, l.* FROM place CROSS JOIN unnest($16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[],
+             $20::bigint[], $21::bytea[]) AS l
+         ), decided AS (
+           INSERT INTO sealing AS s (key, upto) SELECT place.key, $22 FROM place WHERE $22::bigint IS NOT NULL
+           ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
+         )
+         SELECT key FROM place"
+    };
+}
+/// `$2` is not used here, so that the arguments of both are numbered alike. A thread staged under the id before becomes
+/// a tombstone. The feed owes a staged thread no position.
+pub(super) const STAGE: &str = concat!(
+    "WITH ",
+    now!(),
+    ", forgotten AS (
+       UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $23::text AND t.id = $24::text
+     ), place AS (
+       INSERT INTO threads (project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at,
+                            last_run_at, version, fed_version, created_with, read_seq, sort_at, deleted)
+       SELECT $23, $24, $25::text, $26::text, $27::text, $28::bigint, $29::boolean, $30::text, $31::bigint, $32::bigint,
+              $33::bigint, $34::bigint, $34, $35::text, $36::bigint, c.now, 3 FROM c WHERE $2::bigint IS NULL
+       RETURNING key
+     ), ",
+    part!()
+);
+pub(super) const STAGE_MORE: &str = concat!(
+    "WITH ",
+    now!(),
+    ", place AS (
+       UPDATE threads AS t SET sort_at = c.now FROM c WHERE t.key = $2::bigint AND t.deleted = 3 RETURNING t.key
+     ), ",
+    part!()
+);
+/// An epoch is a positive number of 62 bits.
+const RENEW: &str = "\
+    UPDATE heads SET epoch = ('x' || substr(md5(gen_random_uuid()::text), 1, 16))::bit(64)::bigint & 4611686018427387903
+    WHERE key IN (SELECT key FROM heads WHERE key > $1 ORDER BY key LIMIT $2) RETURNING key";
+const RENEW_FEED: &str = "\
+    WITH head AS (UPDATE feed_heads SET head = head + $3 WHERE project = $1 AND user_id = $2)
+    UPDATE feed_entries SET pos = pos + $3 WHERE project = $1 AND user_id = $2";
+/// The last seq in the log of a staged thread; no row if the thread is not staged (any more).
+pub(super) const STAGED: &str = "\
+    SELECT coalesce((SELECT last_seq FROM log WHERE key = $1 ORDER BY first_seq DESC LIMIT 1), 0)
+    FROM threads WHERE key = $1 AND deleted = 3";
+/// `$3` epoch, `$4` tail, `$5` fence, `$6` whether a run is active, `$7` its id, `$8` its producer_seq, `$9` the end of
+/// its lease, at most now, `$10` the time of its stop request, `$11` whether it is finishing.
+pub(super) const PUBLISH: &str = concat!(
+    "WITH ",
+    now!(),
+    ", there AS (
+       UPDATE threads AS t
+       SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), fed_version = -t.version
+       WHERE t.key = $2::bigint AND t.deleted = 3 RETURNING t.key
+     )
+     INSERT INTO heads (key, epoch, tail, fence, active, run, producer_seq, lease_until, stop_at, finishing)
+     SELECT there.key, $3::bigint, $4::bigint, $5::bigint, $6::boolean, $7::text, $8::bigint,
+            least($9::bigint, c.now), $10::bigint, $11::boolean
+     FROM there CROSS JOIN c RETURNING key"
+);
+const UNSTAGE: &str = "UPDATE threads SET deleted = 1 WHERE key = $1 AND deleted = 3";
+pub(super) const GIVE_UP: &str = concat!(
+    "WITH ",
+    now!(),
+    " UPDATE threads AS t SET deleted = 1 FROM c WHERE t.deleted = 3 AND t.sort_at <= c.now - $2::bigint RETURNING t.key"
+);
+/// A piece of a feed, put only if the feed's head still is `$3`, which becomes `$4`. All entries of the feed are among
+/// the new ones, at positions above all that it gave. A pump locks threads before the feed's head, so locked threads
+/// are left out here: they are being fed, or will be.
+pub(super) const FEED: &str = "\
+    WITH head AS (
+      INSERT INTO feed_heads AS f (project, user_id, head) VALUES ($1::text, $2::text, $4::bigint)
+      ON CONFLICT (project, user_id) DO UPDATE SET head = excluded.head WHERE f.head = $3::bigint
+      RETURNING f.head
+    ), put AS (
+      INSERT INTO feed_entries (project, user_id, thread, pos, key)
+      SELECT $1, $2, v.thread, v.pos, t.key
+      FROM head CROSS JOIN unnest($5::bigint[], $6::text[]) AS v (pos, thread)
+      LEFT JOIN threads t ON t.project = $1 AND t.id = v.thread AND t.deleted = 0 AND t.user_id = $2
+      ON CONFLICT (project, user_id, thread) DO UPDATE SET pos = excluded.pos, key = excluded.key
+      RETURNING key
+    ), owed AS MATERIALIZED (
+      SELECT t.key FROM put CROSS JOIN LATERAL (
+        SELECT threads.key FROM threads WHERE threads.key = put.key AND threads.fed_version < 0
+        FOR NO KEY UPDATE SKIP LOCKED) AS t
+    ), settled AS (
+      UPDATE threads AS t SET fed_version = -t.fed_version FROM owed WHERE t.key = owed.key AND t.fed_version < 0
+    )
+    SELECT head FROM head";
+
+/// The arguments of [`part!`], behind `$2`.
+fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<'static> {
+    let sealed = part.sealed().map(rows::to_i64);
+    let runs = &part.runs;
+    let numbers = |of: fn(&Run) -> i64| runs.iter().map(of).collect::<Vec<_>>();
+    let maybe = |of: fn(&Run) -> Option<i64>| runs.iter().map(of).collect::<Vec<_>>();
+    let texts = |of: fn(&Run) -> Option<&str>| {
+        runs.iter().map(|run| of(run).map(|text| rows::text(text.to_owned()))).collect::<Vec<_>>()
+    };
+    // While a run is active, its head has the newer state; the record says that it runs.
+    let status = |run: &Run| if run.status.is_active() { RunStatus::Running } else { run.status };
+    let statement = statement
+        .bind(numbers(|run| run.fence.0))
+        .bind(runs.iter().map(|run| run.id.to_string()).collect::<Vec<_>>())
+        .bind(texts(|run| run.agent.as_ref().map(|agent| agent.as_str())))
+        .bind(runs.iter().map(|run| status(run).to_i64()).collect::<Vec<_>>())
+        .bind(texts(|run| run.error_code.as_deref()))
+        .bind(texts(|run| run.error_message.as_deref()))
+        .bind(texts(|run| run.usage.as_deref()))
+        .bind(numbers(|run| rows::to_i64(run.first_seq)))
+        .bind(numbers(|run| rows::to_i64(run.producer_seq)))
+        .bind(numbers(|run| run.started_at.0))
+        .bind(maybe(|run| run.ended_at.map(|at| at.0)))
+        .bind(maybe(|run| run.stop_requested_at.map(|at| at.0)))
+        .bind(runs.iter().map(|run| run.driven.then_some(true)).collect::<Vec<_>>());
+    let log = &part.rows;
+    statement
+        .bind(log.iter().map(|staged| rows::to_i64(staged.row.first_seq)).collect::<Vec<_>>())
+        .bind(log.iter().map(|staged| rows::to_i64(staged.row.last_seq)).collect::<Vec<_>>())
+        .bind(log.iter().map(|staged| staged.fence.map(|fence| fence.0)).collect::<Vec<_>>())
+        .bind(log.iter().map(|staged| staged.row.at.0).collect::<Vec<_>>())
+        .bind(log.iter().map(|staged| rows::limit(staged.raw)).collect::<Vec<_>>())
+        .bind(log.iter().map(|staged| staged.row.body.to_vec()).collect::<Vec<_>>())
+        .bind(sealed)
+}
+
+impl PgStore {
+    /// Turns staged threads whose import was given up into tombstones. True if there was any.
+    pub(super) async fn give_up_staged(&self) -> StoreResult<bool> {
+        let give_up = query(GIVE_UP).bind(self.now()).bind(rows::millis(STAGING_TIMEOUT));
+        Ok(!self.write(give_up).await?.is_empty())
+    }
+}
+
+impl PgStore {
+    /// Replaces a feed whose head is `head`, from its first position on, so that a concurrent reader misses nothing.
+    /// The feed may have any size: each statement is short. False if another node has given positions meanwhile.
+    async fn put_taken(
+        &self,
+        project: &ProjectId,
+        user: &UserId,
+        mut head: u64,
+        taken: &FeedImage,
+    ) -> StoreResult<bool> {
+        let mut rest = taken.entries.as_slice();
+        loop {
+            let (chunk, later) = rest.split_at(rest.len().min(FEED_CHUNK));
+            let upto = match chunk.last() {
+                Some(last) if !later.is_empty() => last.0,
+                _ => taken.head,
+            };
+            let put = query(FEED)
+                .bind(project.to_string())
+                .bind(user.to_string())
+                .bind(rows::to_i64(head))
+                .bind(rows::to_i64(upto))
+                .bind(chunk.iter().map(|(pos, _)| rows::to_i64(*pos)).collect::<Vec<_>>())
+                .bind(chunk.iter().map(|(_, id)| id.to_string()).collect::<Vec<_>>());
+            if self.write(put).await?.is_empty() {
+                return Ok(false);
+            }
+            if later.is_empty() {
+                return Ok(true);
+            }
+            (head, rest) = (upto, later);
+        }
+    }
+}
+
+#[async_trait]
+impl TransferStore for PgStore {
+    async fn count_threads(&self) -> StoreResult<u64> {
+        let rows = self.read_rows(query("SELECT count(*) FROM heads")).await?;
+        rows.first().map_or(Ok(0), |row| Columns::new(row).count())
+    }
+
+    async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>> {
+        let all = query(ALL).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
+        pages::moved_threads(&self.read_rows(all).await?)
+    }
+
+    async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
+        let page = query(annotations::THREADS).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
+        sql::annotations::threads(&self.read_rows(page).await?)
+    }
+
+    async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
+        let all = query("SELECT project, id, definition FROM agents ORDER BY project, id");
+        pages::all_agents(&self.read_rows(all).await?)
+    }
+
+    async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
+        sql::identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
+    }
+
+    async fn all_feeds(
+        &self,
+        after: Option<&(ProjectId, UserId)>,
+        limit: usize,
+    ) -> StoreResult<Vec<(ProjectId, UserId)>> {
+        // An empty pair comes before all others: no id is empty.
+        let (project, user) = after.map_or(("", ""), |(project, user)| (project.as_str(), user.as_str()));
+        pages::feeds(&self.read_rows(query(FEEDS).bind(project).bind(user).bind(rows::limit(limit))).await?)
+    }
+
+    async fn feed_image(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedImage> {
+        pages::feed_image(&self.read_rows(query(IMAGE).bind(project.as_str()).bind(user.as_str())).await?)
+    }
+
+    async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {
+        let thread = &moved.thread;
+        if let Some(taken) = self.thread(&thread.project, &thread.id).await? {
+            return Ok(Staging::Taken(Box::new(taken)));
+        }
+        let stage = part_arguments(query(STAGE).bind(self.now()).bind(None::<i64>), part)
+            .bind(thread.project.to_string())
+            .bind(thread.id.to_string())
+            .bind(thread.user.to_string())
+            .bind(thread.agent.as_ref().map(ToString::to_string))
+            .bind(thread.name.clone().map(rows::text))
+            .bind(thread.name_source.map(|source| source as i64))
+            .bind(thread.archived)
+            .bind(thread.metadata.clone())
+            .bind(thread.created_at.0)
+            .bind(thread.updated_at.0)
+            .bind(thread.last_run_at.map(|at| at.0))
+            .bind(thread.version)
+            .bind(thread.created_with.clone())
+            .bind(rows::to_i64(thread.read_seq));
+        let rows = self.write(stage).await?;
+        let row = rows.first().ok_or_else(|| corrupt("a staged thread without a key"))?;
+        Ok(Staging::Staged(ThreadKey(Columns::new(row).int()?)))
+    }
+
+    async fn stage_more(&self, key: ThreadKey, part: StagedPart) -> StoreResult<bool> {
+        let more = part_arguments(query(STAGE_MORE).bind(self.now()).bind(key.0), part);
+        Ok(!self.write(more).await?.is_empty())
+    }
+
+    async fn publish(&self, key: ThreadKey, moved: &MovedThread) -> StoreResult<Published> {
+        let thread = &moved.thread;
+        if self.thread(&thread.project, &thread.id).await?.is_some() {
+            return Ok(Published::Taken);
+        }
+        let staged = self.read_rows(query(STAGED).bind(key.0)).await?;
+        let Some(row) = staged.first() else { return Ok(Published::Gone) };
+        if Columns::new(row).count()? != thread.tail {
+            return Err(corrupt(format_args!("the log of thread {} was not staged whole", thread.id)));
+        }
+        let active = thread.active_run.as_ref();
+        let publish = query(PUBLISH)
+            .bind(self.now())
+            .bind(key.0)
+            .bind(thread.epoch.to_i64())
+            .bind(rows::to_i64(thread.tail))
+            .bind(moved.fence.0)
+            .bind(active.is_some())
+            .bind(active.map(|run| run.id.to_string()))
+            .bind(active.map_or(0, |run| rows::to_i64(run.producer_seq)))
+            .bind(active.and_then(|run| run.lease_until).map(|at| at.0))
+            .bind(active.and_then(|run| run.stop_requested_at).map(|at| at.0))
+            .bind(active.is_some_and(|run| run.status == RunStatus::Finishing));
+        match self.write_once(publish).await {
+            Ok(rows) if rows.is_empty() => Ok(Published::Gone),
+            Ok(_) => Ok(Published::Done),
+            // A thread of this id was created a moment ago.
+            Err(failure) if failure.kind == Kind::Duplicate => Ok(Published::Taken),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    async fn unstage(&self, key: ThreadKey) -> StoreResult<()> {
+        self.write(query(UNSTAGE).bind(key.0)).await.map(drop)
+    }
+
+    async fn put_feed(&self, project: &ProjectId, user: &UserId, moved: &FeedImage) -> StoreResult<bool> {
+        let mut changed = false;
+        for _ in 0..PG_RACES {
+            let own = self.feed_image(project, user).await?;
+            let Some(taken) = own.taking(moved) else { return Ok(changed) };
+            if self.put_taken(project, user, own.head, &taken).await? {
+                return Ok(true);
+            }
+            changed = true;
+        }
+        Err(StoreError::Unavailable("the feed is changing too fast; try again".to_owned()))
+    }
+
+    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        let renew = query(RENEW).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
+        pages::keys(&self.write(renew).await?)
+    }
+
+    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        let renew = query(RENEW_FEED).bind(project.to_string()).bind(user.to_string());
+        // Run once, without a retry; should the answer be lost, a second run does no harm either.
+        self.write(renew.bind(rows::to_i64(FEED_RENEWAL))).await.map(drop)
+    }
+}

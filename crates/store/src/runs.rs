@@ -1,0 +1,134 @@
+//! Requests for runs, and their outcomes.
+
+use std::time::Duration;
+
+use threadline_core::{
+    AgentId, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey, UserId,
+};
+
+use crate::Head;
+
+/// End of the active run, by compare-and-set on the head's fence and tail.
+#[derive(Debug, Clone)]
+pub struct Closing {
+    /// The fence that the head must have.
+    pub fence: Fence,
+    /// The tail that the head must have: no event was appended since the closers were computed.
+    pub tail: Seq,
+    /// Closers and the terminal event; `None` for a run that is abandoned.
+    pub events: Option<NewEvents>,
+    /// The status that the run gets.
+    pub status: RunStatus,
+    /// `code` of the RUN_ERROR.
+    pub error_code: Option<String>,
+    /// `message` of the RUN_ERROR.
+    pub error_message: Option<String>,
+}
+
+/// Start of a run.
+#[derive(Debug, Clone)]
+pub struct StartRun {
+    /// Key of the thread that the run is to belong to.
+    pub key: ThreadKey,
+    /// Id of the new run.
+    pub run: RunId,
+    /// Agent of the run; a thread without an agent takes it over.
+    pub agent: Option<AgentId>,
+    /// True if the server drives the run.
+    pub driven: bool,
+    /// Length of the lease: how long the run may go without an append or a heartbeat.
+    pub lease: Duration,
+    /// Ends a predecessor whose lease has expired or whose lock was released, in the same statement.
+    pub closing: Option<Closing>,
+    /// First events of the run, appended in the same commit. If a terminal event is the last of them, the run is
+    /// appended complete: it begins and ends with this commit.
+    pub events: Option<NewEvents>,
+    /// The tail that the head must have, before `closing`: for a start that was computed from the events up to there.
+    pub at: Option<Seq>,
+}
+
+/// Effect of a commit on the log, for its followers.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    /// The run after the commit.
+    pub run: Run,
+    /// The head after the commit.
+    pub head: Head,
+    /// The new events, if any.
+    pub slice: LogSlice,
+}
+
+/// Outcome of a call of [`crate::RunStore::start`], if the store did not fail.
+#[derive(Debug, Clone)]
+pub enum StartOutcome {
+    /// The run began (or, appended complete, has ended).
+    Started(Committed),
+    /// The thread has a run of this id already: the start was a repetition.
+    Exists(Run, Head),
+    /// Another run holds the thread.
+    RunActive(Run, Head),
+    /// The active run may be closed (its lease has expired, or its lock was released), and `closing` was absent or did
+    /// not match.
+    LeaseExpired(Run, Head),
+    /// No run holds the thread, but its tail is not the one that `at` names: the caller must look at the thread again.
+    TailMismatch(Head),
+    /// The thread does not exist (any more).
+    ThreadGone,
+}
+
+/// Outcome of a call of [`crate::RunStore::close`], if the store did not fail.
+#[derive(Debug, Clone)]
+pub enum CloseOutcome {
+    /// The run ended with this close.
+    Closed(Box<Committed>),
+    /// The head is not as expected (or, with `if_due`, the run is not due): the caller must look at the head again.
+    Missed,
+    /// The thread does not exist (any more).
+    Gone,
+}
+
+/// Outcome of a call of [`crate::RunStore::request_stop`], if the store did not fail.
+#[derive(Debug, Clone)]
+pub enum StopOutcome {
+    /// The run is active, and a stop is requested now (or was before).
+    Asked(Run, Head),
+    /// The run has ended.
+    Ended(Run),
+    /// The thread has no such run.
+    NoRun,
+    /// The thread does not exist (any more).
+    Gone,
+}
+
+/// A heartbeat of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct HeartbeatRequest {
+    /// Key of the run's thread.
+    pub key: ThreadKey,
+    /// Fence of the run, which must be the active one.
+    pub fence: Fence,
+    /// A new lease length; `None` keeps the present one.
+    pub lease: Option<Duration>,
+}
+
+/// A thread with a run that is due to be closed.
+#[derive(Debug, Clone)]
+pub struct Due {
+    /// Key of the thread with the due run.
+    pub key: ThreadKey,
+    /// Project (tenant) of the thread.
+    pub project: ProjectId,
+    /// User who owns the thread.
+    pub user: UserId,
+    /// Public id of the thread, unique within the project.
+    pub thread: ThreadId,
+}
+
+/// Numbers that [`crate::RunStore::active_runs`] returns, both from one read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ActiveRuns {
+    /// Active runs of the complete project.
+    pub project: u64,
+    /// Active runs of the user; 0 if none was named.
+    pub user: u64,
+}

@@ -1,0 +1,220 @@
+//! Decoding of stored rows: heads, runs and threads.
+
+use sqlx::Row;
+use threadline_core::{
+    AgentId, Epoch, Fence, IdError, NameSource, ProjectId, Run, RunId, RunStatus, Thread, ThreadId, ThreadKey,
+    Timestamp, UserId,
+};
+
+use super::corrupt;
+use crate::{ActiveHead, Head, StoreResult};
+
+/// The cells of a row, by position; `None` is NULL.
+pub(crate) trait Cells {
+    fn int(&self, at: usize) -> sqlx::Result<Option<i64>>;
+    fn flag(&self, at: usize) -> sqlx::Result<Option<bool>>;
+    fn text(&self, at: usize) -> sqlx::Result<Option<&str>>;
+    fn bytes(&self, at: usize) -> sqlx::Result<Option<&[u8]>>;
+}
+
+macro_rules! cells {
+    ($row:ty) => {
+        impl Cells for $row {
+            fn int(&self, at: usize) -> sqlx::Result<Option<i64>> {
+                self.try_get_unchecked(at)
+            }
+
+            fn flag(&self, at: usize) -> sqlx::Result<Option<bool>> {
+                self.try_get_unchecked(at)
+            }
+
+            fn text(&self, at: usize) -> sqlx::Result<Option<&str>> {
+                self.try_get_unchecked(at)
+            }
+
+            fn bytes(&self, at: usize) -> sqlx::Result<Option<&[u8]>> {
+                self.try_get_unchecked(at)
+            }
+        }
+    };
+}
+#[cfg(feature = "postgres")]
+cells!(sqlx::postgres::PgRow);
+#[cfg(feature = "sqlite")]
+cells!(sqlx::sqlite::SqliteRow);
+
+/// Reads the columns of a row one after the other.
+pub(crate) struct Columns<'r, R> {
+    row: &'r R,
+    next: usize,
+}
+
+impl<'r, R: Cells> Columns<'r, R> {
+    pub(crate) fn new(row: &'r R) -> Self {
+        Self { row, next: 0 }
+    }
+
+    pub(crate) fn skip(mut self, columns: usize) -> Self {
+        self.next += columns;
+        self
+    }
+
+    fn take<T>(&mut self, cell: impl Fn(&'r R, usize) -> sqlx::Result<Option<T>>) -> StoreResult<Option<T>> {
+        let at = self.next;
+        self.next += 1;
+        cell(self.row, at).map_err(corrupt)
+    }
+
+    fn must<T>(&mut self, cell: impl Fn(&'r R, usize) -> sqlx::Result<Option<T>>) -> StoreResult<T> {
+        let at = self.next;
+        self.take(cell)?.ok_or_else(|| corrupt(format_args!("NULL in column {at}")))
+    }
+
+    pub(crate) fn int(&mut self) -> StoreResult<i64> {
+        self.must(R::int)
+    }
+
+    pub(crate) fn maybe_int(&mut self) -> StoreResult<Option<i64>> {
+        self.take(R::int)
+    }
+
+    pub(crate) fn flag(&mut self) -> StoreResult<bool> {
+        self.must(R::flag)
+    }
+
+    pub(crate) fn maybe_flag(&mut self) -> StoreResult<Option<bool>> {
+        self.take(R::flag)
+    }
+
+    /// A count or a seq, which is never negative.
+    pub(crate) fn count(&mut self) -> StoreResult<u64> {
+        let number = self.int()?;
+        u64::try_from(number).map_err(|_| corrupt(format_args!("a count of {number}")))
+    }
+
+    pub(crate) fn time(&mut self) -> StoreResult<Timestamp> {
+        Ok(Timestamp(self.int()?))
+    }
+
+    pub(crate) fn maybe_time(&mut self) -> StoreResult<Option<Timestamp>> {
+        Ok(self.maybe_int()?.map(Timestamp))
+    }
+
+    pub(crate) fn text(&mut self) -> StoreResult<String> {
+        self.must(R::text).map(str::to_owned)
+    }
+
+    pub(crate) fn maybe_text(&mut self) -> StoreResult<Option<String>> {
+        Ok(self.take(R::text)?.map(str::to_owned))
+    }
+
+    pub(crate) fn bytes(&mut self) -> StoreResult<Vec<u8>> {
+        self.must(R::bytes).map(<[u8]>::to_vec)
+    }
+
+    pub(crate) fn id<T>(&mut self, parse: impl Fn(&'r str) -> Result<T, IdError>) -> StoreResult<T> {
+        parse(self.must(R::text)?).map_err(corrupt)
+    }
+
+    pub(crate) fn maybe_id<T>(&mut self, parse: impl Fn(&'r str) -> Result<T, IdError>) -> StoreResult<Option<T>> {
+        self.take(R::text)?.map(parse).transpose().map_err(corrupt)
+    }
+
+    /// A head and the id of its active run; `None` if an outer join found none.
+    pub(crate) fn head(&mut self) -> StoreResult<Option<(Head, Option<RunId>)>> {
+        let Some(key) = self.maybe_int()? else {
+            self.next += 8;
+            return Ok(None);
+        };
+        let (epoch, tail, fence) = (Epoch::from_i64(self.int()?), self.count()?, Fence(self.int()?));
+        let run = self.maybe_id(RunId::new)?;
+        let active = ActiveHead {
+            producer_seq: self.count()?,
+            lease_until: self.time()?,
+            stop_requested_at: self.maybe_time()?,
+            finishing: self.flag()?,
+        };
+        let head = Head { key: ThreadKey(key), epoch, tail, fence, active: run.as_ref().map(|_| active) };
+        Ok(Some((head, run)))
+    }
+
+    /// A run as of now: while it is active, its head has the newer state. `None` if an outer join found none.
+    pub(crate) fn run(&mut self, head: &Head) -> StoreResult<Option<Run>> {
+        let Some(fence) = self.maybe_int()? else {
+            self.next += 12;
+            return Ok(None);
+        };
+        let id = self.id(RunId::new)?;
+        let agent = self.maybe_id(AgentId::new)?;
+        let status = self.int()?;
+        let mut run = Run {
+            id,
+            fence: Fence(fence),
+            agent,
+            status: RunStatus::from_i64(status).ok_or_else(|| corrupt(format_args!("run status {status}")))?,
+            error_code: self.maybe_text()?,
+            error_message: self.maybe_text()?,
+            usage: self.maybe_text()?,
+            first_seq: self.count()?,
+            producer_seq: self.count()?,
+            started_at: self.time()?,
+            ended_at: self.maybe_time()?,
+            lease_until: None,
+            stop_requested_at: self.maybe_time()?,
+            driven: self.maybe_flag()?.unwrap_or(false),
+        };
+        if let Some(active) = head.active.as_ref().filter(|_| head.fence == run.fence) {
+            overlay(&mut run, active);
+        }
+        Ok(Some(run))
+    }
+
+    /// A thread with its head and its active run; `None` if an outer join found none.
+    pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
+        let Some(project) = self.maybe_id(ProjectId::new)? else {
+            self.next += 35;
+            return Ok(None);
+        };
+        let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);
+        let agent = self.maybe_id(AgentId::new)?;
+        let name = self.maybe_text()?;
+        let name_source = self.maybe_int()?.and_then(NameSource::from_i64);
+        let archived = self.flag()?;
+        let metadata = self.text()?;
+        let (created_at, updated_at, last_run_at) = (self.time()?, self.time()?, self.maybe_time()?);
+        let (version, created_with) = (self.int()?, self.text()?);
+        let read_seq = self.count()?;
+        let Some((head, _)) = self.head()? else {
+            return Err(corrupt(format_args!("thread {id} has no head")));
+        };
+        let active_run = self.run(&head)?;
+        Ok(Some(Thread {
+            key: head.key,
+            project,
+            id,
+            epoch: head.epoch,
+            user,
+            agent,
+            name,
+            name_source,
+            archived,
+            metadata,
+            created_at,
+            updated_at,
+            last_run_at,
+            version,
+            created_with,
+            tail: head.tail,
+            read_seq,
+            active_run,
+        }))
+    }
+}
+
+/// Overwrites the state in a run's record with the newer one in the head of the active run.
+fn overlay(run: &mut Run, active: &ActiveHead) {
+    run.status = if active.finishing { RunStatus::Finishing } else { RunStatus::Running };
+    run.producer_seq = active.producer_seq;
+    run.lease_until = Some(active.lease_until);
+    run.stop_requested_at = active.stop_requested_at;
+}

@@ -1,0 +1,221 @@
+//! Pages as they come from the database: of a log, of a list, of a feed.
+
+use threadline_core::{
+    AgentId, FeedChange, FeedEntry, Fence, Footprint, LogSlice, ProjectId, Run, RunId, Seq, ThreadId, ThreadKey,
+    Timestamp, UserId,
+    limits::{PAGE_BYTES, PAGE_ROWS},
+};
+
+use super::{
+    columns::{Cells, Columns},
+    corrupt,
+};
+use crate::{
+    ActiveRuns, Due, FeedImage, FeedPage, Head, IdlePage, ListPosition, LogPage, MovedThread, ReadFrom, StoreResult,
+    ThreadPage, segment::LogRow,
+};
+
+/// Bounds of one read of a log.
+pub(crate) struct Cap {
+    pub(crate) bytes: usize,
+    pub(crate) rows: usize,
+    pub(crate) events: usize,
+}
+
+impl Cap {
+    /// Bounds of a page for a reader.
+    pub(crate) fn page(max_events: usize) -> Self {
+        Self { bytes: PAGE_BYTES, rows: PAGE_ROWS, events: max_events }
+    }
+}
+
+/// The head and log rows in order, from two kinds of rows that the first column distinguishes: 0 is a head; others have
+/// `first_seq, last_seq, at, fence, run` in the place of the head's first columns, and the body in the last column.
+/// `None` if the thread is gone.
+pub(crate) fn log_rows<R: Cells>(rows: &[R]) -> StoreResult<Option<(Head, Vec<LogRow>)>> {
+    let mut head = None;
+    let mut log: Vec<LogRow> = Vec::with_capacity(rows.len());
+    let mut newest_run: Option<(i64, RunId)> = None;
+    for row in rows {
+        let mut columns = Columns::new(row);
+        if columns.int()? == 0 {
+            head = columns.head()?.map(|(head, _)| head);
+            continue;
+        }
+        let (first_seq, last_seq, at) = (columns.count()?, columns.count()?, columns.time()?);
+        let run = match (columns.maybe_int()?, &newest_run) {
+            (None, _) => None,
+            (Some(fence), Some((same, run))) if fence == *same => Some(run.clone()),
+            (Some(fence), _) => {
+                let run = columns.id(RunId::new)?;
+                newest_run = Some((fence, run.clone()));
+                Some(run)
+            }
+        };
+        let body = Columns::new(row).skip(10).bytes()?.into();
+        log.push(LogRow { first_seq, last_seq, at, run, body });
+    }
+    log.sort_unstable_by_key(|row| row.first_seq);
+    Ok(head.map(|head| (head, log)))
+}
+
+/// The page that a reader receives, cut from the rows that contain it.
+pub(crate) fn log_page(head: Head, rows: Vec<LogRow>, from: ReadFrom, max_events: usize) -> StoreResult<LogPage> {
+    let mut slice = LogSlice::default();
+    for row in rows {
+        slice.0.extend(row.unpack()?);
+    }
+    if slice.0.windows(2).any(|pair| pair[0].last_seq + 1 != pair[1].first_seq) {
+        return Err(corrupt(format_args!("the log of thread {} has a hole", head.key.0)));
+    }
+    let max_events = max_events as u64;
+    let slice = match from {
+        ReadFrom::After(after) => slice.between(after, after.saturating_add(max_events).saturating_add(1)),
+        ReadFrom::Before(before) => {
+            let slice = slice.between(0, before);
+            let end: Seq = slice.last_seq().unwrap_or(0);
+            slice.between(end.saturating_sub(max_events), Seq::MAX)
+        }
+    };
+    Ok(LogPage { head, slice })
+}
+
+/// A page of a list, from one row more than `limit` if there are more: sort time, then the thread.
+pub(crate) fn thread_page<R: Cells>(rows: &[R], limit: usize, feed_cursor: u64) -> StoreResult<ThreadPage> {
+    let mut threads = Vec::with_capacity(rows.len());
+    let mut next = None;
+    for row in rows.iter().take(limit) {
+        let mut columns = Columns::new(row);
+        let at = Timestamp(columns.int()?);
+        let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
+        next = Some(ListPosition { at, id: thread.id.clone() });
+        threads.push(thread);
+    }
+    Ok(ThreadPage { threads, next: next.filter(|_| rows.len() > limit), feed_cursor })
+}
+
+/// A page of a feed. Every row begins with the feed's head; if there is no entry, one row has the head alone.
+pub(crate) fn feed_page<R: Cells>(rows: &[R]) -> StoreResult<FeedPage> {
+    let mut page = FeedPage { entries: Vec::new(), head: 0 };
+    for row in rows {
+        let mut columns = Columns::new(row);
+        page.head = columns.count()?;
+        let Some(cursor) = columns.maybe_int()? else { continue };
+        let thread_id = columns.id(ThreadId::new)?;
+        let change = match columns.thread()? {
+            Some(thread) => FeedChange::Upsert(Box::new(thread)),
+            None => FeedChange::Delete,
+        };
+        page.entries.push(FeedEntry { cursor: cursor.unsigned_abs(), thread_id, change });
+    }
+    Ok(page)
+}
+
+/// Decodes one item from each row.
+pub(super) fn each<'r, R: Cells, T>(
+    rows: &'r [R],
+    item: impl Fn(&mut Columns<'r, R>) -> StoreResult<T>,
+) -> StoreResult<Vec<T>> {
+    rows.iter().map(|row| item(&mut Columns::new(row))).collect()
+}
+
+/// Keys of threads, in ascending order.
+pub(crate) fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ThreadKey>> {
+    let mut keys = each(rows, |columns| Ok(ThreadKey(columns.int()?)))?;
+    keys.sort_unstable();
+    Ok(keys)
+}
+
+/// Users that have a feed: project and user.
+pub(crate) fn feeds<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ProjectId, UserId)>> {
+    each(rows, |columns| Ok((columns.id(ProjectId::new)?, columns.id(UserId::new)?)))
+}
+
+/// A complete feed. Every row begins with the feed's head; if there is no entry, one row has the head alone. Then
+/// position and thread.
+pub(crate) fn feed_image<R: Cells>(rows: &[R]) -> StoreResult<FeedImage> {
+    let mut image = FeedImage::default();
+    for row in rows {
+        let mut columns = Columns::new(row);
+        image.head = columns.count()?;
+        if let Some(pos) = columns.maybe_int()? {
+            image.entries.push((pos.unsigned_abs(), columns.id(ThreadId::new)?));
+        }
+    }
+    Ok(image)
+}
+
+/// Threads for an export: the fence, then the thread.
+pub(crate) fn moved_threads<R: Cells>(rows: &[R]) -> StoreResult<Vec<MovedThread>> {
+    each(rows, |columns| {
+        let fence = Fence(columns.int()?);
+        let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
+        Ok(MovedThread { thread, fence })
+    })
+}
+
+/// Idle threads. Every row begins with the key after which the search continues; if there is no thread, one row has
+/// this key alone. Then the thread.
+pub(crate) fn idle_page<R: Cells>(rows: &[R]) -> StoreResult<IdlePage> {
+    let mut page = IdlePage::default();
+    for row in rows {
+        let mut columns = Columns::new(row);
+        page.next = columns.maybe_int()?.map(ThreadKey);
+        page.threads.extend(columns.thread()?);
+    }
+    Ok(page)
+}
+
+/// Adds the threads, runs, events, snapshots and annotations of a user to `print`; returns the number of threads.
+pub(crate) fn count_threads<R: Cells>(print: &mut Footprint, columns: &mut Columns<'_, R>) -> StoreResult<u64> {
+    let threads = columns.count()?;
+    print.threads += threads;
+    print.runs += columns.count()?;
+    print.events += columns.count()?;
+    print.snapshots += columns.count()?;
+    print.annotations += columns.count()?;
+    Ok(threads)
+}
+
+/// Agents: id and definition.
+pub(crate) fn agents<R: Cells>(rows: &[R]) -> StoreResult<Vec<(AgentId, String)>> {
+    each(rows, |columns| Ok((columns.id(AgentId::new)?, columns.text()?)))
+}
+
+/// Agents of all projects: project, id and definition.
+pub(crate) fn all_agents<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
+    each(rows, |columns| Ok((columns.id(ProjectId::new)?, columns.id(AgentId::new)?, columns.text()?)))
+}
+
+/// Threads with a run that is due: key, project, user and id.
+pub(crate) fn due<R: Cells>(rows: &[R]) -> StoreResult<Vec<Due>> {
+    each(rows, |columns| {
+        Ok(Due {
+            key: ThreadKey(columns.int()?),
+            project: columns.id(ProjectId::new)?,
+            user: columns.id(UserId::new)?,
+            thread: columns.id(ThreadId::new)?,
+        })
+    })
+}
+
+/// Numbers of active runs: of the project, of the user.
+pub(crate) fn active_runs<R: Cells>(rows: &[R]) -> StoreResult<ActiveRuns> {
+    let counts = each(rows, |columns| {
+        let mut count = || columns.int().map(|count| u64::try_from(count).unwrap_or(0));
+        Ok(ActiveRuns { project: count()?, user: count()? })
+    })?;
+    Ok(counts.into_iter().next().unwrap_or_default())
+}
+
+/// Runs of a thread: its head, then the run.
+pub(crate) fn runs<R: Cells>(rows: &[R]) -> StoreResult<Vec<Run>> {
+    let mut runs = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut columns = Columns::new(row);
+        if let Some((head, _)) = columns.head()? {
+            runs.extend(columns.run(&head)?);
+        }
+    }
+    Ok(runs)
+}

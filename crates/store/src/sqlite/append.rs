@@ -1,0 +1,235 @@
+//! Group commit: the batches of many threads, and the ends of runs, in a constant number of statements.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use sqlx::{SqliteConnection, query};
+use threadline_core::{
+    Fence, NewEvents, RunId, Seq, ThreadKey, Timestamp,
+    limits::{ROW_BYTES, STOP_GRACE},
+};
+
+use super::{
+    SqliteStore, corrupt,
+    fetch::{self, Work},
+    rows::{Columns, head_columns},
+};
+use crate::{
+    Append, Appended, Head, StoreResult,
+    sql::append::{End, GroupCommit, GroupFailure, appended},
+};
+
+/// One non-terminal append, in one trip to the database. The head is changed only if it is as the producer
+/// expects, and the log gets a row only if the head was changed.
+pub(super) const ONE: &str = concat!(
+    "BEGIN IMMEDIATE;
+     UPDATE heads SET tail = tail + ?, producer_seq = producer_seq + ?, lease_until = max(lease_until, ? + lease_ms)
+     WHERE key = ? AND fence = ? AND run IS NOT NULL AND producer_seq + 1 = coalesce(?, producer_seq + 1)
+       AND coalesce(stop_at > ?, TRUE)
+     RETURNING ",
+    head_columns!(),
+    ";
+     INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+     SELECT key, tail + 1 - ?, tail, fence, ?, ?, ? FROM heads WHERE key = ? AND changes() = 1;
+     COMMIT"
+);
+
+/// The heads of a group: `?1` is `[[key, fence, producer_seq or null, count], …]`, `?2` the time, `?3` `overdue`.
+/// JSON and not VALUES, so that one prepared statement serves groups of every size.
+pub const GROUP: &str = concat!(
+    "BEGIN IMMEDIATE;
+     UPDATE heads AS h
+     SET tail = tail + v.n, producer_seq = producer_seq + v.n, lease_until = max(lease_until, ?2 + lease_ms)
+     FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS p, value ->> 3 AS n FROM jsonb_each(?1)) AS v
+     WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL
+       AND h.producer_seq + 1 = coalesce(v.p, h.producer_seq + 1) AND coalesce(h.stop_at > ?3, TRUE)
+     RETURNING ",
+    head_columns!()
+);
+
+/// Inserts log rows: `?1` is the list of [`Entry`]s, `?2` the time, `?3` the concatenated bodies.
+macro_rules! insert {
+    () => {
+        "INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+         SELECT value ->> 0, value ->> 2, value ->> 3, value ->> 1, ?2, value ->> 5,
+                substr(?3, value ->> 4, value ->> 5)
+         FROM jsonb_each(?1) WHERE value ->> 5 IS NOT NULL"
+    };
+}
+
+/// Ends runs: the head is free, the record is final, and the thread's row reports both.
+macro_rules! end {
+    () => {
+        "UPDATE heads AS h SET tail = v.tail, run = NULL, stop_at = NULL, finishing = 0
+         FROM (SELECT value ->> 0 AS k, value ->> 3 AS tail FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE h.key = v.k;
+         UPDATE runs AS r
+         SET status = v.status, error_code = v.code, error_message = v.message, producer_seq = v.p, stop_at = v.stop,
+             usage = v.usage, ended_at = ?2
+         FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 6 AS status, value ->> 7 AS code,
+                      value ->> 8 AS message, value ->> 9 AS p, value ->> 10 AS stop, value ->> 11 AS usage
+               FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v
+         WHERE r.key = v.k AND r.fence = v.f;
+         UPDATE threads AS t SET last_run_at = ?2, sort_at = ?2, version = version + 1
+         FROM (SELECT value ->> 0 AS k FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE t.key = v.k"
+    };
+}
+
+/// Inserts the log rows of a group after its heads were moved, and commits.
+pub const WRITE_COMMIT: &str = concat!(insert!(), "; COMMIT");
+const WRITE_END_COMMIT: &str = concat!(insert!(), "; ", end!(), "; COMMIT");
+pub(super) const WRITE_AND_END: &str = concat!(insert!(), "; ", end!());
+
+/// Rows that a commit writes after the head was moved: events, or the end of the run, or both.
+pub(super) struct Entry<'e> {
+    pub(super) key: ThreadKey,
+    pub(super) fence: Fence,
+    /// Tail of the thread after the events.
+    pub(super) tail: Seq,
+    /// producer_seq of the run after the events.
+    pub(super) producer_seq: u64,
+    pub(super) stop_requested_at: Option<Timestamp>,
+    pub(super) events: Option<&'e NewEvents>,
+    pub(super) end: Option<End>,
+}
+
+/// Packs a list of entries into the arguments `?1` and `?3`.
+pub(super) fn pack(entries: &[Entry<'_>]) -> (String, Vec<u8>) {
+    let size = entries.iter().filter_map(|entry| entry.events).map(|events| events.body().len()).sum();
+    let mut bodies = Vec::with_capacity(size);
+    let mut list = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let mut row = |first_seq: u64, last_seq: u64, body: Option<&[u8]>| {
+            let offset = bodies.len() + 1;
+            bodies.extend_from_slice(body.unwrap_or_default());
+            let length = body.map_or(Value::Null, |body| json!(body.len()));
+            vec![json!(entry.key.0), json!(entry.fence.0), json!(first_seq), json!(last_seq), json!(offset), length]
+        };
+        let count = entry.events.map_or(0, |events| events.count() as u64);
+        let mut first_seq = entry.tail + 1 - count;
+        for (count, body) in entry.events.map(|events| events.pieces(ROW_BYTES)).unwrap_or_default() {
+            list.push(Value::Array(row(first_seq, first_seq + count - 1, Some(&body))));
+            first_seq += count;
+        }
+        if let Some(end) = &entry.end {
+            // The end of a run is an item of its own, without events.
+            let mut item = row(first_seq, entry.tail, None);
+            item.extend([
+                json!(end.status.to_i64()),
+                json!(end.code),
+                json!(end.message),
+                json!(entry.producer_seq),
+                json!(entry.stop_requested_at.map(|at| at.0)),
+                json!(end.usage),
+            ]);
+            list.push(Value::Array(item));
+        }
+    }
+    (Value::Array(list).to_string(), bodies)
+}
+
+/// Writes one entry inside a transaction.
+pub(super) async fn write(connection: &mut SqliteConnection, entry: Entry<'_>, now: Timestamp) -> Work<()> {
+    let (list, bodies) = pack(&[entry]);
+    fetch::run(connection, query(WRITE_AND_END).bind(list).bind(now.0).bind(bodies)).await
+}
+
+/// Time limit of stop requests: a run whose stop was requested at or before it can append nothing more, and will be
+/// closed for its producer.
+fn overdue(now: Timestamp) -> i64 {
+    now.minus(STOP_GRACE).0
+}
+
+async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp) -> Work<Option<Appended>> {
+    let count = append.events.count() as i64;
+    let body = append.events.body();
+    let statement = query(ONE)
+        .bind(count)
+        .bind(count)
+        .bind(now.0)
+        .bind(append.key.0)
+        .bind(append.fence.0)
+        .bind(append.producer_seq.map(super::rows::to_i64))
+        .bind(overdue(now))
+        .bind(count)
+        .bind(now.0)
+        .bind(body.len() as i64)
+        .bind(body.to_vec())
+        .bind(append.key.0);
+    let Some(row) = fetch::row(connection, statement).await? else { return Ok(None) };
+    match Columns::new(&row).head()? {
+        Some((head, Some(run))) => Ok(Some(answer(append, head, run, now)?)),
+        _ => Err(corrupt("an append to a head without a run").into()),
+    }
+}
+
+async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timestamp) -> Work<Vec<Option<Appended>>> {
+    let wanted = batch.iter().map(|append| {
+        json!([append.key.0, append.fence.0, append.producer_seq.map(super::rows::to_i64), append.events.count()])
+    });
+    let wanted = Value::Array(wanted.collect()).to_string();
+    let mut heads = HashMap::with_capacity(batch.len());
+    for row in fetch::rows(connection, query(GROUP).bind(wanted).bind(now.0).bind(overdue(now))).await? {
+        if let Some((head, Some(run))) = Columns::new(&row).head()? {
+            heads.insert(head.key, (head, run));
+        }
+    }
+    let mut answers = Vec::with_capacity(batch.len());
+    for append in batch {
+        let head = heads.remove(&append.key);
+        answers.push(head.map(|(head, run)| answer(append, head, run, now)).transpose()?);
+    }
+    if answers.iter().all(Option::is_none) {
+        fetch::run(connection, query("ROLLBACK")).await?;
+        return Ok(answers);
+    }
+    let mut entries = Vec::with_capacity(batch.len());
+    for (append, answer) in batch.iter().zip(&mut answers) {
+        let Some(answer) = answer else { continue };
+        let stop_requested_at = answer.head.active.as_ref().and_then(|active| active.stop_requested_at);
+        let end = append.events.terminal().map(|terminal| End::by(terminal, stop_requested_at.is_some()));
+        if end.is_some() {
+            answer.head.active = None;
+        }
+        entries.push(Entry {
+            key: append.key,
+            fence: append.fence,
+            tail: answer.head.tail,
+            producer_seq: answer.producer_seq,
+            stop_requested_at,
+            events: Some(&append.events),
+            end,
+        });
+    }
+    let ends = entries.iter().any(|entry| entry.end.is_some());
+    let (list, bodies) = pack(&entries);
+    let text = if ends { WRITE_END_COMMIT } else { WRITE_COMMIT };
+    fetch::run(connection, query(text).bind(list).bind(now.0).bind(bodies)).await?;
+    Ok(answers)
+}
+
+#[async_trait]
+impl GroupCommit for SqliteStore {
+    async fn commit_group(&self, batch: Vec<Append>) -> Result<Vec<Option<Appended>>, GroupFailure> {
+        let clock = self.inner.clock.clone();
+        let done = self.write(move |connection| {
+            Box::pin(async move {
+                let now = clock.now();
+                match batch.as_slice() {
+                    [] => Ok(Vec::new()),
+                    [only] if only.events.terminal().is_none() && only.events.body().len() <= ROW_BYTES => {
+                        Ok(vec![one(connection, only, now).await?])
+                    }
+                    many => group(connection, many, now).await,
+                }
+            })
+        });
+        done.await.map_err(|error| GroupFailure { error, divisible: true })
+    }
+}
+
+/// Builds the answer for a head that was just moved, with its run still active.
+fn answer(append: &Append, head: Head, run: RunId, at: Timestamp) -> StoreResult<Appended> {
+    let producer_seq = head.active.as_ref().map_or(0, |active| active.producer_seq);
+    appended(append, head, producer_seq, run, at)
+}

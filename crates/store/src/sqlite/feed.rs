@@ -1,0 +1,134 @@
+//! The feed: a compacted change index. A thread's own commit makes it dirty (version > fed_version); this module gives
+//! dirty threads their positions.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use sqlx::{SqliteConnection, query};
+use threadline_core::{ProjectId, ThreadId, UserId, limits::FEED_CHUNK};
+
+use super::{
+    SqliteStore,
+    fetch::{self, Work},
+    rows::{self, Columns, head_columns, run_columns, thread_columns},
+};
+use crate::{FeedPage, FeedStore, StoreResult, sql::pages};
+
+/// Deleted threads first, so that a thread created again under an id replaces the entry of its deletion.
+pub(super) const DIRTY: &str = "\
+    SELECT key, id, deleted FROM threads WHERE project = ?1 AND user = ?2 AND version > fed_version
+    ORDER BY deleted = 0, key LIMIT ?3";
+/// `?3` is `[[position, thread id, key or null], …]`; REPLACE removes the older entry of the same thread.
+const PUT: &str = "\
+    INSERT OR REPLACE INTO feed_entries (project, user, pos, thread, key)
+    SELECT ?1, ?2, value ->> 0, value ->> 1, value ->> 2 FROM json_each(?3)";
+const HEAD_UP: &str = "\
+    INSERT INTO feed_heads (project, user, head) VALUES (?1, ?2, ?3)
+    ON CONFLICT (project, user) DO UPDATE SET head = excluded.head";
+/// `?1` is the list of keys. A purged tombstone is no longer needed once it has its position.
+const FED: &str = "\
+    UPDATE threads SET fed_version = version WHERE key IN (SELECT value FROM json_each(?1));
+    DELETE FROM threads WHERE deleted = 2 AND key IN (SELECT value FROM json_each(?1))";
+const HEAD: &str = "SELECT head FROM feed_heads WHERE project = ?1 AND user = ?2";
+pub(super) const HEADS: &str = "\
+    SELECT coalesce(f.head, 0) FROM json_each(?1) AS v
+    LEFT JOIN feed_heads f ON f.project = v.value ->> 0 AND f.user = v.value ->> 1 ORDER BY v.key";
+const STATE: &str = "\
+    SELECT coalesce((SELECT head FROM feed_heads WHERE project = ?1 AND user = ?2), 0),
+           EXISTS (SELECT 1 FROM threads WHERE project = ?1 AND user = ?2 AND version > fed_version)";
+/// The head of the feed is in every row, and in one without an entry if the page has none.
+pub(super) const PAGE: &str = concat!(
+    "SELECT f.head, e.pos, e.thread, ",
+    thread_columns!(),
+    " FROM feed_heads f
+     LEFT JOIN (SELECT pos, thread, key FROM feed_entries WHERE project = ?1 AND user = ?2 AND pos > ?3
+                ORDER BY pos LIMIT ?4) e ON 1
+     LEFT JOIN threads t ON t.key = e.key AND t.deleted = 0
+     LEFT JOIN heads h ON h.key = t.key
+     LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
+     WHERE f.project = ?1 AND f.user = ?2 ORDER BY e.pos"
+);
+pub(super) const WAS_DELETED: &str = "\
+    SELECT NOT EXISTS (SELECT 1 FROM threads WHERE project = ?1 AND id = ?3 AND user = ?2 AND deleted = 0)
+       AND (EXISTS (SELECT 1 FROM feed_entries WHERE project = ?1 AND user = ?2 AND thread = ?3 AND key IS NULL)
+            OR EXISTS (SELECT 1 FROM threads
+                       WHERE project = ?1 AND user = ?2 AND id = ?3 AND deleted > 0 AND version > fed_version))";
+pub(super) const DIRTY_FEEDS: &str = "\
+    SELECT DISTINCT project, user FROM threads WHERE version > fed_version ORDER BY project, user LIMIT ?";
+
+/// Gives positions to a chunk of dirty threads. Returns the newest position, and whether there may be more.
+async fn pump(connection: &mut SqliteConnection, project: ProjectId, user: UserId) -> Work<(u64, bool)> {
+    let (project, user) = (project.as_str(), user.as_str());
+    let mut head = match fetch::row(connection, query(HEAD).bind(project).bind(user)).await? {
+        Some(row) => Columns::new(&row).count()?,
+        None => 0,
+    };
+    let dirty = query(DIRTY).bind(project).bind(user).bind(rows::limit(FEED_CHUNK));
+    let dirty = fetch::rows(connection, dirty).await?;
+    if dirty.is_empty() {
+        return Ok((head, false));
+    }
+    let (mut entries, mut keys) = (Vec::with_capacity(dirty.len()), Vec::with_capacity(dirty.len()));
+    for row in &dirty {
+        let mut columns = Columns::new(row);
+        let (key, id, deleted) = (columns.int()?, columns.text()?, columns.int()? != 0);
+        head += 1;
+        entries.push(json!([head, id, (!deleted).then_some(key)]));
+        keys.push(json!(key));
+    }
+    let (entries, keys) = (Value::Array(entries).to_string(), Value::Array(keys).to_string());
+    fetch::run(connection, query(PUT).bind(project).bind(user).bind(entries)).await?;
+    fetch::run(connection, query(HEAD_UP).bind(project).bind(user).bind(rows::to_i64(head))).await?;
+    fetch::run(connection, query(FED).bind(keys)).await?;
+    Ok((head, dirty.len() == FEED_CHUNK))
+}
+
+impl SqliteStore {
+    pub(super) async fn feed_head(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64> {
+        let rows = self.read_rows(query(HEAD).bind(project.as_str()).bind(user.as_str())).await?;
+        rows.first().map_or(Ok(0), |row| Columns::new(row).count())
+    }
+}
+
+#[async_trait]
+impl FeedStore for SqliteStore {
+    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64> {
+        // Most often no thread is dirty, and then the writing connection is not used.
+        let state = self.read_rows(query(STATE).bind(project.as_str()).bind(user.as_str())).await?;
+        if let Some(row) = state.first() {
+            let mut columns = Columns::new(row);
+            let (head, dirty) = (columns.count()?, columns.int()? != 0);
+            if !dirty {
+                return Ok(head);
+            }
+        }
+        loop {
+            let (project, user) = (project.clone(), user.clone());
+            let (head, more) = self.transact(move |connection| Box::pin(pump(connection, project, user))).await?;
+            if !more {
+                return Ok(head);
+            }
+        }
+    }
+
+    async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage> {
+        let statement =
+            query(PAGE).bind(project.as_str()).bind(user.as_str()).bind(rows::to_i64(after)).bind(rows::limit(limit));
+        pages::feed_page(&self.read_rows(statement).await?)
+    }
+
+    async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
+        let statement = query(WAS_DELETED).bind(project.as_str()).bind(user.as_str()).bind(id.as_str());
+        let rows = self.read_rows(statement).await?;
+        rows.first().map_or(Ok(false), |row| Columns::new(row).flag())
+    }
+
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>> {
+        let list = Value::Array(feeds.iter().map(|(project, user)| json!([project.as_str(), user.as_str()])).collect());
+        let rows = self.read_rows(query(HEADS).bind(list.to_string())).await?;
+        rows.iter().map(|row| Columns::new(row).count()).collect()
+    }
+
+    async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
+        pages::feeds(&self.read_rows(query(DIRTY_FEEDS).bind(rows::limit(limit))).await?)
+    }
+}

@@ -1,0 +1,132 @@
+//! Authentication and administration of projects.
+
+use async_trait::async_trait;
+use sqlx::query;
+use threadline_core::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Timestamp, limits::TICKET_SWEEP};
+
+use super::{
+    SqliteStore, fetch,
+    rows::{self, Columns},
+};
+use crate::{
+    IdentityStore, StoreResult, StoredProject,
+    sql::identity::{self, key_columns},
+};
+
+const MAKE_PROJECT: &str = "\
+    INSERT INTO projects (id, version, settings, secrets) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+pub(super) const CHANGE_PROJECT: &str = "\
+    UPDATE projects SET version = ?2, settings = ?3, secrets = ?4 WHERE id = ?1 AND version + 1 = ?2";
+/// Changes no row if the digest or the id is taken.
+const PUT_KEY: &str = concat!(
+    "INSERT INTO api_keys (digest, ",
+    key_columns!(),
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING"
+);
+pub(super) const KEY: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE digest = ?1");
+pub(super) const KEYS: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE project = ?1 ORDER BY id");
+pub(super) const REVOKE: &str = concat!(
+    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE project = ?1 AND id = ?2 RETURNING ",
+    key_columns!()
+);
+macro_rules! sweep_tickets {
+    () => {
+        "DELETE FROM socket_tickets
+         WHERE digest IN (SELECT digest FROM socket_tickets WHERE until <= ?1 ORDER BY until LIMIT ?2)"
+    };
+}
+pub(super) const SWEEP_TICKETS: &str = sweep_tickets!();
+pub(super) const PUT_TICKET: &str =
+    concat!(sweep_tickets!(), "; INSERT OR REPLACE INTO socket_tickets (digest, bearer, until) VALUES (?3, ?4, ?5)");
+pub(super) const TAKE_TICKET: &str =
+    "DELETE FROM socket_tickets WHERE digest = ?1 RETURNING CASE WHEN until > ?2 THEN bearer END";
+const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES (?1, ?2, ?3, ?4, ?5)";
+pub(super) const AUDIT: &str = "\
+    SELECT number, project, at, actor, action, facts FROM audit
+    WHERE project = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3";
+
+pub(super) const ALL_KEYS: &str = concat!("SELECT digest, ", key_columns!(), " FROM api_keys ORDER BY project, id");
+
+#[async_trait]
+impl IdentityStore for SqliteStore {
+    async fn projects(&self) -> StoreResult<Vec<StoredProject>> {
+        let all = query("SELECT id, version, settings, secrets FROM projects ORDER BY id");
+        identity::projects(&self.read_rows(all).await?)
+    }
+
+    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool> {
+        let put = query(if project.version == 1 { MAKE_PROJECT } else { CHANGE_PROJECT })
+            .bind(project.id.to_string())
+            .bind(project.version)
+            .bind(project.settings.clone())
+            .bind(project.secrets.clone());
+        Ok(self.change(put).await? > 0)
+    }
+
+    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool> {
+        let put = query(PUT_KEY)
+            .bind(digest.0.to_vec())
+            .bind(key.project.to_string())
+            .bind(key.id.to_string())
+            .bind(key.scopes.to_string())
+            .bind(key.created_at.0)
+            .bind(key.expires_at.map(|at| at.0))
+            .bind(key.revoked_at.map(|at| at.0));
+        Ok(self.change(put).await? > 0)
+    }
+
+    async fn key(&self, digest: &Digest) -> StoreResult<Option<ApiKey>> {
+        Ok(identity::keys(&self.read_rows(query(KEY).bind(digest.0.to_vec())).await?)?.pop())
+    }
+
+    async fn keys(&self, project: &ProjectId) -> StoreResult<Vec<ApiKey>> {
+        identity::keys(&self.read_rows(query(KEYS).bind(project.as_str())).await?)
+    }
+
+    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>> {
+        let revoke = query(REVOKE).bind(project.to_string()).bind(id.to_string()).bind(at.0);
+        let rows = self.transact(move |connection| Box::pin(fetch::rows(connection, revoke))).await?;
+        Ok(identity::keys(&rows)?.pop())
+    }
+
+    async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
+        let put = query(PUT_TICKET)
+            .bind(now.0)
+            .bind(rows::limit(TICKET_SWEEP))
+            .bind(digest.0.to_vec())
+            .bind(bearer.to_owned())
+            .bind(until.0);
+        self.change(put).await.map(drop)
+    }
+
+    async fn sweep_tickets(&self, now: Timestamp) -> StoreResult<bool> {
+        let sweep = query(SWEEP_TICKETS).bind(now.0).bind(rows::limit(TICKET_SWEEP));
+        Ok(self.change(sweep).await? >= TICKET_SWEEP as u64)
+    }
+
+    async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {
+        let take = query(TAKE_TICKET).bind(digest.0.to_vec()).bind(now.0);
+        let rows = self.transact(move |connection| Box::pin(fetch::rows(connection, take))).await?;
+        rows.first().map_or(Ok(None), |row| Columns::new(row).maybe_text())
+    }
+
+    async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
+        let record = query(RECORD)
+            .bind(entry.project.to_string())
+            .bind(entry.at.0)
+            .bind(entry.actor.clone())
+            .bind(entry.action.clone())
+            .bind(entry.facts.clone());
+        self.change(record).await.map(drop)
+    }
+
+    async fn audit(
+        &self,
+        project: &ProjectId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> StoreResult<Vec<(i64, AuditEntry)>> {
+        let page = query(AUDIT).bind(project.as_str()).bind(before.unwrap_or(i64::MAX)).bind(rows::limit(limit));
+        identity::audit(&self.read_rows(page).await?)
+    }
+}

@@ -1,0 +1,36 @@
+//! Migrates a database file to the present schema. `PRAGMA user_version` counts the steps taken.
+
+use std::path::Path;
+
+use sqlx::{AssertSqlSafe, Executor, SqliteConnection};
+
+use super::OpenError;
+
+/// The steps, oldest first. A step that was released is never changed again.
+const STEPS: [&str; 6] = [
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0001_initial.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0002_projections_and_agents.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0003_identity.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0004_annotations.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0005_read_marker.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0006_driven_runs.sql")),
+];
+
+/// Takes the missing steps, each in a transaction of its own. A newer database is not changed.
+pub(super) async fn run(connection: &mut SqliteConnection, file: &Path) -> Result<(), OpenError> {
+    let found: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *connection).await?;
+    let known = STEPS.len() as i64;
+    if found > known {
+        return Err(OpenError::Newer { found, known });
+    }
+    let tables: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema").fetch_one(&mut *connection).await?;
+    if found == 0 && tables > 0 {
+        return Err(OpenError::Foreign { path: file.to_owned() });
+    }
+    for (step, number) in STEPS.iter().zip(1..).skip(usize::try_from(found).unwrap_or(0)) {
+        // user_version is part of the file, so it changes with the step or not at all.
+        let text = format!("BEGIN IMMEDIATE; {step}; PRAGMA user_version = {number}; COMMIT");
+        connection.execute(AssertSqlSafe(text)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! The embedded back-end: one SQLite file in WAL mode, written by one connection of one process.
+//!
+//! Every write is a short `BEGIN IMMEDIATE … COMMIT` in a task of its own, so that a caller that is dropped cannot
+//! leave a transaction open. `synchronous=FULL` makes each commit durable before it is answered. The write-ahead log is
+//! written back next to the commits. Reads are single statements on a few read-only connections, fetched completely.
+
+use std::{
+    fs::{File, TryLockError},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use sqlx::{
+    AssertSqlSafe, SqliteConnection, SqlitePool,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use threadline_core::{
+    Clock,
+    limits::{PAGE_ROWS, SQLITE_CACHE_KIB, SQLITE_READERS, WAL_LIMIT_BYTES, WAL_RESTART_PAGES, WAL_TIMEOUT},
+};
+
+pub use self::backup::{BackupError, backup};
+use self::{checkpoint::Checkpoints, writer::Writer};
+use super::{
+    StoreResult,
+    private::{self, Exposed},
+    sql::corrupt,
+};
+
+/// Hot statements, which the benchmark runs directly.
+#[cfg(feature = "testing")]
+pub mod statements {
+    pub use super::append::{GROUP, WRITE_COMMIT};
+}
+
+mod agents;
+mod annotations;
+mod append;
+mod backup;
+mod checkpoint;
+mod erasure;
+mod feed;
+mod fetch;
+mod identity;
+mod log;
+mod migrate;
+mod rows;
+mod runs;
+mod seal;
+mod snapshots;
+mod status;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod transfer;
+mod writer;
+
+/// The oldest SQLite without the WAL-reset bug (two connections write and checkpoint at once).
+const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
+
+/// Failure to open a store.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has the store open.
+    #[error(
+        "{} is in use by another process: stop that process, or choose another data directory",
+        path.display()
+    )]
+    Locked {
+        /// Path of the lock file.
+        path: PathBuf,
+    },
+    /// The directory or its lock file cannot be created or opened.
+    #[error("cannot use {}: {source}", path.display())]
+    Directory {
+        /// Path that could not be used.
+        path: PathBuf,
+        /// Error of the file system.
+        source: std::io::Error,
+    },
+    /// Other users may read the files, and their modes cannot be restricted.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
+    /// The file was written by a newer program.
+    #[error(
+        "the database has schema version {found}, but this program supports versions up to {known}: run a newer release"
+    )]
+    Newer {
+        /// Schema version of the file.
+        found: i64,
+        /// Newest schema version that this program supports.
+        known: i64,
+    },
+    /// The file is a database, but not one of Threadline's.
+    #[error("{} contains tables of another program", path.display())]
+    Foreign {
+        /// Path of the database file.
+        path: PathBuf,
+    },
+    /// The version of SQLite has a known corruption bug.
+    #[error("SQLite {found} has a known corruption bug: version 3.51.3 or later is required")]
+    OldSqlite {
+        /// Version of SQLite in use.
+        found: String,
+    },
+    /// Any other error of the database.
+    #[error("cannot open the database: {0}")]
+    Database(#[from] sqlx::Error),
+}
+
+/// A store in one SQLite file. Cheap to clone; the clones share one open store.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    clock: Clock,
+    writer: Arc<Writer>,
+    checkpoints: Checkpoints,
+    readers: SqlitePool,
+    wal: PathBuf,
+    lock: File,
+}
+
+/// Timeout for a lock that another process holds; Threadline's own processes hold none for long.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// File name of the database in its directory.
+const FILE: &str = "threadline.db";
+/// Files that SQLite creates next to the database, with its mode.
+const WAL: &str = "threadline.db-wal";
+const SHARED_MEMORY: &str = "threadline.db-shm";
+
+impl SqliteStore {
+    /// True if `dir` contains a store.
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join(FILE).is_file()
+    }
+
+    /// Opens (or creates) the store in `dir`, which judges leases by `clock`. No other process can open it until this
+    /// one closes it or ends.
+    pub async fn open(dir: &Path, clock: Clock) -> Result<Self, OpenError> {
+        let lock = lock(dir)?;
+        let file = dir.join(FILE);
+        for name in [FILE, WAL, SHARED_MEMORY] {
+            private::close_to_others(&dir.join(name))?;
+        }
+        private::open(&file).map_err(|source| OpenError::Directory { path: file.clone(), source })?;
+        let writer = Arc::new(Writer::open(write_options(&file)).await?);
+        {
+            let mut connection = writer.connection().await;
+            let Some(connection) = connection.as_mut() else { return Err(sqlx::Error::PoolClosed.into()) };
+            check_version(connection).await?;
+            migrate::run(connection, &file).await?;
+        }
+        let checkpoints = Checkpoints::start(&write_options(&file), writer.clone()).await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(SQLITE_READERS)
+            .min_connections(1)
+            .test_before_acquire(false)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .acquire_timeout(Duration::from_secs(10))
+            .connect_with(read_options(&file))
+            .await?;
+        let wal = dir.join(WAL);
+        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, wal, lock }) })
+    }
+
+    /// Closes the store cleanly: all data is in the one file, and the lock is free. Later calls fail with
+    /// [`super::StoreError::Unavailable`].
+    pub async fn close(&self) {
+        self.inner.checkpoints.close().await;
+        self.inner.readers.close().await;
+        self.inner.writer.close().await;
+        if let Err(error) = self.inner.lock.unlock() {
+            tracing::warn!(%error, "cannot release the lock of the data directory");
+        }
+    }
+
+    /// Keeps the write-ahead log bounded: writes it back and truncates it once it has grown beyond
+    /// [`WAL_LIMIT_BYTES`]. True if it tried. [`super::ThreadStore::purge`] calls this.
+    pub async fn maintain(&self) -> StoreResult<bool> {
+        let large = tokio::fs::metadata(&self.inner.wal).await.is_ok_and(|wal| wal.len() > WAL_LIMIT_BYTES);
+        if large {
+            self.write(|connection| {
+                Box::pin(async move {
+                    wait_for_others(connection, WAL_TIMEOUT).await?;
+                    // A truncation that is not possible yet is no error, and is tried again at the next sweep.
+                    let cut = fetch::run(connection, sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")).await;
+                    wait_for_others(connection, BUSY_TIMEOUT).await?;
+                    cut
+                })
+            })
+            .await?;
+        }
+        Ok(large)
+    }
+}
+
+/// Sets how long a connection waits for locks of others.
+async fn wait_for_others(connection: &mut SqliteConnection, time: Duration) -> fetch::Work<()> {
+    let pragma = format!("PRAGMA busy_timeout = {}", time.as_millis());
+    fetch::run(connection, sqlx::query(AssertSqlSafe(pragma))).await
+}
+
+/// Creates the directory, or restricts its mode, and takes its lock, which the process holds until the file is closed.
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |source| OpenError::Directory { path, source }
+    };
+    if private::make_directory(dir).map_err(fail(dir))? {
+        // The new directory's own entry must survive a power cut as well.
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            File::open(parent).and_then(|parent| parent.sync_all()).map_err(fail(parent))?;
+        }
+    }
+    private::close_to_others(dir)?;
+    let path = dir.join("lock");
+    private::close_to_others(&path)?;
+    let file = private::open(&path).map_err(fail(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path }),
+        Err(TryLockError::Error(source)) => Err(OpenError::Directory { path, source }),
+    }
+}
+
+fn options(file: &Path) -> SqliteConnectOptions {
+    use sqlx::ConnectOptions;
+    SqliteConnectOptions::new()
+        .filename(file)
+        .foreign_keys(false)
+        .busy_timeout(BUSY_TIMEOUT)
+        .pragma("temp_store", "memory")
+        .pragma("cache_size", format!("-{SQLITE_CACHE_KIB}"))
+        // A complete page fits, so that the worker never waits for its reader.
+        .row_buffer_size(PAGE_ROWS + 8)
+        .disable_statement_logging()
+}
+
+fn write_options(file: &Path) -> SqliteConnectOptions {
+    options(file)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("wal_autocheckpoint", WAL_RESTART_PAGES.to_string())
+        .pragma("journal_size_limit", WAL_LIMIT_BYTES.to_string())
+}
+
+fn read_options(file: &Path) -> SqliteConnectOptions {
+    options(file).read_only(true)
+}
+
+async fn check_version(connection: &mut sqlx::SqliteConnection) -> Result<(), OpenError> {
+    let found: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(connection).await?;
+    let mut parts = found.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let version: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));
+    if version < OLDEST_SQLITE { Err(OpenError::OldSqlite { found }) } else { Ok(()) }
+}

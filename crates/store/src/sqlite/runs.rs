@@ -1,0 +1,349 @@
+//! Runs and their leases. A start or a close reads the head and changes it inside one transaction.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use sqlx::{SqliteConnection, query};
+use threadline_core::{
+    Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
+    limits::{RELEASE_GRACE, STOP_GRACE},
+};
+
+use super::{
+    SqliteStore,
+    append::{self, Entry},
+    corrupt,
+    fetch::{self, Work},
+    rows::{self, Columns, head_columns, run_columns},
+};
+use crate::{
+    ActiveHead, ActiveRuns, CloseOutcome, Closing, Committed, Due, Head, HeartbeatRequest, RunStore, StartOutcome,
+    StartRun, StopOutcome, StoreResult,
+    sql::{append::End, pages},
+};
+
+/// A head and the thread's run of this id.
+const BY_ID: &str = concat!(
+    "SELECT ",
+    head_columns!(h),
+    ", ",
+    run_columns!(),
+    " FROM heads h LEFT JOIN runs r ON r.key = h.key AND r.id = ?2 WHERE h.key = ?1"
+);
+/// A head and its active run.
+pub(super) const ACTIVE: &str = concat!(
+    "SELECT ",
+    head_columns!(h),
+    ", ",
+    run_columns!(),
+    " FROM heads h LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL WHERE h.key = ?1"
+);
+const RUNS: &str = concat!(
+    "SELECT ",
+    head_columns!(h),
+    ", ",
+    run_columns!(),
+    " FROM heads h CROSS JOIN runs r ON r.key = h.key WHERE h.key = ?1 AND r.fence < ?2 ORDER BY r.fence DESC LIMIT ?3"
+);
+pub(super) const START: &str = "\
+    INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at, driven)
+    VALUES (?, ?, ?, ?, 0, ?, 0, ?, ?);
+    UPDATE heads SET fence = ?, run = ?, producer_seq = 0, lease_ms = ?, lease_until = ?, stop_at = NULL, finishing = 0
+    WHERE key = ?;
+    UPDATE threads SET agent = coalesce(agent, ?), last_run_at = ?, sort_at = ?, version = version + 1 WHERE key = ?";
+/// `?1` is `[[key, fence, lease or null], …]`, `?2` the time. A producer may request a shorter lease; without one, a
+/// lease is only ever extended.
+pub(super) const HEARTBEAT: &str = concat!(
+    "UPDATE heads AS h
+     SET lease_ms = coalesce(v.lease, lease_ms),
+         lease_until = CASE WHEN v.lease IS NULL THEN max(lease_until, ?2 + lease_ms) ELSE ?2 + v.lease END
+     FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS lease FROM json_each(?1)) AS v
+     WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL
+     RETURNING ",
+    head_columns!()
+);
+/// The thread's row shows the stop request, so its version changes; a repetition changes nothing.
+const STOP: &str = "\
+    UPDATE heads SET stop_at = ?1 WHERE key = ?2 AND run = ?3 AND stop_at IS NULL;
+    UPDATE threads SET version = version + 1 WHERE key = ?2 AND changes() = 1";
+const RELEASE: &str = "\
+    UPDATE heads SET finishing = 1, lease_until = min(lease_until, ?3) WHERE key = ?1 AND fence = ?2 AND run IS NOT NULL;
+    UPDATE threads SET version = version + 1 WHERE key = ?1 AND changes() = 1";
+pub(super) const DUE: &str = "\
+    SELECT t.key, t.project, t.user, t.id FROM heads h CROSS JOIN threads t ON t.key = h.key
+    WHERE h.run IS NOT NULL AND (h.lease_until <= ?1 OR h.stop_at <= ?2) LIMIT ?3";
+pub(super) const ACTIVE_RUNS: &str = "\
+    SELECT count(*), coalesce(sum(t.user = ?2), 0) FROM heads h CROSS JOIN threads t ON t.key = h.key
+    WHERE h.run IS NOT NULL AND t.project = ?1";
+
+async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<(Head, Option<Run>)>> {
+    let Some(row) = fetch::row(connection, text).await? else { return Ok(None) };
+    let mut columns = Columns::new(&row);
+    let Some((head, _)) = columns.head()? else { return Ok(None) };
+    let run = columns.run(&head)?;
+    Ok(Some((head, run)))
+}
+
+fn matches(head: &Head, closing: &Closing) -> bool {
+    head.active.is_some() && head.fence == closing.fence && head.tail == closing.tail
+}
+
+/// Moves the head over the first events of a run that continues.
+const FIRST: &str = "UPDATE heads SET tail = ?, producer_seq = ? WHERE key = ?";
+
+/// A head with its newest run, inside a transaction that changes both.
+struct Change<'c> {
+    connection: &'c mut SqliteConnection,
+    now: Timestamp,
+    head: Head,
+    run: Run,
+    slice: LogSlice,
+}
+
+impl Change<'_> {
+    /// Appends the run's first events; the run continues.
+    async fn append(&mut self, events: &NewEvents) -> Work<()> {
+        let first_seq = self.head.tail + 1;
+        let count = events.count() as u64;
+        self.head.tail += count;
+        self.run.producer_seq = count;
+        if let Some(active) = &mut self.head.active {
+            active.producer_seq = count;
+        }
+        self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.now).0);
+        let first = query(FIRST).bind(rows::to_i64(self.head.tail)).bind(rows::to_i64(count)).bind(self.head.key.0);
+        fetch::run(self.connection, first).await?;
+        let entry = Entry {
+            key: self.head.key,
+            fence: self.head.fence,
+            tail: self.head.tail,
+            producer_seq: count,
+            stop_requested_at: None,
+            events: Some(events),
+            end: None,
+        };
+        append::write(self.connection, entry, self.now).await
+    }
+
+    /// Ends the run, with events or without.
+    async fn end(&mut self, events: Option<&NewEvents>, end: End) -> Work<()> {
+        let active = self.head.active.take().ok_or_else(|| corrupt("no run to end"))?;
+        let first_seq = self.head.tail + 1;
+        let count = events.map_or(0, |events| events.count() as u64);
+        self.head.tail += count;
+        self.run.producer_seq = active.producer_seq + count;
+        self.run.status = end.status;
+        (self.run.error_code, self.run.error_message) = (end.code.clone(), end.message.clone());
+        self.run.usage.clone_from(&end.usage);
+        (self.run.ended_at, self.run.lease_until) = (Some(self.now), None);
+        if let Some(events) = events {
+            self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.now).0);
+        }
+        let entry = Entry {
+            key: self.head.key,
+            fence: self.head.fence,
+            tail: self.head.tail,
+            producer_seq: self.run.producer_seq,
+            stop_requested_at: active.stop_requested_at,
+            events,
+            end: Some(end),
+        };
+        append::write(self.connection, entry, self.now).await
+    }
+}
+
+async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestamp) -> Work<StartOutcome> {
+    let known = look(connection, query(BY_ID).bind(start.key.0).bind(start.run.as_str())).await?;
+    let mut head = match known {
+        None => return Ok(StartOutcome::ThreadGone),
+        Some((head, Some(run))) => return Ok(StartOutcome::Exists(run, head)),
+        Some((head, None)) => head,
+    };
+    let mut slice = LogSlice::default();
+    if let Some(active) = head.active.clone() {
+        let run = look(connection, query(ACTIVE).bind(start.key.0)).await?.and_then(|(_, run)| run);
+        let run = run.ok_or_else(|| corrupt("an active run without a record"))?;
+        if !active.finishing && active.lease_until > now {
+            return Ok(StartOutcome::RunActive(run, head));
+        }
+        let Some(closing) = start.closing.filter(|closing| matches(&head, closing)) else {
+            return Ok(StartOutcome::LeaseExpired(run, head));
+        };
+        if start.at.is_some_and(|at| at != head.tail) {
+            return Ok(StartOutcome::TailMismatch(head));
+        }
+        let mut change = Change { connection: &mut *connection, now, head, run, slice };
+        change.end(closing.events.as_ref(), End::closing(&closing)).await?;
+        (head, slice) = (change.head, change.slice);
+    } else if start.at.is_some_and(|at| at != head.tail) {
+        return Ok(StartOutcome::TailMismatch(head));
+    }
+    let run = Run {
+        id: start.run,
+        fence: Fence(head.fence.0 + 1),
+        agent: start.agent,
+        driven: start.driven,
+        status: RunStatus::Running,
+        error_code: None,
+        error_message: None,
+        usage: None,
+        first_seq: head.tail + 1,
+        producer_seq: 0,
+        started_at: now,
+        ended_at: None,
+        lease_until: Some(now.plus(start.lease)),
+        stop_requested_at: None,
+    };
+    let begin = query(START)
+        .bind(head.key.0)
+        .bind(run.fence.0)
+        .bind(run.id.as_str())
+        .bind(run.agent.as_ref().map(|agent| agent.as_str()))
+        .bind(rows::to_i64(run.first_seq))
+        .bind(now.0)
+        .bind(run.driven.then_some(true))
+        .bind(run.fence.0)
+        .bind(run.id.as_str())
+        .bind(rows::millis(start.lease))
+        .bind(now.plus(start.lease).0)
+        .bind(head.key.0)
+        .bind(run.agent.as_ref().map(|agent| agent.as_str()))
+        .bind(now.0)
+        .bind(now.0)
+        .bind(head.key.0);
+    fetch::run(connection, begin).await?;
+    head.fence = run.fence;
+    head.active = Some(ActiveHead {
+        lease_until: now.plus(start.lease),
+        stop_requested_at: None,
+        finishing: false,
+        producer_seq: 0,
+    });
+    let mut change = Change { connection, now, head, run, slice };
+    match start.events.as_ref().map(|events| (events, events.terminal())) {
+        Some((events, Some(terminal))) => change.end(Some(events), End::by(terminal, false)).await?,
+        Some((events, None)) => change.append(events).await?,
+        None => {}
+    }
+    Ok(StartOutcome::Started(Committed { run: change.run, head: change.head, slice: change.slice }))
+}
+
+async fn close(
+    connection: &mut SqliteConnection,
+    key: ThreadKey,
+    closing: Closing,
+    if_due: bool,
+    now: Timestamp,
+) -> Work<CloseOutcome> {
+    let Some((head, run)) = look(connection, query(ACTIVE).bind(key.0)).await? else { return Ok(CloseOutcome::Gone) };
+    let (Some(run), Some(active)) = (run, &head.active) else { return Ok(CloseOutcome::Missed) };
+    let overdue = active.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now);
+    if !matches(&head, &closing) || (if_due && active.lease_until > now && !overdue) {
+        return Ok(CloseOutcome::Missed);
+    }
+    let mut change = Change { connection, now, head, run, slice: LogSlice::default() };
+    change.end(closing.events.as_ref(), End::closing(&closing)).await?;
+    Ok(CloseOutcome::Closed(Box::new(Committed { run: change.run, head: change.head, slice: change.slice })))
+}
+
+#[async_trait]
+impl RunStore for SqliteStore {
+    async fn start(&self, run: StartRun) -> StoreResult<StartOutcome> {
+        let clock = self.inner.clock.clone();
+        self.transact(move |connection| Box::pin(async move { start(connection, run, clock.now()).await })).await
+    }
+
+    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
+        let clock = self.inner.clock.clone();
+        self.transact(move |connection| {
+            Box::pin(async move { close(connection, key, closing, if_due, clock.now()).await })
+        })
+        .await
+    }
+
+    async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>> {
+        let (beats, clock) = (beats.to_vec(), self.inner.clock.clone());
+        if beats.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.transact(move |connection| {
+            Box::pin(async move {
+                let now = clock.now();
+                let mut answers = Vec::with_capacity(beats.len());
+                // One statement for all; a thread that is named twice needs a second one, because a statement changes a
+                // row once.
+                let mut rest = beats.as_slice();
+                while !rest.is_empty() {
+                    let mut seen = std::collections::HashSet::new();
+                    let size = rest.iter().take_while(|beat| seen.insert(beat.key)).count();
+                    let (round, later) = rest.split_at(size);
+                    rest = later;
+                    let list = round.iter().map(|beat| json!([beat.key.0, beat.fence.0, beat.lease.map(rows::millis)]));
+                    let list = Value::Array(list.collect()).to_string();
+                    let mut active = HashMap::new();
+                    for row in fetch::rows(connection, query(HEARTBEAT).bind(list).bind(now.0)).await? {
+                        if let Some((head, _)) = Columns::new(&row).head()? {
+                            active.insert(head.key, head.active);
+                        }
+                    }
+                    answers.extend(round.iter().map(|beat| active.remove(&beat.key).flatten()));
+                }
+                Ok(answers)
+            })
+        })
+        .await
+    }
+
+    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+        let (id, clock) = (run.clone(), self.inner.clock.clone());
+        self.transact(move |connection| {
+            Box::pin(async move {
+                let stop = query(STOP).bind(clock.now().0).bind(key.0).bind(id.as_str());
+                fetch::run(connection, stop).await?;
+                Ok(match look(connection, query(BY_ID).bind(key.0).bind(id.as_str())).await? {
+                    None => StopOutcome::Gone,
+                    Some((_, None)) => StopOutcome::NoRun,
+                    Some((head, Some(run))) if run.status.is_active() => StopOutcome::Asked(run, head),
+                    Some((_, Some(run))) => StopOutcome::Ended(run),
+                })
+            })
+        })
+        .await
+    }
+
+    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+        let until = self.inner.clock.now().plus(RELEASE_GRACE);
+        self.transact(move |connection| {
+            let release = query(RELEASE).bind(key.0).bind(fence.0).bind(until.0);
+            Box::pin(async move { Ok(fetch::change(connection, release).await? > 0) })
+        })
+        .await
+    }
+
+    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
+        let now = self.inner.clock.now();
+        let statement = query(DUE).bind(now.0).bind(now.minus(STOP_GRACE).0).bind(rows::limit(limit));
+        pages::due(&self.read_rows(statement).await?)
+    }
+
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
+        let statement = query(ACTIVE_RUNS).bind(project.as_str()).bind(user.map(|user| user.as_str()));
+        pages::active_runs(&self.read_rows(statement).await?)
+    }
+
+    async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {
+        Ok(self.runs_of(query(BY_ID).bind(key.0).bind(run.as_str())).await?.pop())
+    }
+
+    async fn runs(&self, key: ThreadKey, before: Option<Fence>, limit: usize) -> StoreResult<Vec<Run>> {
+        let before = before.map_or(i64::MAX, |fence| fence.0);
+        self.runs_of(query(RUNS).bind(key.0).bind(before).bind(rows::limit(limit))).await
+    }
+}
+
+impl SqliteStore {
+    async fn runs_of(&self, statement: fetch::Statement<'_>) -> StoreResult<Vec<Run>> {
+        pages::runs(&self.read_rows(statement).await?)
+    }
+}

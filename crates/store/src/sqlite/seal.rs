@@ -1,0 +1,92 @@
+//! Sealing: segments replace rows.
+
+use async_trait::async_trait;
+use sqlx::query;
+use threadline_core::{
+    Seq, ThreadKey,
+    limits::{SEAL_ROWS, SEGMENT_MIN_EVENTS},
+};
+
+use super::{
+    SqliteStore, fetch,
+    rows::{self, Columns},
+};
+use crate::{
+    ReadFrom, StoreResult,
+    segment::{LogRow, Segment},
+    sql::{pages::Cap, seal::Sealing},
+};
+
+/// Replaces rows by their segment, in one trip to the database; no segment is inserted unless exactly these rows
+/// were removed.
+const SWAP: &str = "\
+    DELETE FROM log WHERE key = ?1 AND first_seq BETWEEN ?2 AND ?3 AND fence IS NOT NULL;
+    INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+    SELECT ?1, ?2, ?3, NULL, ?4, ?5, ?6 WHERE changes() = ?7";
+const DECIDED: &str = "\
+    INSERT INTO sealing (key, upto) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM heads WHERE key = ?1)
+    ON CONFLICT (key) DO UPDATE SET upto = max(upto, excluded.upto)";
+const UPTO: &str = "SELECT upto FROM sealing WHERE key = ?";
+/// A scan over heads, which are narrow; called once, at start.
+const BACKLOG: &str = "\
+    SELECT h.key FROM heads h LEFT JOIN sealing s ON s.key = h.key
+    WHERE h.tail - coalesce(s.upto, 0) >= ? LIMIT ?";
+
+#[async_trait]
+impl Sealing for SqliteStore {
+    const ROWS: usize = SEAL_ROWS;
+
+    async fn decided(&self, key: ThreadKey) -> StoreResult<Seq> {
+        let rows = self.read_rows(query(UPTO).bind(key.0)).await?;
+        rows.first().map_or(Ok(0), |row| Columns::new(row).count())
+    }
+
+    async fn rows_after(&self, key: ThreadKey, after: Seq, cap: Cap) -> StoreResult<Option<Vec<LogRow>>> {
+        Ok(self.log_rows(key, ReadFrom::After(after), cap).await?.map(|(_, rows)| rows))
+    }
+
+    async fn swap(&self, key: ThreadKey, segments: Vec<Segment>) -> StoreResult<bool> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                fetch::run(connection, query("BEGIN IMMEDIATE")).await?;
+                let mut upto = 0;
+                for segment in segments {
+                    let (first, last) = (rows::to_i64(segment.first_seq), rows::to_i64(segment.last_seq));
+                    let swap = query(SWAP)
+                        .bind(key.0)
+                        .bind(first)
+                        .bind(last)
+                        .bind(segment.at.0)
+                        .bind(rows::limit(segment.raw))
+                        .bind(segment.body)
+                        .bind(rows::limit(segment.rows));
+                    if fetch::change(connection, swap).await? != segment.rows as u64 + 1 {
+                        // Another task removed some of the rows (a purge, another sealing): roll everything back.
+                        fetch::run(connection, query("ROLLBACK")).await?;
+                        return Ok(false);
+                    }
+                    upto = last;
+                }
+                fetch::run(connection, query(DECIDED).bind(key.0).bind(upto)).await?;
+                fetch::run(connection, query("COMMIT")).await?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    async fn decide(&self, key: ThreadKey, upto: Seq) -> StoreResult<()> {
+        self.transact(move |connection| {
+            Box::pin(async move { fetch::run(connection, query(DECIDED).bind(key.0).bind(rows::to_i64(upto))).await })
+        })
+        .await
+    }
+}
+
+impl SqliteStore {
+    pub(super) async fn unsealed(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        let statement = query(BACKLOG).bind(rows::to_i64(SEGMENT_MIN_EVENTS)).bind(rows::limit(limit));
+        let rows = self.read_rows(statement).await?;
+        rows.iter().map(|row| Columns::new(row).int().map(ThreadKey)).collect()
+    }
+}

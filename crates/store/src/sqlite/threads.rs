@@ -1,0 +1,212 @@
+//! Threads: create, list, edit, delete.
+
+use async_trait::async_trait;
+use sqlx::{SqliteConnection, query};
+use threadline_core::{Epoch, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, limits::PURGE_ROWS};
+
+use super::{
+    SqliteStore, corrupt,
+    fetch::{self, Work},
+    rows::{self, Columns, head_columns, run_columns, thread_columns},
+};
+use crate::{ListOrder, ListThreads, StoreResult, ThreadPage, ThreadStore, sql::pages};
+
+/// A thread, its head and its active run.
+macro_rules! thread_query {
+    ($select:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $select,
+            thread_columns!(),
+            " FROM threads t CROSS JOIN heads h ON h.key = t.key",
+            " LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL WHERE ",
+            $rest
+        )
+    };
+}
+pub(super) use thread_query;
+
+pub(super) const BY_ID: &str = thread_query!("", "t.project = ?1 AND t.id = ?2 AND t.deleted = 0");
+const BY_KEY: &str = thread_query!("", "t.key = ?1 AND t.deleted = 0");
+
+pub(super) const LIST_RECENT: &str = thread_query!(
+    "t.sort_at, ",
+    "t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
+     AND t.sort_at <= ?5 AND (t.sort_at < ?5 OR t.id > ?6)
+     ORDER BY t.sort_at DESC, t.id LIMIT ?7"
+);
+pub(super) const LIST_CREATED: &str = thread_query!(
+    "t.created_at, ",
+    "t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
+     AND t.created_at >= ?5 AND (t.created_at > ?5 OR t.id > ?6)
+     ORDER BY t.created_at, t.id LIMIT ?7"
+);
+
+const CREATE: &str = "\
+    INSERT INTO threads (project, id, user, agent, name, name_source, metadata, created_at, updated_at, sort_at, \
+                         version, created_with)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?);
+    INSERT INTO heads (key, epoch) VALUES (last_insert_rowid(), ?) RETURNING key";
+
+const EDIT: &str = "\
+    UPDATE threads SET
+      name = CASE WHEN ?3 THEN ?4 ELSE name END,
+      name_source = CASE WHEN ?3 THEN ?5 ELSE name_source END,
+      metadata = coalesce(?6, metadata),
+      archived = coalesce(?7, archived),
+      updated_at = ?8, sort_at = coalesce(last_run_at, ?8), version = version + 1
+    WHERE key = ?1 AND version = ?2 AND deleted = 0";
+
+pub(super) const MARK: &str = "\
+    UPDATE threads SET read_seq = ?2, version = version + 1
+    WHERE key = ?1 AND deleted = 0 AND read_seq < ?2 AND ?2 <= (SELECT tail FROM heads WHERE key = ?1)";
+
+/// The tombstone keeps the rows reachable for the purge and the feed. The head is removed at once: no append,
+/// start, close or read finds the thread from then on.
+const DELETE: &str = "\
+    UPDATE threads SET deleted = 1, version = version + 1 WHERE key = ? AND deleted = 0;
+    DELETE FROM heads WHERE key = ?";
+
+/// Both conditions are needed: the first one is the condition of the partial index.
+pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted > 0 AND deleted = 1 LIMIT 2";
+
+pub(super) async fn one(connection: &mut SqliteConnection, statement: fetch::Statement<'_>) -> Work<Option<Thread>> {
+    match fetch::row(connection, statement).await? {
+        Some(row) => Ok(Columns::new(&row).thread()?),
+        None => Ok(None),
+    }
+}
+
+#[async_trait]
+impl ThreadStore for SqliteStore {
+    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)> {
+        let clock = self.inner.clock.clone();
+        self.transact(move |connection| {
+            Box::pin(async move {
+                let taken = query(BY_ID).bind(new.project.as_str()).bind(new.id.as_str());
+                if let Some(thread) = one(connection, taken).await? {
+                    return Ok((thread, false));
+                }
+                let (now, epoch) = (clock.now(), Epoch::generate());
+                let insert = query(CREATE)
+                    .bind(new.project.as_str())
+                    .bind(new.id.as_str())
+                    .bind(new.user.as_str())
+                    .bind(new.agent.as_ref().map(|agent| agent.as_str()))
+                    .bind(&new.name)
+                    .bind(new.name_source().map(|source| source as i64))
+                    .bind(&new.metadata)
+                    .bind(now.0)
+                    .bind(now.0)
+                    .bind(now.0)
+                    .bind(&new.created_with)
+                    .bind(epoch.to_i64());
+                let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a new head without a key"))?;
+                Ok((new.made(ThreadKey(Columns::new(&row).int()?), epoch, now), true))
+            })
+        })
+        .await
+    }
+
+    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
+        let rows = self.read_rows(query(BY_ID).bind(project.as_str()).bind(id.as_str())).await?;
+        Ok(rows.first().map(|row| Columns::new(row).thread()).transpose()?.flatten())
+    }
+
+    async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
+        // The feed's position is read before the page: a change in between is reported again, never missed.
+        let feed_cursor = self.feed_head(&list.project, &list.user).await?;
+        let (text, start) = match list.order {
+            ListOrder::Recent => (LIST_RECENT, i64::MAX),
+            ListOrder::Created => (LIST_CREATED, i64::MIN),
+        };
+        let statement = query(text)
+            .bind(list.project.as_str())
+            .bind(list.user.as_str())
+            .bind(list.include_archived)
+            .bind(list.agent.as_ref().map(|agent| agent.as_str()))
+            .bind(list.after.as_ref().map_or(start, |after| after.at.0))
+            .bind(list.after.as_ref().map_or("", |after| after.id.as_str()))
+            .bind(rows::limit(list.limit).saturating_add(1));
+        let rows = self.read_rows(statement).await?;
+        pages::thread_page(&rows, list.limit, feed_cursor)
+    }
+
+    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+        let clock = self.inner.clock.clone();
+        self.transact(move |connection| {
+            Box::pin(async move {
+                let (renamed, (name, source)) = (patch.name.is_some(), patch.name.flatten().unzip());
+                let edit = query(EDIT)
+                    .bind(key.0)
+                    .bind(version)
+                    .bind(renamed)
+                    .bind(name)
+                    .bind(source.map(|source| source as i64))
+                    .bind(patch.metadata)
+                    .bind(patch.archived)
+                    .bind(clock.now().0);
+                match fetch::change(connection, edit).await? {
+                    0 => Ok(None),
+                    _ => one(connection, query(BY_KEY).bind(key.0)).await,
+                }
+            })
+        })
+        .await
+    }
+
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+        self.transact(move |connection| {
+            Box::pin(async move {
+                fetch::change(connection, query(MARK).bind(key.0).bind(rows::to_i64(seq))).await?;
+                Ok(one(connection, query(BY_KEY).bind(key.0)).await?.filter(|thread| seq <= thread.tail))
+            })
+        })
+        .await
+    }
+
+    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
+        self.transact(move |connection| {
+            Box::pin(async move { Ok(fetch::change(connection, query(DELETE).bind(key.0).bind(key.0)).await? > 0) })
+        })
+        .await
+    }
+
+    async fn purge(&self, rows: usize) -> StoreResult<bool> {
+        let found = self.read_rows(query(TOMBSTONES)).await?;
+        let more = match found.first() {
+            Some(row) => {
+                let key = Columns::new(row).int()?;
+                let left =
+                    self.transact(move |connection| Box::pin(purge(connection, key, rows.min(PURGE_ROWS)))).await?;
+                left || found.len() > 1
+            }
+            None => false,
+        };
+        let given_up = self.give_up_staged().await?;
+        self.maintain().await?;
+        Ok(more || given_up)
+    }
+}
+
+/// Removes a chunk of the remaining rows of a deleted thread. True if there are more.
+async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize) -> Work<bool> {
+    const LOG: &str = "DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE key = ?1 LIMIT ?2)";
+    const RUNS: &str = "DELETE FROM runs WHERE key = ?1 AND fence IN (SELECT fence FROM runs WHERE key = ?1 LIMIT ?2)";
+    const ANNOTATIONS: &str =
+        "DELETE FROM annotations WHERE rowid IN (SELECT rowid FROM annotations WHERE key = ?1 LIMIT ?2)";
+    // The tombstone stays until the feed has the deletion; then the pump removes it.
+    const REST: &str = "\
+        DELETE FROM sealing WHERE key = ?1;
+        DELETE FROM snapshots WHERE key = ?1;
+        DELETE FROM threads WHERE key = ?1 AND deleted = 1 AND version = fed_version;
+        UPDATE threads SET deleted = 2 WHERE key = ?1 AND deleted = 1";
+    let limit = rows::limit(rows);
+    for text in [LOG, RUNS, ANNOTATIONS] {
+        if fetch::change(connection, query(text).bind(key).bind(limit)).await? >= rows as u64 {
+            return Ok(true);
+        }
+    }
+    fetch::run(connection, query(REST).bind(key)).await?;
+    Ok(false)
+}

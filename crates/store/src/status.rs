@@ -1,0 +1,22 @@
+//! Status of a store as a whole: its clock, and whether it accepts writes.
+
+use async_trait::async_trait;
+use threadline_core::Timestamp;
+
+use super::StoreResult;
+
+/// Status of a store at the moment of the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreStatus {
+    /// Time of the store's clock.
+    pub now: Timestamp,
+    /// True if every write would be refused: a standby of Postgres, or a database that is set to read only.
+    pub read_only: bool,
+}
+
+/// Reports the status of a store.
+#[async_trait]
+pub trait StatusStore: Send + Sync {
+    /// Reads from the database itself. An answer means that reads work.
+    async fn status(&self) -> StoreResult<StoreStatus>;
+}

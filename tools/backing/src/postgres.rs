@@ -1,0 +1,322 @@
+//! A private Postgres.
+
+use std::{
+    env, fs,
+    os::unix::fs::chown,
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::Signal,
+    unistd::{Pid, User, geteuid, getgid, getuid},
+};
+
+use super::{keeper::Keeper, ports::free_port};
+
+const MISSING: &str = "these tests need PostgreSQL: install the package postgresql (apt-get install postgresql)";
+const READY: &str = "database system is ready to accept connections";
+
+/// What is placed on a small file system of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmallDisk {
+    /// The tables, so many MiB; the write-ahead log stays where it is. A full disk makes statements fail.
+    Tables(usize),
+    /// Everything. A full disk also makes the server end itself, and start only when there is room again.
+    Everything(usize),
+}
+
+impl SmallDisk {
+    fn mib(self) -> usize {
+        match self {
+            Self::Tables(mib) | Self::Everything(mib) => mib,
+        }
+    }
+}
+
+/// A private cluster on 127.0.0.1, fsync on. As root it is run as an unprivileged user.
+#[derive(Debug)]
+pub struct Postgres {
+    keeper: Mutex<Keeper>,
+    command: String,
+    port: u16,
+    disk_mib: Option<usize>,
+    databases: AtomicUsize,
+}
+
+impl Postgres {
+    /// Starts one, with settings beyond the default ones.
+    pub fn start(options: &[(&str, &str)]) -> Self {
+        Self::launch(options, None)
+    }
+
+    /// Starts one with a part of it on a small file system (a tmpfs), which can be filled.
+    pub fn on_small_disk(disk: SmallDisk, options: &[(&str, &str)]) -> Self {
+        Self::launch(options, Some(disk))
+    }
+
+    /// The one that all tests of this process may use, each with a database of its own.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Postgres> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(&[]))
+    }
+
+    fn launch(options: &[(&str, &str)], disk: Option<SmallDisk>) -> Self {
+        let binaries = binaries();
+        let template = template(&binaries);
+        let mut keeper = prepare(&template, disk);
+        let settings: String = options.iter().map(|(name, value)| format!(" -c {name}={}", quoted(value))).collect();
+        // Another process may take the port before the server does.
+        for _ in 0..5 {
+            let port = free_port();
+            let home = keeper.home().display();
+            // In a file instead of /dev/shm, where a killed server would leave it.
+            let command = format!(
+                "{}{binaries}/postgres -D {home}/data -p {port} -c listen_addresses=127.0.0.1 -c max_connections=200 \
+                 -c unix_socket_directories={home} -c dynamic_shared_memory_type=mmap{settings}",
+                unprivileged(disk.is_some()),
+                binaries = binaries.display(),
+            );
+            match keeper.start(&command, READY) {
+                Ok(()) => {
+                    let (keeper, databases) = (Mutex::new(keeper), AtomicUsize::new(0));
+                    return Self { keeper, command, port, disk_mib: disk.map(SmallDisk::mib), databases };
+                }
+                Err(said) if said.contains("could not bind") => {}
+                Err(said) => panic!("Postgres did not start:\n{said}"),
+            }
+        }
+        panic!("no port for Postgres");
+    }
+
+    fn keeper(&self) -> MutexGuard<'_, Keeper> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Of one of its databases; `postgres` is always there.
+    pub fn url(&self, database: &str) -> String {
+        self.url_by(&format!("127.0.0.1:{}", self.port), database)
+    }
+
+    /// Of one of its databases, by another way: a proxy, a pooler.
+    pub fn url_by(&self, address: &str, database: &str) -> String {
+        format!("postgres://postgres@{address}/{database}")
+    }
+
+    /// The URL of a new, empty database.
+    pub fn fresh_database(&self) -> String {
+        let name = format!("fresh_{}_{}", process::id(), self.databases.fetch_add(1, Ordering::Relaxed));
+        self.psql("postgres", &format!("CREATE DATABASE {name}"));
+        self.url(&name)
+    }
+
+    /// Carries out SQL in a database; what it answers, a line a row, columns with `|` between.
+    pub fn psql(&self, database: &str, sql: &str) -> String {
+        let mut command = Command::new(binaries().join("psql"));
+        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", &self.url(database), "-c", sql]);
+        let output = command.output().expect("psql runs");
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8").trim_end().to_owned()
+    }
+
+    /// A whole database as SQL.
+    pub fn dump(&self, url: &str) -> Vec<u8> {
+        let mut command = Command::new(binaries().join("pg_dump"));
+        let output = command.args(["--no-owner", "--no-privileges", "-d", url]).output().expect("pg_dump runs");
+        assert!(output.status.success(), "pg_dump: {}", String::from_utf8_lossy(&output.stderr));
+        // Only the newest clients know these lines.
+        let lines = output.stdout.split_inclusive(|byte| *byte == b'\n');
+        lines
+            .filter(|line| !line.starts_with(b"\\restrict") && !line.starts_with(b"\\unrestrict"))
+            .flatten()
+            .copied()
+            .collect()
+    }
+
+    /// Carries out what [`Postgres::dump`] has written, in an empty database.
+    pub fn load(&self, url: &str, dump: &[u8]) {
+        let file = self.home().join(format!("dump-{}", self.databases.fetch_add(1, Ordering::Relaxed)));
+        fs::write(&file, dump).expect("written");
+        let mut command = Command::new(binaries().join("psql"));
+        command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f"]).arg(&file);
+        let output = command.output().expect("psql runs");
+        assert!(output.status.success(), "the dump: {}", String::from_utf8_lossy(&output.stderr));
+        fs::remove_file(file).expect("removed");
+    }
+
+    /// Of the postmaster.
+    pub fn pid(&self) -> Pid {
+        self.keeper().pid()
+    }
+
+    /// Whether the postmaster is there; on a full disk it ends itself.
+    pub fn is_running(&self) -> bool {
+        self.keeper().is_running()
+    }
+
+    /// `kill -9` of the postmaster, and waits until it and its backends are gone. One that has ended itself is gone too.
+    pub fn kill(&self) {
+        self.keeper().kill();
+    }
+
+    /// Starts it again on its data and port; returns when it is ready.
+    pub fn restart(&self) {
+        let mut keeper = self.keeper();
+        keeper.kill();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while let Err(said) = keeper.start(&self.command, READY) {
+            let stale = ["postmaster.pid", "pre-existing shared memory", "could not bind"];
+            let passing = stale.iter().any(|sign| said.contains(sign));
+            assert!(passing && Instant::now() < deadline, "Postgres did not start again:\n{said}");
+        }
+    }
+
+    /// Starts it again as a standby that nobody feeds: it reads, and takes no writes until it is promoted.
+    pub fn restart_as_standby(&self) {
+        let mut keeper = self.keeper();
+        keeper.kill();
+        let signal = keeper.home().join("data/standby.signal");
+        fs::write(&signal, "").expect("written");
+        let owner = owner();
+        chown(&signal, Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("Postgres' own file");
+        let ready = "database system is ready to accept read";
+        keeper.start(&self.command, ready).unwrap_or_else(|said| panic!("Postgres is no standby:\n{said}"));
+    }
+
+    /// SIGSTOP to all its processes.
+    pub fn stop_signal(&self) {
+        self.keeper().signal_all(Signal::SIGSTOP);
+    }
+
+    /// SIGCONT to all its processes.
+    pub fn cont(&self) {
+        self.keeper().signal_all(Signal::SIGCONT);
+    }
+
+    /// Its small disk is full from now on: it shrinks to what is used, which takes no time.
+    pub fn fill_disk(&self) {
+        // What is used may grow between the two.
+        let used = "$(df -k --output=used $home/data | tail -n 1 | tr -d ' ')";
+        let full = format!("mount -o remount,size={used}k $home/data");
+        self.keeper().run(&format!("for turn in $(seq 500); do {full} && exit 0; sleep 0.01; done; exit 1"));
+    }
+
+    /// Makes room again.
+    pub fn free_disk(&self) {
+        let mib = self.disk_mib.expect("a small disk");
+        self.keeper().run(&format!("mount -o remount,size={mib}m $home/data"));
+    }
+
+    /// Where its files are.
+    pub fn home(&self) -> PathBuf {
+        self.keeper().home().to_owned()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.keeper().said(0)
+    }
+}
+
+/// A home with a copy of the template in it.
+fn prepare(template: &Path, disk: Option<SmallDisk>) -> Keeper {
+    let namespace = if geteuid().is_root() { "-m" } else { "-Urm" };
+    let mut keeper = match disk {
+        None => Keeper::new("postgres", &[], ""),
+        Some(_) => Keeper::new("postgres", &["unshare", namespace], "umount $home/data"),
+    };
+    let owner = owner();
+    chown(keeper.home(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("a home of its own");
+    keeper.run("mkdir $home/data");
+    if let Some(mib) = disk.map(SmallDisk::mib) {
+        keeper.run(&format!("mount -t tmpfs -o size={mib}m threadline $home/data"));
+    }
+    keeper.run(&format!("tar -x -C $home/data -f {} --no-same-owner", quoted(&template.to_string_lossy())));
+    if let Some(SmallDisk::Tables(_)) = disk {
+        keeper.run("mv $home/data/pg_wal $home/wal && ln -s $home/wal $home/data/pg_wal");
+    }
+    if geteuid().is_root() {
+        keeper.run(&format!("chown -R {}:{} $home && chmod 700 $home/data", owner.uid, owner.gid));
+    } else {
+        keeper.run("chmod 700 $home/data");
+    }
+    keeper
+}
+
+/// Who runs Postgres: it refuses to be run by root.
+fn owner() -> User {
+    if !geteuid().is_root() {
+        return User::from_uid(getuid()).expect("users can be looked up").expect("this user");
+    }
+    let known = |name| User::from_name(name).expect("users can be looked up");
+    known("postgres").or_else(|| known("nobody")).expect("as root these tests need a user postgres or nobody")
+}
+
+/// What comes before a command line to run it as [`owner`].
+fn unprivileged(in_namespace: bool) -> String {
+    let owner = owner();
+    if geteuid().is_root() {
+        return format!("setpriv --reuid={} --regid={} --clear-groups ", owner.uid, owner.gid);
+    }
+    // In a namespace of our own we look like root.
+    if in_namespace { format!("unshare -U --map-user={} --map-group={} ", getuid(), getgid()) } else { String::new() }
+}
+
+/// Where initdb, postgres and psql are: of the newest version installed.
+/// Where Postgres' own programs are.
+pub fn binaries() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let versions = versions.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let found = versions.max().map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin")));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<_> = found.into_iter().chain(std::env::split_paths(&path)).collect();
+    let has_all = |place: &&PathBuf| ["initdb", "postgres", "psql"].iter().all(|name| place.join(name).exists());
+    places.iter().find(has_all).expect(MISSING).clone()
+}
+
+/// Cargo's directory for files of tests, `target/tmp`. Cargo tells it to test programs only, not to a library.
+fn target_tmp() -> PathBuf {
+    let test = env::current_exe().expect("the path of the test program");
+    let tmp = test.ancestors().nth(3).expect("target/debug/deps/test").join("tmp");
+    fs::create_dir_all(&tmp).expect("a directory");
+    tmp
+}
+
+/// An empty cluster, packed: unpacking it is quicker than making one. Made once for all test runs.
+fn template(binaries: &Path) -> PathBuf {
+    static TEMPLATE: Mutex<()> = Mutex::new(());
+    let _one = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let version = Command::new(binaries.join("postgres")).arg("--version").output().expect(MISSING).stdout;
+    let version = String::from_utf8_lossy(&version);
+    let version = version.split_whitespace().nth(2).expect("postgres (PostgreSQL) 15.4 …");
+    let packed = target_tmp().join(format!("postgres-{version}.tar"));
+    if packed.exists() {
+        return packed;
+    }
+    let owner = owner();
+    let mut keeper = Keeper::new("initdb", &[], "");
+    chown(keeper.home(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("a home of its own");
+    let unprivileged = unprivileged(false);
+    let binaries = binaries.display();
+    keeper.run(&format!("{unprivileged}{binaries}/initdb -D $home/data -U postgres -A trust -E UTF8 --locale=C -N"));
+    // Others may do the same at this moment; each one's work is whole when it gets the name.
+    let own = packed.with_extension(format!("{}.tar", process::id()));
+    keeper.run(&format!("tar -c -C $home/data -f {} .", quoted(&own.to_string_lossy())));
+    fs::rename(own, &packed).expect("renamed");
+    packed
+}
+
+/// As one word of the shell.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,3 @@
+mod left;
+mod network;
+mod processes;

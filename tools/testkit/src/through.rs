@@ -1,0 +1,301 @@
+//! A store whose calls go through something: it sees each one, and may count, hold, delay or fail it.
+
+use std::ops::Deref;
+
+use async_trait::async_trait;
+use threadline_core::{
+    AgentId, Annotation, ApiKey, AuditEntry, Digest, Fence, Footprint, KeyId, NewAnnotation, NewThread, ProjectId, Run,
+    RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+};
+use threadline_store::{
+    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, CloseOutcome, Closing, Due, DynStore,
+    ErasureStore, FeedPage, FeedStore, Head, HeartbeatRequest, IdentityStore, IdlePage, ListThreads, LogPage, LogStore,
+    ReadFrom, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult,
+    StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
+};
+
+/// What is asked of the store.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The method.
+    pub name: &'static str,
+    /// The thread, if it is about one.
+    pub key: Option<ThreadKey>,
+    /// What is to be appended.
+    pub appends: &'a [Append],
+}
+
+/// What calls go through.
+pub trait Pass: Send + Sync {
+    /// Carries out `work`, or does not.
+    fn pass<T: Send>(
+        &self,
+        call: Call<'_>,
+        work: impl Future<Output = StoreResult<T>> + Send,
+    ) -> impl Future<Output = StoreResult<T>> + Send;
+
+    /// A page was read.
+    fn read(&self, _: &LogPage) {}
+
+    /// How an append is carried out, where it is: a planted bug has its own way.
+    fn append<'a>(
+        &'a self,
+        store: &'a DynStore,
+        batch: &'a [Append],
+    ) -> impl Future<Output = StoreResult<Vec<Option<Appended>>>> + Send {
+        store.append(batch)
+    }
+
+    /// The same for the runs that are due.
+    fn due<'a>(&'a self, store: &'a DynStore, limit: usize) -> impl Future<Output = StoreResult<Vec<Due>>> + Send {
+        store.due(limit)
+    }
+
+    /// The same for heads.
+    fn heads<'a>(
+        &'a self,
+        store: &'a DynStore,
+        keys: &'a [ThreadKey],
+    ) -> impl Future<Output = StoreResult<Vec<Head>>> + Send {
+        store.heads(keys)
+    }
+}
+
+/// See the module.
+pub struct Through<P> {
+    pub inner: DynStore,
+    pub pass: P,
+}
+
+impl<P> Through<P> {
+    pub fn new(inner: DynStore, pass: P) -> Self {
+        Self { inner, pass }
+    }
+}
+
+impl<P> Deref for Through<P> {
+    type Target = P;
+    fn deref(&self) -> &P {
+        &self.pass
+    }
+}
+
+fn of(name: &'static str, key: impl Into<Option<ThreadKey>>) -> Call<'static> {
+    Call { name, key: key.into(), appends: &[] }
+}
+
+#[async_trait]
+impl<P: Pass> ThreadStore for Through<P> {
+    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)> {
+        self.pass.pass(of("create_thread", None), self.inner.create_thread(new)).await
+    }
+    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
+        self.pass.pass(of("thread", None), self.inner.thread(project, id)).await
+    }
+    async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
+        self.pass.pass(of("list_threads", None), self.inner.list_threads(list)).await
+    }
+    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+        self.pass.pass(of("edit_thread", key), self.inner.edit_thread(key, version, patch)).await
+    }
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+        self.pass.pass(of("mark_read", key), self.inner.mark_read(key, seq)).await
+    }
+    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
+        self.pass.pass(of("delete_thread", key), self.inner.delete_thread(key)).await
+    }
+    async fn purge(&self, rows: usize) -> StoreResult<bool> {
+        self.pass.pass(of("purge", None), self.inner.purge(rows)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> RunStore for Through<P> {
+    async fn start(&self, start: StartRun) -> StoreResult<StartOutcome> {
+        self.pass.pass(of("start", start.key), self.inner.start(start)).await
+    }
+    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
+        self.pass.pass(of("close", key), self.inner.close(key, closing, if_due)).await
+    }
+    async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>> {
+        self.pass.pass(of("heartbeat", beats.first().map(|beat| beat.key)), self.inner.heartbeat(beats)).await
+    }
+    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+        self.pass.pass(of("request_stop", key), self.inner.request_stop(key, run)).await
+    }
+    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+        self.pass.pass(of("release", key), self.inner.release(key, fence)).await
+    }
+    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
+        self.pass.pass(of("due", None), self.pass.due(&self.inner, limit)).await
+    }
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
+        self.pass.pass(of("active_runs", None), self.inner.active_runs(project, user)).await
+    }
+    async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {
+        self.pass.pass(of("run", key), self.inner.run(key, run)).await
+    }
+    async fn runs(&self, key: ThreadKey, before: Option<Fence>, limit: usize) -> StoreResult<Vec<Run>> {
+        self.pass.pass(of("runs", key), self.inner.runs(key, before, limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> LogStore for Through<P> {
+    async fn append(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>> {
+        self.pass
+            .pass(
+                Call { appends: batch, ..of("append", batch.first().map(|append| append.key)) },
+                self.pass.append(&self.inner, batch),
+            )
+            .await
+    }
+    async fn read(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>> {
+        let page = self.pass.pass(of("read", key), self.inner.read(key, from, max_events)).await?;
+        page.iter().for_each(|page| self.pass.read(page));
+        Ok(page)
+    }
+    async fn heads(&self, keys: &[ThreadKey]) -> StoreResult<Vec<Head>> {
+        self.pass.pass(of("heads", keys.first().copied()), self.pass.heads(&self.inner, keys)).await
+    }
+    async fn seal(&self, key: ThreadKey) -> StoreResult<bool> {
+        self.pass.pass(of("seal", key), self.inner.seal(key)).await
+    }
+    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        self.pass.pass(of("seal_backlog", None), self.inner.seal_backlog(limit)).await
+    }
+    fn pipelines(&self) -> usize {
+        self.inner.pipelines()
+    }
+}
+
+#[async_trait]
+impl<P: Pass> StatusStore for Through<P> {
+    async fn status(&self) -> StoreResult<StoreStatus> {
+        self.pass.pass(of("status", None), self.inner.status()).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> FeedStore for Through<P> {
+    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64> {
+        self.pass.pass(of("pump_feed", None), self.inner.pump_feed(project, user)).await
+    }
+    async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage> {
+        self.pass.pass(of("feed", None), self.inner.feed(project, user, after, limit)).await
+    }
+    async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
+        self.pass.pass(of("was_deleted", None), self.inner.was_deleted(project, user, id)).await
+    }
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>> {
+        self.pass.pass(of("feed_heads", None), self.inner.feed_heads(feeds)).await
+    }
+    async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
+        self.pass.pass(of("dirty_feeds", None), self.inner.dirty_feeds(limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> SnapshotStore for Through<P> {
+    async fn put_snapshot(&self, key: ThreadKey, snapshot: Snapshot, dropped: &[Seq]) -> StoreResult<()> {
+        self.pass.pass(of("put_snapshot", key), self.inner.put_snapshot(key, snapshot, dropped)).await
+    }
+    async fn snapshot(&self, key: ThreadKey, at: Seq, version: u32) -> StoreResult<Option<Snapshot>> {
+        self.pass.pass(of("snapshot", key), self.inner.snapshot(key, at, version)).await
+    }
+    async fn snapshot_seqs(&self, key: ThreadKey) -> StoreResult<Vec<(Seq, u32)>> {
+        self.pass.pass(of("snapshot_seqs", key), self.inner.snapshot_seqs(key)).await
+    }
+    async fn unprojected(&self, key: ThreadKey, version: u32) -> StoreResult<Option<Unprojected>> {
+        self.pass.pass(of("unprojected", key), self.inner.unprojected(key, version)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> AnnotationStore for Through<P> {
+    async fn put_annotation(&self, key: ThreadKey, annotation: NewAnnotation) -> StoreResult<Option<bool>> {
+        self.pass.pass(of("put_annotation", key), self.inner.put_annotation(key, annotation)).await
+    }
+    async fn annotations(
+        &self,
+        key: ThreadKey,
+        after: u64,
+        limit: usize,
+    ) -> StoreResult<Option<Vec<(u64, Annotation)>>> {
+        self.pass.pass(of("annotations", key), self.inner.annotations(key, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> AgentStore for Through<P> {
+    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()> {
+        self.pass.pass(of("put_agent", None), self.inner.put_agent(project, id, definition)).await
+    }
+    async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>> {
+        self.pass.pass(of("agents", None), self.inner.agents(project)).await
+    }
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {
+        self.pass.pass(of("delete_agent", None), self.inner.delete_agent(project, id)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> IdentityStore for Through<P> {
+    async fn projects(&self) -> StoreResult<Vec<StoredProject>> {
+        self.pass.pass(of("projects", None), self.inner.projects()).await
+    }
+    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool> {
+        self.pass.pass(of("put_project", None), self.inner.put_project(project)).await
+    }
+    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool> {
+        self.pass.pass(of("put_key", None), self.inner.put_key(key, digest)).await
+    }
+    async fn key(&self, digest: &Digest) -> StoreResult<Option<ApiKey>> {
+        self.pass.pass(of("key", None), self.inner.key(digest)).await
+    }
+    async fn keys(&self, project: &ProjectId) -> StoreResult<Vec<ApiKey>> {
+        self.pass.pass(of("keys", None), self.inner.keys(project)).await
+    }
+    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>> {
+        self.pass.pass(of("revoke_key", None), self.inner.revoke_key(project, id, at)).await
+    }
+    async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
+        self.pass.pass(of("put_ticket", None), self.inner.put_ticket(digest, bearer, until, now)).await
+    }
+    async fn sweep_tickets(&self, now: Timestamp) -> StoreResult<bool> {
+        self.pass.pass(of("sweep_tickets", None), self.inner.sweep_tickets(now)).await
+    }
+    async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {
+        self.pass.pass(of("take_ticket", None), self.inner.take_ticket(digest, now)).await
+    }
+    async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
+        self.pass.pass(of("record", None), self.inner.record(entry)).await
+    }
+    async fn audit(
+        &self,
+        project: &ProjectId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> StoreResult<Vec<(i64, AuditEntry)>> {
+        self.pass.pass(of("audit", None), self.inner.audit(project, before, limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> ErasureStore for Through<P> {
+    async fn idle_threads(
+        &self,
+        project: &ProjectId,
+        before: Timestamp,
+        after: Option<ThreadKey>,
+        window: usize,
+    ) -> StoreResult<IdlePage> {
+        self.pass.pass(of("idle_threads", None), self.inner.idle_threads(project, before, after, window)).await
+    }
+    async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {
+        self.pass.pass(of("footprint", None), self.inner.footprint(project, user)).await
+    }
+    async fn forget_user(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        self.pass.pass(of("forget_user", None), self.inner.forget_user(project, user)).await
+    }
+}
