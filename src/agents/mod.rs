@@ -41,7 +41,7 @@ use crate::{
     },
     egress::{EgressClient, EgressPolicy, Refused},
     projection::conversation::Conversation,
-    service::{NewRun, Projected, Service, ServiceError, StartedRun},
+    service::{Opening, Projected, Service, ServiceError, StartRequest, StartedRun},
 };
 use interrupts::InterruptError;
 use source::{EventStream, Trust};
@@ -306,26 +306,27 @@ impl Agents {
                 Projected { epoch, seq: 0, conversation: nothing }
             }
         };
-        let new = NewRun { id: Some(id), agent: Some(agent.id.clone()), lease: request.lease };
-        let beat = service.runs.beat(&new);
-        let (started, right) = service.runs.start_driven(principal, thread, new, &prepared.first).await?;
+        let lease = request.lease;
+        let opening = Opening::Driven(prepared.first.clone());
+        let start = StartRequest { run: Some(id), agent: Some(agent.id.clone()), lease, opening };
+        let mut started = service.runs.start(principal, thread, start).await?;
         if started.run.agent.as_ref().is_some_and(|other| *other != agent.id) {
             return Err(AgentError::RunTaken(started.run.id));
         }
         if !started.created {
-            let first = service.events.first_of(principal, thread, &started).await?;
+            let first = service.events.first_of(principal, thread, &started.run, started.epoch).await?;
             if !prepared.is_heard_by(first.as_deref()) {
                 return Err(AgentError::RunUsed(started.run.id));
             }
         }
-        if let Some(right) = right {
+        if let Some(right) = started.right.take() {
             let work = Work {
                 agents: self.clone(),
                 principal: principal.clone(),
                 right,
                 agent: agent.clone(),
                 started: started.clone(),
-                beat,
+                beat: service.runs.beat(lease),
                 place,
             };
             self.shared.tasks.spawn(work.run(before, prepared));

@@ -6,7 +6,7 @@ use threadline::{
     domain::{
         Clock, NewEvents, NewThread, Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey, Timestamp, UserId,
     },
-    service::{CreateThread, NewRun, PageRequest, Ports, Service, StartedRun},
+    service::{CreateThread, Opening, PageRequest, Ports, Service, StartRequest, StartedRun},
     store::{DynStore, ReadFrom, ThreadStore, memory::MemoryStore},
 };
 
@@ -86,8 +86,12 @@ pub fn thread_id(name: &str) -> ThreadId {
     ThreadId::new(name).expect("id")
 }
 
-pub fn new_run(name: &str) -> NewRun {
-    NewRun { id: Some(run_id(name)), ..NewRun::default() }
+pub fn new_run(name: &str) -> StartRequest {
+    StartRequest { run: Some(run_id(name)), ..StartRequest::default() }
+}
+
+pub fn complete_run(name: &str, events: NewEvents) -> StartRequest {
+    StartRequest { opening: Opening::Complete(events), ..new_run(name) }
 }
 
 /// A thread made straight in the store.

@@ -59,8 +59,15 @@ pub use crate::{
         followers::{Followers, NodeFollowers},
         projections::{Projected, Projections},
     },
-    records::{RunNotice, StartedRun},
-    runs::{NewRun, PendingAppend, Runs, close::evicted, driving::DriveRight, ndjson::StreamedRun, submit::RunRef},
+    records::RunNotice,
+    runs::{
+        PendingAppend, Runs,
+        close::evicted,
+        driving::DriveRight,
+        ndjson::StreamedRun,
+        start::{Opening, StartRequest, StartedRun},
+        submit::RunRef,
+    },
     usecases::{
         agents::AgentDefinitions,
         annotations::Annotations,

@@ -1,6 +1,6 @@
 //! Records that several use cases share.
 
-use threadline_core::{Epoch, Fence, Principal, ProjectId, Run, RunId, Seq, Thread, ThreadId, ThreadKey, UserId};
+use threadline_core::{Epoch, Fence, Principal, ProjectId, Run, RunId, Thread, ThreadId, ThreadKey, UserId};
 
 use crate::ServiceError;
 
@@ -65,19 +65,6 @@ impl From<&Run> for RunFacts {
     fn from(run: &Run) -> Self {
         Self { fence: run.fence, driven: run.driven }
     }
-}
-
-/// Run that was started or appended as a complete run.
-#[derive(Debug, Clone)]
-pub struct StartedRun {
-    /// State of the run after the start.
-    pub run: Run,
-    /// Incarnation of the log.
-    pub epoch: Epoch,
-    /// Cursor from which all events of the run are followed.
-    pub cursor: Seq,
-    /// False if a run with this id existed already: the request was a repetition.
-    pub created: bool,
 }
 
 /// The user for whom the principal acts: the principal's own, or, for a whole project, the named one.

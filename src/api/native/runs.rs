@@ -25,7 +25,7 @@ use crate::{
     },
     auth::AuthError,
     domain::{AgentId, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE},
-    service::{NewRun, ServiceError, StartedRun},
+    service::{Opening, ServiceError, StartRequest, StartedRun},
     subscription::FollowMethod,
 };
 
@@ -148,15 +148,16 @@ pub async fn start(
         if start.input.is_some() {
             return hand_over(&state, &principal, thread, start, params, form).await;
         }
-        let new = NewRun {
-            id: start.run_id.or(params.run_id),
+        let start = StartRequest {
+            run: start.run_id.or(params.run_id),
             agent: start.agent_id.or(params.agent_id),
             lease: lease_seconds(start.lease_seconds.or(params.lease_seconds))?,
+            opening: Opening::Open,
         };
-        return Ok(answer(&runs.start(&principal, &thread, new).await?));
+        return Ok(answer(&runs.start(&principal, &thread, start).await?));
     }
     let lease = lease_seconds(params.lease_seconds)?;
-    let new = NewRun { id: params.run_id, agent: params.agent_id, lease };
+    let start = StartRequest { run: params.run_id, agent: params.agent_id, lease, opening: Opening::Open };
     let mut place = state.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
     let refused = OnceLock::new();
@@ -164,7 +165,7 @@ pub async fn start(
     let chunks = state.bodies.lines(&mut place, &mut data, &refused);
     let mut credential = state.auth.watch(&principal);
     let result = tokio::select! {
-        result = runs.stream(&principal, &thread, new, params.producer_seq.unwrap_or(1), chunks) => result,
+        result = runs.stream(&principal, &thread, start, params.producer_seq.unwrap_or(1), chunks) => result,
         // The run keeps its lease, and another stream may continue it.
         () = credential.over() => {
             body::discard(data);
@@ -259,8 +260,9 @@ pub async fn append_complete_run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (events, _body) = read_events(&state, &principal, request).await?;
-    let new = NewRun { id: Some(run), agent: params.agent_id, lease: None };
-    Ok(answer(&state.service.runs.append_complete_run(&principal, &thread, new, events).await?))
+    let opening = Opening::Complete(events);
+    let start = StartRequest { run: Some(run), agent: params.agent_id, lease: None, opening };
+    Ok(answer(&state.service.runs.start(&principal, &thread, start).await?))
 }
 
 /// Page and position of a list of runs.

@@ -70,6 +70,7 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", () 
     }
     await tab.hears("long60 ");
     await tab.shows("say long 150 30", words("long", 150));
+    if (!direct) await tab.catchesUp();
     await tab.say("say next 5 2");
     await tab.shows("say long 150 30", words("long", 150), "say next 5 2", words("next", 5));
     await tab.close();

@@ -47,12 +47,26 @@ export class Site {
   }
 }
 
+const tellsEnd = (frame) => frame.includes('"thread_run_activity"') && frame.includes('"RUN_FINISHED"');
+
 export class Tab {
   constructor(page) {
     this.page = page;
     this.complaints = [];
     this.answer = null;
+    // Ends of runs that the page was told of, and how many of them the newest closed socket had been opened after.
+    this.toldEnds = 0;
+    this.caughtUpEnds = 0;
     page.setDefaultTimeout(30_000);
+    page.on("websocket", (socket) => {
+      const toldBefore = this.toldEnds;
+      socket.on("framereceived", ({ payload }) => {
+        if (tellsEnd(String(payload))) this.toldEnds += 1;
+      });
+      socket.on("close", () => {
+        this.caughtUpEnds = Math.max(this.caughtUpEnds, toldBefore);
+      });
+    });
     page.on("pageerror", (error) => this.complaints.push(error.message));
     page.on("dialog", (dialog) => (this.answer ? dialog.accept(this.answer) : dialog.dismiss()));
   }
@@ -66,6 +80,15 @@ export class Tab {
     // Not its cursor: there is none while the agent is thinking.
     const running = this.page.locator('[data-copilot-running="true"]');
     return until("the end of the run", async () => (await running.count()) === 0);
+  }
+
+  /**
+   * Waits until the chat has caught up with the end of a run that this page did not start. Told of such an end, the chat
+   * connects once more over a socket; a message sent before that socket closes is dropped by the client
+   * (@copilotkit/core 1.74: `connectAgent` sets the messages that its delegate had).
+   */
+  catchesUp() {
+    return until("the chat to connect after the end", () => this.toldEnds > 0 && this.caughtUpEnds === this.toldEnds);
   }
 
   /** Writes something and sends it. */

@@ -11,7 +11,7 @@ use threadline::{
 };
 
 use super::annotations::annotation;
-use crate::support::{Node, new_run, numbered, run_id, run_seed, user};
+use crate::support::{Node, complete_run, new_run, numbered, run_id, run_seed, user};
 
 fn page(run: Option<&str>, wait: Option<Duration>) -> PageRequest {
     PageRequest { from: ReadFrom::After(0), limit: 10, epoch: None, run: run.map(run_id), wait }
@@ -58,7 +58,7 @@ async fn one(
         "threads.delete": service.threads.delete(who, thread);
         "runs.start": runs.start(who, thread, new_run("r"));
         "runs.start of another": runs.start(who, thread, new_run("other"));
-        "runs.append_whole": runs.append_complete_run(who, thread, new_run("w"), numbered("w", 1));
+        "runs.start complete": runs.start(who, thread, complete_run("w", numbered("w", 1)));
         "runs.submit": async { runs.submit(who, thread, run, None, numbered("x", 1)).await?.receipt().await };
         "runs.append": runs.append(who, thread, run, Some(1), numbered("x", 1));
         "runs.heartbeat": runs.heartbeat(who, thread, run, None);

@@ -8,13 +8,14 @@ use threadline::{
 };
 use tokio::{task::JoinHandle, time::Instant};
 
-use crate::support::{Node, events, new_run, numbered, run_id, run_seed, settle};
+use crate::support::{Node, complete_run, events, numbered, run_id, run_seed, settle};
 
 type Answer = Result<StartedRun, ServiceError>;
 
 fn whole(node: &Node, thread: &ThreadId, run: &str, events: NewEvents) -> JoinHandle<Answer> {
-    let (runs, alice, thread, new) = (node.service.runs.clone(), node.alice.clone(), thread.clone(), new_run(run));
-    tokio::spawn(async move { runs.append_complete_run(&alice, &thread, new, events).await })
+    let (runs, alice, thread) = (node.service.runs.clone(), node.alice.clone(), thread.clone());
+    let start = complete_run(run, events);
+    tokio::spawn(async move { runs.start(&alice, &thread, start).await })
 }
 
 #[test]

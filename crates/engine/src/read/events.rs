@@ -10,7 +10,7 @@ use threadline_store::{DynStore, Head, ReadFrom};
 use tokio::time;
 
 use crate::{
-    ServiceError, StartedRun,
+    ServiceError,
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
     metrics::{GaugeGuard, Metrics},
@@ -70,10 +70,11 @@ impl Events {
         &self,
         principal: &Principal,
         thread: &ThreadId,
-        started: &StartedRun,
+        run: &Run,
+        epoch: Epoch,
     ) -> Result<Option<String>, ServiceError> {
-        let (from, run) = (ReadFrom::After(started.cursor), Some(started.run.id.clone()));
-        let request = PageRequest { from, limit: 1, epoch: Some(started.epoch), run, wait: None };
+        let from = ReadFrom::After(run.first_seq - 1);
+        let request = PageRequest { from, limit: 1, epoch: Some(epoch), run: Some(run.id.clone()), wait: None };
         let page = self.page(principal, thread, request).await?;
         let first = page.slice.events().next();
         Ok(first.and_then(|(_, event, _)| std::str::from_utf8(event).ok().map(str::to_owned)))

@@ -1,37 +1,20 @@
 //! Runs that the server drives, and the right to write into them.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use threadline_core::{Fence, NewEvents, Principal, Run, RunId, ThreadId};
 
 use crate::{
-    AppendReceipt, NewRun, Runs, ServiceError, StartedRun,
+    AppendReceipt, Runs, ServiceError,
     directory::Attempt,
     records::ThreadRef,
     runs::{
         close::CloseReason,
-        start::Opening,
         writer::{Writer, driven},
     },
 };
 
 impl Runs {
-    /// Starts a run that this node drives, with its first events, in one commit: the answer means that they are in the
-    /// log. The right to write comes only with a new run; a repetition with the same id returns the existing run
-    /// without the right.
-    pub async fn start_driven(
-        &self,
-        principal: &Principal,
-        thread: &ThreadId,
-        new: NewRun,
-        first: &NewEvents,
-    ) -> Result<(StartedRun, Option<DriveRight>), ServiceError> {
-        let started = self.start_run(principal, thread, new, Opening::Driven(first)).await?;
-        let right = || DriveRight::new(self.clone(), principal.clone(), thread.clone(), started.run.id.clone());
-        let right = started.created.then(right);
-        Ok((started, right))
-    }
-
     /// Thread and fence of a run, for a caller that may write into the run.
     pub(crate) async fn find(
         &self,
@@ -75,13 +58,19 @@ impl Runs {
     }
 }
 
-/// Right to write into one run that the server drives. Only [`Runs::start_driven`] grants it, once per run.
+/// Right to write into one run that the server drives. Only [`Runs::start`] grants it, once per run.
 #[derive(Clone)]
 pub struct DriveRight {
     runs: Runs,
     principal: Principal,
     thread: ThreadId,
     run: RunId,
+}
+
+impl fmt::Debug for DriveRight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DriveRight").field("thread", &self.thread).field("run", &self.run).finish_non_exhaustive()
+    }
 }
 
 impl DriveRight {

@@ -16,7 +16,7 @@ pub(crate) mod writer;
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    AgentId, NewEvents, Principal, Run, RunId, ThreadId,
+    NewEvents, Principal, Run, RunId, ThreadId,
     limits::{MAX_LEASE, MIN_LEASE, STREAM_HEARTBEAT},
 };
 use threadline_store::{DynStore, HeartbeatRequest, StopOutcome};
@@ -44,23 +44,6 @@ use crate::{
     subscription::Hub,
     upkeep::feed_writer::FeedWriter,
 };
-
-/// Fields of a run to start.
-#[derive(Debug, Clone, Default)]
-pub struct NewRun {
-    /// Id of the run; generated if absent.
-    pub id: Option<RunId>,
-    /// Agent that the run belongs to; stored with the run.
-    pub agent: Option<AgentId>,
-    /// Lease of the run; the node's default if absent, clamped to [`MIN_LEASE`]..=[`MAX_LEASE`].
-    pub lease: Option<Duration>,
-}
-
-impl NewRun {
-    fn lease(&self, default: Duration) -> Duration {
-        self.lease.unwrap_or(default).clamp(MIN_LEASE, MAX_LEASE)
-    }
-}
 
 /// Append that is queued; [`PendingAppend::receipt`] waits for the receipt.
 #[derive(Debug)]
@@ -100,9 +83,14 @@ pub(crate) struct RunDeps {
 }
 
 impl Runs {
-    /// Interval of the heartbeats that keep a run's lease: at most a third of the lease.
-    pub fn beat(&self, new: &NewRun) -> Duration {
-        STREAM_HEARTBEAT.min(new.lease(self.deps.lease) / 3)
+    /// Interval of the heartbeats that keep a run with this lease: at most a third of it.
+    pub fn beat(&self, lease: Option<Duration>) -> Duration {
+        STREAM_HEARTBEAT.min(self.lease(lease) / 3)
+    }
+
+    /// Lease of a run whose producer asks for this one; the node's default if it asks for none.
+    pub(crate) fn lease(&self, asked: Option<Duration>) -> Duration {
+        asked.unwrap_or(self.deps.lease).clamp(MIN_LEASE, MAX_LEASE)
     }
 
     /// Queues events of a run. Appends are committed in the order of the calls.

@@ -16,8 +16,12 @@ use tokio::time::{self, Instant};
 use crate::{
     AppendReceipt, ServiceError,
     commit::receipt::check_producer_seq,
-    records::StartedRun,
-    runs::{NewRun, Runs, close::CloseReason, writer::Writer},
+    runs::{
+        Runs,
+        close::CloseReason,
+        start::{StartRequest, StartedRun},
+        writer::Writer,
+    },
 };
 
 /// Result of a streamed run on this connection.
@@ -44,23 +48,23 @@ impl Runs {
         &self,
         principal: &Principal,
         thread: &ThreadId,
-        new: NewRun,
+        start: StartRequest,
         producer_seq: u64,
         body: impl Stream<Item = Result<Bytes, E>>,
     ) -> Result<StreamedRun, ServiceError> {
         check_producer_seq(producer_seq)?;
         if producer_seq > 1 {
             // Only an existing run can continue: a new one would hold the thread and lack its first events.
-            let Some(id) = &new.id else {
+            let Some(id) = &start.run else {
                 return Err(ServiceError::InvalidRequest(
                     "producerSeq requires the runId of the run to continue".into(),
                 ));
             };
             self.get(principal, thread, id).await?;
         }
-        let lease = new.lease;
-        let every = self.beat(&new);
-        let mut run = self.start(principal, thread, new).await?;
+        let lease = start.lease;
+        let every = self.beat(lease);
+        let mut run = self.start(principal, thread, start).await?;
         let id = run.run.id.clone();
         let mut lines = Lines { buffer: BytesMut::new(), next: producer_seq };
         let feeder = Feeder { runs: self, principal, thread, id: &id, lease, every };

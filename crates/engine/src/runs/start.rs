@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline_core::{NewEvents, Principal, Run, RunId, Seq, ThreadId, limits::COMPLETE_RUN_WAIT};
+use threadline_core::{AgentId, Epoch, NewEvents, Principal, Run, RunId, Seq, ThreadId, limits::COMPLETE_RUN_WAIT};
 use threadline_store::{Head, StartOutcome, StartRun, StoreError};
 use tokio::time;
 
@@ -12,23 +12,63 @@ use crate::{
     commit::resolve,
     directory::Attempt,
     errors::ActiveRun,
-    records::{StartedRun, ThreadRef},
+    records::ThreadRef,
     run_counts::{PredecessorEnd, count_started},
-    runs::{NewRun, Runs, close, thread_watch::ThreadWatch, writer::driven},
+    runs::{Runs, close, driving::DriveRight, thread_watch::ThreadWatch, writer::driven},
 };
 
 /// Number of concurrent starts that may overtake a start which ends a predecessor, before the caller must retry.
 const START_TRIES: usize = 32;
 
+/// Run to start, or to append as a complete run.
+#[derive(Debug, Clone, Default)]
+pub struct StartRequest {
+    /// Id of the run; generated if absent.
+    pub run: Option<RunId>,
+    /// Agent that the run belongs to; stored with the run.
+    pub agent: Option<AgentId>,
+    /// Lease of the run; the node's default if absent, clamped to
+    /// [`MIN_LEASE`](threadline_core::limits::MIN_LEASE)..=[`MAX_LEASE`](threadline_core::limits::MAX_LEASE).
+    pub lease: Option<Duration>,
+    /// Events that the start brings with it, and who writes the run.
+    pub opening: Opening,
+}
+
 /// Events that a start brings with it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Opening<'a> {
+#[derive(Debug, Clone, Default)]
+pub enum Opening {
     /// No events: the producer appends them later.
-    Bare,
-    /// The first events of a run that the server drives.
-    Driven(&'a NewEvents),
-    /// All events of the run, the last one terminal; with a seq, only directly after this tail.
-    Complete(&'a NewEvents, Option<Seq>),
+    #[default]
+    Open,
+    /// The first events of a run that this node drives, stored in the commit that starts the run.
+    Driven(NewEvents),
+    /// All events of the run. Events without a terminal event are closed by RUN_FINISHED. Waits up to
+    /// [`COMPLETE_RUN_WAIT`] while another run is active.
+    Complete(NewEvents),
+}
+
+/// Run that was started or appended as a complete run.
+#[derive(Debug, Clone)]
+pub struct StartedRun {
+    /// State of the run after the start.
+    pub run: Run,
+    /// Incarnation of the log.
+    pub epoch: Epoch,
+    /// Cursor from which all events of the run are followed.
+    pub cursor: Seq,
+    /// False if a run with this id existed already: the request was a repetition.
+    pub created: bool,
+    /// Right to write into a run that this node drives. Granted once, with the new run and not with a repetition.
+    pub right: Option<DriveRight>,
+}
+
+/// Tail that the thread must have for a start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ExpectTail {
+    /// Any tail is allowed.
+    Any,
+    /// Only directly after this seq.
+    At(Seq),
 }
 
 /// Outcome of a start that was not refused.
@@ -42,18 +82,13 @@ pub(crate) enum StartAttempt<T = StartedRun> {
     ThreadGone,
 }
 
-impl<'a> Opening<'a> {
+impl Opening {
     /// Events to store together with the start.
-    pub fn events(self) -> Option<&'a NewEvents> {
+    fn events(&self) -> Option<&NewEvents> {
         match self {
-            Self::Bare => None,
-            Self::Driven(events) | Self::Complete(events, _) => Some(events),
+            Self::Open => None,
+            Self::Driven(events) | Self::Complete(events) => Some(events),
         }
-    }
-
-    /// Tail that the thread must have; `None` if any tail is allowed.
-    pub fn at(self) -> Option<Seq> {
-        if let Self::Complete(_, at) = self { at } else { None }
     }
 }
 
@@ -79,93 +114,71 @@ impl StartAttempt<(StartedRun, Head)> {
 }
 
 impl Runs {
-    /// Starts a run. A repeated start with the same id returns the existing run.
+    /// Starts a run, or appends a complete one. Returns once the events of the opening are durable. A repetition with the
+    /// same id returns the existing run; a complete run must then have the same events.
     pub async fn start(
         &self,
         principal: &Principal,
         thread: &ThreadId,
-        new: NewRun,
-    ) -> Result<StartedRun, ServiceError> {
-        self.start_run(principal, thread, new, Opening::Bare).await
-    }
-
-    pub(crate) async fn start_run(
-        &self,
-        principal: &Principal,
-        thread: &ThreadId,
-        new: NewRun,
-        opening: Opening<'_>,
+        mut request: StartRequest,
     ) -> Result<StartedRun, ServiceError> {
         self.deps.lifecycle.refuse_if_draining()?;
-        let id = new.id.clone().unwrap_or_else(RunId::generate);
-        let (id, new) = (&id, &new);
-        let start = move |thread: Arc<ThreadRef>| async move {
-            self.check_quota(principal, &thread, id).await?;
-            Ok(self.begin(&thread, id, new, opening).await?.into())
-        };
-        self.deps.directory.with_thread(principal, thread, start).await
-    }
-
-    /// Appends a complete run. Events without a terminal event are closed by RUN_FINISHED. Waits up to
-    /// [`COMPLETE_RUN_WAIT`] while another run is active. A repetition with the same id and the same events changes
-    /// nothing.
-    pub async fn append_complete_run(
-        &self,
-        principal: &Principal,
-        thread: &ThreadId,
-        new: NewRun,
-        events: NewEvents,
-    ) -> Result<StartedRun, ServiceError> {
-        self.deps.lifecycle.refuse_if_draining()?;
-        let id = new.id.clone().unwrap_or_else(RunId::generate);
+        let id = request.run.take().unwrap_or_else(RunId::generate);
+        if let Opening::Complete(events) = request.opening {
+            request.opening = Opening::Complete(close::ended(thread, &id, events));
+        }
         let deadline = time::Instant::now() + COMPLETE_RUN_WAIT;
-        let events = close::ended(thread, &id, events);
-        let (id, new, events) = (&id, &new, &events);
-        let append = move |thread: Arc<ThreadRef>| async move {
-            Ok(self.start_complete(&thread, id, new, events, None, deadline).await?.into())
+        let (run, asked) = (&id, &request);
+        let start = move |thread: Arc<ThreadRef>| async move {
+            // A complete run is never active, so the quota of active runs does not count it.
+            if !matches!(asked.opening, Opening::Complete(_)) {
+                self.check_quota(principal, &thread, run).await?;
+            }
+            Ok(self.start_in(&thread, run, asked, ExpectTail::Any, deadline).await?.into())
         };
-        self.deps.directory.with_thread(principal, thread, append).await
+        let mut started: StartedRun = self.deps.directory.with_thread(principal, thread, start).await?;
+        if started.created && matches!(request.opening, Opening::Driven(_)) {
+            started.right = Some(DriveRight::new(self.clone(), principal.clone(), thread.clone(), id));
+        }
+        Ok(started)
     }
 
-    /// Appends a complete run, with `at` only directly after this tail. Waits while another run is active, until the
-    /// deadline.
-    pub(crate) async fn start_complete(
+    /// Starts a run in this incarnation of a thread. A complete run waits while another run is active, until the
+    /// deadline; every other run holds the thread from now on.
+    pub(crate) async fn start_in(
         &self,
         thread: &Arc<ThreadRef>,
         id: &RunId,
-        new: &NewRun,
-        events: &NewEvents,
-        at: Option<Seq>,
+        request: &StartRequest,
+        tail: ExpectTail,
         deadline: time::Instant,
     ) -> Result<StartAttempt, ServiceError> {
+        if !matches!(request.opening, Opening::Complete(_)) {
+            return self.start_locked(thread, id, request, tail).await;
+        }
         let mut watch = ThreadWatch::new(&self.deps.hub, thread.key);
         loop {
-            match self.begin(thread, id, new, Opening::Complete(events, at)).await {
+            match self.try_start(thread, id, request, tail).await {
                 Err(ServiceError::RunActive(active)) => {
                     if !watch.until_free(active.run.fence, deadline).await {
                         self.deps.metrics.conflicts.by_store.inc();
                         return Err(ServiceError::RunActive(active));
                     }
                 }
-                answer => return answer,
+                answer => return answer.map(StartAttempt::discard_head),
             }
         }
     }
 
-    async fn begin(
+    async fn start_locked(
         &self,
         thread: &Arc<ThreadRef>,
         id: &RunId,
-        new: &NewRun,
-        opening: Opening<'_>,
+        request: &StartRequest,
+        tail: ExpectTail,
     ) -> Result<StartAttempt, ServiceError> {
-        let lease = new.lease(self.deps.lease);
-        // A complete run does not hold the thread.
-        if let Opening::Complete(..) = opening {
-            return self.try_start(thread, id, new, lease, opening).await.map(StartAttempt::discard_head);
-        }
-        let token = self.deps.lock_guard.enter(thread, id, lease).await?;
-        match self.try_start(thread, id, new, lease, opening).await {
+        let token = self.deps.lock_guard.enter(thread, id, self.lease(request.lease)).await?;
+        match self.try_start(thread, id, request, tail).await {
             Ok(StartAttempt::Run((started, head))) if started.created => {
                 self.deps.lock_guard.commit(thread, token, &head);
                 Ok(StartAttempt::Run(started))
@@ -173,19 +186,22 @@ impl Runs {
             // The run may have begun: then the lock is right; else the lock expires.
             Err(error @ ServiceError::Store(_)) => Err(error),
             other => {
+                if let Err(ServiceError::RunActive(_)) = &other {
+                    self.deps.metrics.conflicts.by_store.inc();
+                }
                 self.deps.lock_guard.cancel(token);
                 other.map(StartAttempt::discard_head)
             }
         }
     }
 
+    /// Asks the store to start the run, and ends a predecessor whose lease has expired in the same commit.
     async fn try_start(
         &self,
         thread: &Arc<ThreadRef>,
         id: &RunId,
-        new: &NewRun,
-        lease: Duration,
-        opening: Opening<'_>,
+        request: &StartRequest,
+        tail: ExpectTail,
     ) -> Result<StartAttempt<(StartedRun, Head)>, ServiceError> {
         let mut closing = None;
         for _ in 0..START_TRIES {
@@ -193,12 +209,12 @@ impl Runs {
             let start = StartRun {
                 key: thread.key,
                 run: id.clone(),
-                agent: new.agent.clone(),
-                driven: matches!(opening, Opening::Driven(_)),
-                lease,
+                agent: request.agent.clone(),
+                driven: matches!(request.opening, Opening::Driven(_)),
+                lease: self.lease(request.lease),
                 closing: closing.take(),
-                events: opening.events().cloned(),
-                at: opening.at(),
+                events: request.opening.events().cloned(),
+                at: if let ExpectTail::At(seq) = tail { Some(seq) } else { None },
             };
             match self.deps.store.start(start).await? {
                 StartOutcome::Started(committed) => {
@@ -208,7 +224,7 @@ impl Runs {
                     return Ok(StartAttempt::Run((started(committed.run, &committed.head, true), committed.head)));
                 }
                 StartOutcome::Exists(run, head) => {
-                    if let Opening::Complete(events, _) = opening {
+                    if let Opening::Complete(events) = &request.opening {
                         if run.driven {
                             return Err(driven(thread, run));
                         }
@@ -217,10 +233,6 @@ impl Runs {
                     return Ok(StartAttempt::Run((started(run, &head, false), head)));
                 }
                 StartOutcome::RunActive(run, head) => {
-                    // A complete run waits, and counts as a conflict only after the deadline.
-                    if !matches!(opening, Opening::Complete(..)) {
-                        self.deps.metrics.conflicts.by_store.inc();
-                    }
                     return Err(ServiceError::RunActive(Box::new(ActiveRun::new(run, head.epoch))));
                 }
                 StartOutcome::LeaseExpired(run, head) => {
@@ -247,5 +259,5 @@ impl Runs {
 }
 
 fn started(run: Run, head: &Head, created: bool) -> StartedRun {
-    StartedRun { cursor: run.first_seq - 1, epoch: head.epoch, run, created }
+    StartedRun { cursor: run.first_seq - 1, epoch: head.epoch, run, created, right: None }
 }

@@ -17,11 +17,14 @@ use threadline_store::{Head, StoreError};
 use tokio::time;
 
 use crate::{
-    CreateThread, EditThread, NewRun, Projected, Projections, Runs, ServiceError, Threads,
+    CreateThread, EditThread, Opening, Projected, Projections, Runs, ServiceError, StartRequest, Threads,
     errors::ActiveRun,
     read::projections::aside,
     records::ThreadRef,
-    runs::{start::StartAttempt, thread_watch::ThreadWatch},
+    runs::{
+        start::{ExpectTail, StartAttempt},
+        thread_watch::ThreadWatch,
+    },
 };
 
 /// Number of concurrent saves that may overtake a save before the client must retry.
@@ -226,8 +229,10 @@ impl Conversations {
     ) -> Result<SaveAttempt, ServiceError> {
         let mut appended = 0;
         for (run, events, messages) in steps {
-            let new = NewRun { id: Some(run.clone()), agent: save.agent.clone(), lease: None };
-            match self.runs.start_complete(thread, &run, &new, &events, Some(version.seq), deadline).await? {
+            let opening = Opening::Complete(events);
+            let request = StartRequest { agent: save.agent.clone(), opening, ..StartRequest::default() };
+            let tail = ExpectTail::At(version.seq);
+            match self.runs.start_in(thread, &run, &request, tail, deadline).await? {
                 StartAttempt::Run(started) => version.seq = started.run.last_seq(),
                 StartAttempt::TailMismatch => return Ok(SaveAttempt::Again),
                 StartAttempt::ThreadGone => {

@@ -12,7 +12,7 @@ use crate::{
         problem::{Problem, ProblemDocument},
     },
     domain::{AgentId, Run, RunId, RunStatus, UserId, limits::LATE_RENEWAL},
-    service::{ActiveRun, NewRun, ServiceError, StartedRun, evicted},
+    service::{ActiveRun, ServiceError, StartRequest, StartedRun, evicted},
 };
 
 /// Default prefix of a lock's displayed name.
@@ -76,9 +76,9 @@ pub async fn acquire(
     let lease = lease("ttlSeconds", body.ttl_seconds)?;
     let (thread, principal) = acting::thread(&state, principal, body.user_id, &id).await?;
     let principal = crate::domain::Principal { user: Some(thread.user), ..principal };
-    let mut new = NewRun { id: body.run_id, agent: body.agent_id, lease };
+    let mut start = StartRequest { run: body.run_id, agent: body.agent_id, lease, ..StartRequest::default() };
     let started = loop {
-        let started = state.service.runs.start(&principal, &id, new.clone()).await?;
+        let started = state.service.runs.start(&principal, &id, start.clone()).await?;
         if started.created {
             break started;
         }
@@ -86,7 +86,7 @@ pub async fn acquire(
             return Err(held(started).into());
         }
         // Ids of runs are never reused, but clients may send an id again for the continuation of a run.
-        new.id = None;
+        start.run = None;
     };
     let ttl = started.run.lease_until.map_or(0, |until| until.0.saturating_sub(started.run.started_at.0)) / 1_000;
     Ok(Answer(Acquired {
