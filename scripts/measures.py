@@ -212,14 +212,14 @@ def circles(edges):
     return sorted(found, key=len, reverse=True)
 
 
-DOORS = ("native", "agui", "conversations", "copilotkit", "console")
+DOORS = ("rest", "socket", "agui", "conversations", "copilotkit", "console")
 
 
 def door(module):
     """The API that a file belongs to; the socket is one of its own."""
     if module[:1] != ("api",) or len(module) < 2 or module[1] not in DOORS:
         return None
-    return "socket" if module[1:3] == ("native", "socket") else module[1]
+    return module[1]
 
 
 def comments(files):

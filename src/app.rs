@@ -8,13 +8,17 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use threadline_http::{
+    auth::Auth,
+    egress::{EgressClient, EgressPolicy, Network},
+    listener::{self, Listener, Timeouts},
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::Agents,
-    api::{ApiState, front},
-    auth::Auth,
+    api::{ApiState, router},
     bus,
     config::without_secrets,
     domain::{
@@ -22,11 +26,9 @@ use crate::{
         agent::Agent,
         limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
     },
-    egress::{EgressClient, EgressPolicy, Network},
     lock::redis::RedisLock,
     naming::{Names, Naming},
     redis_link::{self, AddressError, RedisConnection},
-    server::{self, Listener, Timeouts},
     service::{LockTiming, Ports, Service},
     store::{
         DynStore, TransferStore,
@@ -229,19 +231,19 @@ impl<L: Listener> App<L> {
 
     /// Replaces the timeouts of the server.
     pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.state.heartbeat = timeouts.heartbeat;
+        self.state.http.heartbeat = timeouts.heartbeat;
         self.state.agents = self.state.agents.clone().with_store_timeout(timeouts.agents);
-        self.state.auth = self.state.auth.clone().with_check(timeouts.credentials);
-        self.state.bodies.read_timeout = timeouts.body;
-        self.state.bodies.memory_timeout = timeouts.room;
-        self.state.answers.memory_timeout = timeouts.room;
-        self.state.close = timeouts.close;
+        self.state.http.auth = self.state.http.auth.clone().with_check(timeouts.credentials);
+        self.state.http.bodies.read_timeout = timeouts.body;
+        self.state.http.bodies.memory_timeout = timeouts.room;
+        self.state.http.answers.memory_timeout = timeouts.room;
+        self.state.http.close = timeouts.close;
         Self { timeouts, ..self }
     }
 
     /// Allows web pages of these origins to send requests from browsers, if there are API keys.
     pub fn with_origins(mut self, origins: AllowedOrigins) -> Self {
-        self.state.origins = Arc::new(origins);
+        self.state.http.origins = Arc::new(origins);
         self
     }
 
@@ -257,7 +259,7 @@ impl<L: Listener> App<L> {
 
     /// True if requests without a credential are authenticated.
     pub fn is_development(&self) -> bool {
-        self.state.auth.is_development()
+        self.state.http.auth.is_development()
     }
 
     /// Token that announces a shutdown: once it is cancelled, the node is not ready any more, and still answers all
@@ -278,16 +280,16 @@ impl<L: Listener> App<L> {
         let service = state.service.clone();
         let agents = state.agents.clone();
         let names = naming.map(|naming| {
-            let projects = state.auth.projects().clone();
+            let projects = state.http.auth.projects().clone();
             let wanted = Arc::new(move |id: ProjectId| {
                 let projects = projects.clone();
                 Box::pin(async move { projects.generates_names(&id).await }) as BoxFuture<'static, bool>
             });
             Names::start(service.clone(), agents.clone(), wanted, naming)
         });
-        let connections = state.connections.clone();
+        let connections = state.http.connections.clone();
         let most = service.quota.limits().connections;
-        let serving = server::serve(listener, front::router(state), connections, service.draining(), most, timeouts);
+        let serving = listener::serve(listener, router::router(state), connections, service.draining(), most, timeouts);
         let failed = service.failed();
         let ending = async {
             tokio::select! {

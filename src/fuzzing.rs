@@ -6,11 +6,12 @@
 use std::fmt;
 
 use serde_json::value::RawValue;
+use threadline_http::auth;
 
 use crate::{
     agents::fuzzing as agents,
     api::fuzzing as api,
-    auth, bus, client,
+    bus, client,
     domain::{
         AgentId, Batch, Epoch, NewEvents, RunId, ThreadId, Timestamp, UserId, json,
         limits::{MAX_ID_BYTES, MAX_JSON_DEPTH, ROW_BYTES},

@@ -21,19 +21,14 @@
 pub mod agents;
 pub mod api;
 pub mod app;
-pub mod auth;
 pub mod cli;
 pub mod config;
-pub mod egress;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-mod lingering;
 pub mod moving;
 pub mod naming;
 pub mod progress;
-pub mod server;
 pub mod telemetry;
-mod timed_io;
 
 pub use threadline_client as client;
 pub use threadline_core::{self as domain, projection};
@@ -42,4 +37,5 @@ pub use threadline_engine::{
     cluster::{bus, lock, redis_connection as redis_link},
     limits as quota, metrics, subscription,
 };
+pub use threadline_http as http;
 pub use threadline_store as store;

@@ -6,7 +6,7 @@ use clap::FromArgMatches;
 use nix::sys::stat::{Mode, umask};
 use threadline::{
     agents::DEMO,
-    api::front,
+    api::router,
     app::{self, App, ServeConfig, StoreChoice},
     cli::{self, Cli, Command, ListenAddress},
     config::{self, Configuration, LogFormat, without_secrets},
@@ -67,7 +67,7 @@ async fn main() -> ExitCode {
         },
         Command::Bench(args) => cli::report(cli::bench::run(&args)),
         Command::Openapi => {
-            println!("{}", front::openapi_text());
+            println!("{}", router::openapi_text());
             ExitCode::SUCCESS
         }
     }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use reqwest::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use threadline_http::egress::EgressClient;
 
 use super::{
     http::{self, Call},
     source::{AgentFailure, EventStream, RunInput},
 };
-use crate::{domain::agent::Secret, egress::EgressClient};
+use crate::domain::agent::Secret;
 
 /// Header sent once with a run, so that a Threadline to which the agent's address leads back recognises its own run:
 /// following that run would feed the run with itself forever.

@@ -31,6 +31,11 @@ pub use client_input::ClientInput;
 pub use definition::Definition;
 pub use span::agent_span;
 
+use interrupts::InterruptError;
+use source::{EventStream, Trust};
+use threadline_http::egress::{EgressClient, EgressPolicy, Refused};
+use work::Work;
+
 use crate::{
     domain::{
         AgentId, EventError, EventErrorKind, Principal, RunId, ThreadId,
@@ -39,13 +44,9 @@ use crate::{
             AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
         },
     },
-    egress::{EgressClient, EgressPolicy, Refused},
     projection::conversation::Conversation,
     service::{Opening, Projected, Service, ServiceError, StartRequest, StartedRun},
 };
-use interrupts::InterruptError;
-use source::{EventStream, Trust};
-use work::Work;
 
 /// Name of the built-in agent, which is always available.
 pub const DEMO: &str = "demo";

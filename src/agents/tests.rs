@@ -1,6 +1,7 @@
 //! Endpoint for tests: real sockets, one request, and then the answer that the test gives.
 
 use futures_util::StreamExt;
+use threadline_http::egress::{EgressClient, EgressPolicy};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -8,10 +9,7 @@ use tokio::{
 };
 
 use super::source::{AgentFailure, EventStream, RunInput, Trust};
-use crate::{
-    domain::{RunId, ThreadId},
-    egress::{EgressClient, EgressPolicy},
-};
+use crate::domain::{RunId, ThreadId};
 
 /// HTTP client that may connect to this machine.
 pub(super) fn outbound() -> EgressClient {

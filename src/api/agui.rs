@@ -13,26 +13,24 @@ use axum::{
     response::Response,
 };
 use serde_json::json;
-use tokio::time;
-use utoipa_axum::routes;
-
-use super::{
-    ApiState,
-    doors::{Access, Doors},
+use threadline_http::{
+    cursor::EventId,
+    envelope,
     extract::{Caller, InAgent, parse_json},
-    native::{envelope, events::EventId, runs::Content},
+    negotiation::Content,
     observe,
     problem::{Problem, ProblemDocument, ProblemType},
+    routes::{Access, Routes},
     sse::{self, Farewell, Followed},
 };
+use utoipa_axum::routes;
+
+use super::ApiState;
 use crate::{
-    agents::{AgentError, AgentRun, ClientInput},
-    domain::{
-        Principal, RunId, ThreadId,
-        agent::{Agent, OnDisconnect},
-        limits::{AGENT_RETRY, RUN_END_TIMEOUT},
-    },
-    service::{Service, ServiceError, StartedRun},
+    agents::{AgentRun, ClientInput},
+    api::run_agent::{AguiClient, run_agent},
+    domain::{RunId, ThreadId, limits::RUN_END_TIMEOUT},
+    service::ServiceError,
     store::StoreError,
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
@@ -42,12 +40,9 @@ pub const THREAD_HEADER: &str = "threadline-thread-id";
 /// Header with the run, whose id the server may have generated.
 pub const RUN_HEADER: &str = crate::agents::agui::RUN_HEADER;
 
-/// Number of attempts to stop a run on behalf of a client that has disconnected.
-const STOP_TRIES: usize = 20;
-
 /// Adds the routes of this API.
-pub fn register(doors: Doors) -> Doors {
-    doors.route(Access::WRITE, routes!(run))
+pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+    routes.route(Access::WRITE, routes!(run))
 }
 
 /// Runs an agent and follows the run: AG-UI's RunAgentInput in, AG-UI's events out.
@@ -84,11 +79,11 @@ pub async fn run(
     if Content::of(request.headers())? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
-    let bytes = state.bodies.read_appended(request, &principal).await?;
+    let bytes = state.http.bodies.read_appended(request, &principal).await?;
     let mut input: ClientInput = parse_json(&bytes)?;
     drop(bytes);
     let (agent, _) = state.agents.get(&principal, &agent).await?;
-    let place = state.quota.open(&principal)?;
+    let place = state.http.quota.open(&principal)?;
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
     if let Some(seen) = seen {
@@ -99,7 +94,7 @@ pub async fn run(
         }
     }
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: seen.is_none() };
-    let (started, mut requester) = hand_over(&state, &principal, &thread, agent, run, true).await?;
+    let (started, mut requester) = run_agent(&state, &principal, &thread, agent, run, true).await?;
     if from_an_agent && !started.created {
         return Err(Problem::invalid("the agent's URL leads back to the run that sent this request"));
     }
@@ -109,8 +104,8 @@ pub async fn run(
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, Some(epoch), Some(&id), FollowMethod::AgUi).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    let followed = Run { subscription, counted: observe::Followed::new(&state), requester };
-    let mut response = sse::response(followed, None, place, &state, &principal);
+    let followed = Run { subscription, counted: observe::Followed::new(&state.http), requester };
+    let mut response = sse::response(followed, None, place, &state.http, &principal);
     for (name, value) in [
         (THREAD_HEADER, thread.to_string()),
         (RUN_HEADER, id.to_string()),
@@ -122,59 +117,6 @@ pub async fn run(
         }
     }
     Ok(response)
-}
-
-/// Has an agent produce a run. With `waits` the caller streams the run's events, and the run may stop when the client
-/// disconnects. A client that disconnects during the start leaves neither a half-finished start nor a run that should
-/// have been stopped.
-pub async fn hand_over(
-    state: &ApiState,
-    principal: &Principal,
-    thread: &ThreadId,
-    agent: Agent,
-    run: AgentRun,
-    waits: bool,
-) -> Result<(StartedRun, AguiClient), Problem> {
-    let (agents, service) = (state.agents.clone(), state.service.clone());
-    let (principal, thread) = (principal.clone(), thread.clone());
-    let work = async move {
-        let started = agents.run(&principal, &thread, &agent, run).await?;
-        let stops = waits && started.created && agent.on_disconnect == OnDisconnect::Stop;
-        let stop = stops.then(|| (service, principal, thread, started.run.id.clone()));
-        Ok::<_, AgentError>((started, AguiClient { stop }))
-    };
-    // A result that no caller receives is dropped, and the requester with it.
-    Ok(super::detached(work).await??)
-}
-
-/// Client that requested a run and receives its events. A drop before the end means that the client has disconnected,
-/// which may stop the run.
-pub struct AguiClient {
-    stop: Option<(Service, Principal, ThreadId, RunId)>,
-}
-
-impl AguiClient {
-    /// The response has ended, or the server ends it: the drop does not stop the run.
-    pub fn done(&mut self) {
-        self.stop = None;
-    }
-}
-
-impl Drop for AguiClient {
-    fn drop(&mut self) {
-        let Some((service, principal, thread, run)) = self.stop.take() else { return };
-        tokio::spawn(async move {
-            // No client is left to retry, so the task waits for a store that is unavailable.
-            for _ in 0..STOP_TRIES {
-                let Err(error) = service.runs.stop(&principal, &thread, &run).await else { return };
-                tracing::warn!(%error, %thread, %run, project = %principal.project, "cannot stop a run whose requester disconnected");
-                if !matches!(error, ServiceError::Store(_)) {
-                    return;
-                }
-                time::sleep(AGENT_RETRY).await;
-            }
-        });
-    }
 }
 
 /// Event that ends the stream of a run whose log was deleted. The event is not from the log, so it has no seq.

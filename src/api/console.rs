@@ -12,8 +12,9 @@ use axum::{
 };
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
+use threadline_http::routes::Routes;
 
-use super::doors::Doors;
+use crate::api::ApiState;
 
 /// Permissions of a console page: it may load its own script, style and pictures, and connect to its own server. A
 /// message of a model that entered the page as HTML could still not run or send anything.
@@ -113,8 +114,8 @@ fn lists(headers: &HeaderMap, name: HeaderName, meant: impl Fn(&str) -> bool) ->
 }
 
 /// Adds the pages of the console.
-pub fn register(doors: Doors) -> Doors {
-    FILES.iter().fold(doors, |doors, file| {
-        doors.page(file.path, get(move |asked: HeaderMap| async move { file.answer(&asked) }))
+pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+    FILES.iter().fold(routes, |routes, file| {
+        routes.page(file.path, get(move |asked: HeaderMap| async move { file.answer(&asked) }))
     })
 }

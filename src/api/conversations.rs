@@ -10,15 +10,16 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
+use threadline_http::{
+    etag::etag,
+    extract::{Caller, InThread, Params, parse_json},
+    problem::{Problem, ProblemDocument, ProblemType},
+    routes::{Access, Routes},
+};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
-use super::{
-    ApiState,
-    doors::{Access, Doors},
-    extract::{Caller, InThread, Params, parse_json},
-    problem::{Problem, ProblemDocument},
-};
+use super::ApiState;
 use crate::{
     domain::{
         AgentId, Epoch, Seq, ThreadId, Version,
@@ -30,13 +31,8 @@ use crate::{
 };
 
 /// Adds the routes of this API.
-pub fn register(doors: Doors) -> Doors {
-    doors.route(Access::READ, routes!(read)).route(Access::WRITE, routes!(save, delete))
-}
-
-/// A version as an entity tag, with its quotes.
-pub fn etag(version: Version) -> String {
-    format!("\"{}-{}\"", version.epoch, version.seq)
+pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+    routes.route(Access::READ, routes!(read)).route(Access::WRITE, routes!(save, delete))
 }
 
 /// The version that a strong entity tag names. A tag that Threadline never issued names a version that does not exist.
@@ -137,7 +133,7 @@ pub async fn read(
             return Ok(tagged(StatusCode::NOT_MODIFIED.into_response(), &now));
         }
     }
-    let mut answer = state.answers.to(&caller.0);
+    let mut answer = state.http.answers.to(&caller.0);
     loop {
         let projected = state.service.projections.at(&caller.0, &name, params.at, epoch).await?;
         let version = Version { epoch: projected.epoch, seq: projected.seq };
@@ -223,7 +219,7 @@ pub async fn save(
     request: Request,
 ) -> Result<Response, Problem> {
     let condition = condition(request.headers())?;
-    let body = state.bodies.read(request, MAX_DOCUMENT_BYTES).await?;
+    let body = state.http.bodies.read(request, MAX_DOCUMENT_BYTES).await?;
     let SaveBody { messages, metadata, agent_id } = parse_json(&body)?;
     let messages = messages
         .ok_or_else(|| Problem::invalid("messages is missing: send all messages of the conversation, or []"))?;
@@ -231,7 +227,7 @@ pub async fn save(
     let drafts = tokio::task::spawn_blocking(move || Draft::list(messages.get())).await;
     let drafts = drafts.map_err(|error| {
         tracing::error!(%error, "cannot read a conversation");
-        Problem::new(super::problem::ProblemType::Internal, "see the server's log")
+        Problem::new(ProblemType::Internal, "see the server's log")
     })?;
     let messages = drafts.map_err(ServiceError::from)?;
     let save = Save { messages, metadata, agent: agent_id, condition };

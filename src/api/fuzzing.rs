@@ -3,20 +3,27 @@
 use axum::http::{HeaderMap, HeaderValue, Uri};
 
 use serde_json::Value;
-
-use super::{
-    copilotkit::phoenix::frame::{Address, Frame},
+use threadline_http::{
+    cursor::{EventId, last_cursor, read_position, write_position},
     extract::{parse_json, query},
-    native::{
-        events::{EventId, Form, ReadParams, last_cursor, wait_time},
-        feed::FeedParams,
-        projections::{MessagesParams, StateParams},
-        runs::{AppendParams, RunsParams, StreamParams, WholeParams},
-        socket::frame_events,
-        threads::{ListParams, read_position, write_position},
-    },
+    negotiation::{Form, wait_time},
 };
-use crate::{agents::Definition, domain::NewEvents};
+
+use super::copilotkit::phoenix::frame::{Address, Frame};
+use crate::{
+    agents::Definition,
+    api::{
+        rest::{
+            events::ReadParams,
+            feed::FeedParams,
+            projections::{MessagesParams, StateParams},
+            runs::{AppendParams, RunsParams, StreamParams, WholeParams},
+            threads::ListParams,
+        },
+        socket::frame_events,
+    },
+    domain::NewEvents,
+};
 
 /// Parses a frame of the socket.
 pub(crate) fn frames(data: &[u8]) {

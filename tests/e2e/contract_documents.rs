@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::Value;
-use threadline::api::{front, native::socket::CLIENT_FRAMES, problem::ProblemType};
+use threadline::api::{router, socket::CLIENT_FRAMES};
+use threadline_http::problem::ProblemType;
 
 use crate::{
     harness::{Options, Server, number, run},
@@ -20,7 +21,7 @@ fn read(path: &str) -> String {
 
 #[test]
 fn the_committed_description_is_the_one_of_the_code() {
-    let text = front::openapi().to_pretty_json().expect("a document") + "\n";
+    let text = router::openapi().to_pretty_json().expect("a document") + "\n";
     if std::env::var_os("UPDATE_OPENAPI").is_some() {
         fs::write(file("proto/openapi.json"), &text).expect("written");
     }
@@ -115,7 +116,7 @@ fn camel(name: &str) -> String {
 /// The server frames that stand in the code of the socket.
 fn sent() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for entry in fs::read_dir(file("src/api/native/socket")).expect("the socket's files") {
+    for entry in fs::read_dir(file("src/api/socket")).expect("the socket's files") {
         let code = fs::read_to_string(entry.expect("an entry").path()).expect("a source");
         let code = code.split("#[cfg(test)]").next().expect("a beginning");
         for call in ["push(", "frame("] {
@@ -142,7 +143,7 @@ fn the_frames_of_the_proto_are_those_of_the_code() {
     let client: BTreeSet<String> = CLIENT_FRAMES.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(oneof(&proto, "ClientFrame"), client);
     assert_eq!(oneof(&proto, "ServerFrame"), sent());
-    let registered = front::entries().into_iter().filter_map(|entry| entry.frame).map(str::to_owned).collect();
+    let registered = router::entries().into_iter().filter_map(|entry| entry.frame).map(str::to_owned).collect();
     assert_eq!(client, registered);
 }
 

@@ -1,7 +1,7 @@
 //! Key mode: nobody without the key, and nobody sees what is not theirs.
 
 use serde_json::json;
-use threadline::api::doors::Access;
+use threadline_http::routes::Access;
 use tokio_tungstenite::tungstenite;
 
 use crate::{

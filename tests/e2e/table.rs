@@ -3,10 +3,8 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use threadline::api::{
-    doors::{Access, Entry},
-    front,
-};
+use threadline::api::router;
+use threadline_http::routes::{Access, Entry};
 
 /// A route, and what its description says.
 pub struct Route {
@@ -52,14 +50,14 @@ pub fn routes() -> &'static [Route] {
 }
 
 fn describe() -> Vec<Route> {
-    let document = serde_json::to_value(front::openapi()).expect("a document");
+    let document = serde_json::to_value(router::openapi()).expect("a document");
     let describe = |entry: Entry| {
         let method = entry.method?;
         let description = document["paths"][&entry.path][method.to_lowercase()].clone();
         assert!(description.is_object(), "{method} {} is not described", entry.path);
         Some(Route { method, path: entry.path, access: entry.access, description })
     };
-    let routes: Vec<_> = front::entries().into_iter().filter_map(describe).collect();
+    let routes: Vec<_> = router::entries().into_iter().filter_map(describe).collect();
     assert!(routes.len() >= 19);
     routes
 }

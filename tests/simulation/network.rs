@@ -19,7 +19,7 @@ use hyper::{
     client::conn::http1,
 };
 use hyper_util::rt::TokioIo;
-use threadline::server::Listener;
+use threadline_http::listener::Listener;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{sleep, timeout},

@@ -9,10 +9,10 @@ use std::{
 use threadline::{
     app::App,
     domain::{Limits, Timestamp},
-    server::Timeouts,
     service::{LockTiming, Ports},
     store::DynStore,
 };
+use threadline_http::listener::Timeouts;
 use turmoil::Sim;
 
 use crate::{

@@ -1,15 +1,15 @@
 //! Page of a user's threads, the same for both APIs.
 
 use serde::Serialize;
+use threadline_http::{
+    cursor::{read_position, write_position},
+    problem::Problem,
+};
 use utoipa::ToSchema;
 
 use super::{intelligence::join_code, view::ThreadRecord};
 use crate::{
-    api::{
-        ApiState,
-        native::threads::{read_position, write_position},
-        problem::Problem,
-    },
+    api::ApiState,
     domain::{AgentId, Principal, limits::DEFAULT_PAGE},
     service::ListRequest,
 };

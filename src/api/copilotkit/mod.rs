@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::doors::Doors;
 use intelligence::{acks::Acks, joining::Lists, legacy::Legacy};
 use phoenix::longpoll::Sessions;
 use runtime::suggest::Suggesting;
+use threadline_http::routes::Routes;
 
-use crate::domain::limits::MAX_CURSOR_SCANS;
+use crate::{api::ApiState, domain::limits::MAX_CURSOR_SCANS};
 
 /// Memory of a node for the CopilotKit APIs; a restart may lose all of it. Cheap to clone.
 #[derive(Clone, Default)]
@@ -47,6 +47,6 @@ impl Default for Scans {
     }
 }
 
-pub fn register(doors: Doors) -> Doors {
-    runtime::register(intelligence::register(doors))
+pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+    runtime::routes(intelligence::routes(routes))
 }

@@ -2,10 +2,9 @@
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use threadline_http::egress::Network;
 
 use super::user;
-use threadline::egress::Network;
-
 use crate::harness::{
     Client,
     agent::FakeAgent,

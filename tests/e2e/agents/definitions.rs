@@ -1,10 +1,8 @@
 //! Agents over the API: what they are, and what is never shown.
 
 use serde_json::{Value, json};
-use threadline::{
-    domain::{AgentId, ProjectId},
-    egress::Network,
-};
+use threadline::domain::{AgentId, ProjectId};
+use threadline_http::egress::Network;
 
 use super::{ask, ended, finished};
 use crate::harness::{agent::FakeAgent, everywhere, text};

@@ -2,10 +2,8 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use threadline::{
-    domain::{NewEvents, ProjectId, RunId, ThreadId},
-    egress::Network,
-};
+use threadline::domain::{NewEvents, ProjectId, RunId, ThreadId};
+use threadline_http::egress::Network;
 
 use super::{agent, ask, ended, finished, said, types_of, user};
 use crate::{

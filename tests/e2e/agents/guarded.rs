@@ -9,8 +9,8 @@ use serde_json::json;
 use threadline::{
     agents::Definition,
     domain::{AgentId, ProjectId},
-    egress::Lookup,
 };
+use threadline_http::egress::Lookup;
 
 use super::{ask, ended, finished};
 use crate::harness::{Client, Options, Server, agent::FakeAgent, everywhere, run};

@@ -6,9 +6,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use threadline::{
     domain::{NewEvents, ProjectId, RunId, ThreadId},
-    egress::Network,
     store::{StartOutcome, StartRun},
 };
+use threadline_http::egress::Network;
 
 use super::{agent, agui, ask, ended, events_of, finished, messages, said, types_of, user};
 use crate::harness::{

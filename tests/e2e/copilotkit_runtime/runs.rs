@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use threadline::egress::Network;
+use threadline_http::egress::Network;
 
 use super::{agent, asks, finished, input, kinds, rest, run, said, until, user};
 use crate::{

@@ -18,18 +18,22 @@ use threadline::{
         agent::Agent,
         limits::{HEADER_TIMEOUT, MAX_AGENT_RUNS},
     },
-    egress::{EgressClient, EgressPolicy, Lookup, Network},
     lock::redis::RedisLock,
     naming::Naming,
     redis_link::{RedisConnection, client},
-    server::Timeouts,
     service::{Ports, Service},
     store::{DynStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
 
-use crate::backing::{Postgres, Redis};
 use glass::{Glass, Pane};
+use threadline_http::{
+    egress::{EgressClient, EgressPolicy, Lookup, Network},
+    listener::Timeouts,
+};
+
+use crate::backing::{Postgres, Redis};
+
 pub use http::{Answer, Client};
 pub use socket::Socket;
 

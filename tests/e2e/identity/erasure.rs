@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use threadline::{auth::secret, domain::Timestamp, store::IdentityStore};
+use threadline::{domain::Timestamp, store::IdentityStore};
+use threadline_http::auth::secret;
 
 use crate::harness::{Client, Server, Socket, everywhere, http::send, number, soon, sse::Events, text};
 

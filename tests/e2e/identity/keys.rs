@@ -3,13 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use threadline::{
-    api::{
-        doors::{Access, Entry},
-        front,
-    },
-    domain::Scope,
-};
+use threadline::{api::router, domain::Scope};
+use threadline_http::routes::{Access, Entry};
 
 use super::key;
 use crate::{
@@ -78,7 +73,7 @@ async fn every_frame_wants_its_scope() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         let user = |client: Client| Client { user: Some("ann".into()), ..client };
         let mut reader = Socket::open(&user(key(server, "default", &[Scope::Read]).await)).await;
-        let frames: Vec<_> = front::entries().into_iter().filter(|entry| entry.frame.is_some()).collect();
+        let frames: Vec<_> = router::entries().into_iter().filter(|entry| entry.frame.is_some()).collect();
         assert!(frames.len() >= 8);
         for entry in frames {
             reader.send(frame(&entry)).await;

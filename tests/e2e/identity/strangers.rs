@@ -3,11 +3,9 @@
 //! Routes and frames come from the server's own list. One that is not spoken of here fails the test.
 
 use serde_json::{Value, json};
-use threadline::{
-    api::{doors::Access, front},
-    domain::Scope,
-};
+use threadline::{api::router, domain::Scope};
 
+use threadline_http::routes::Access;
 use tokio_tungstenite::tungstenite;
 
 use super::{bearer, key, token};
@@ -240,7 +238,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
         }
     }
     let mut socket = Socket::open(eve).await;
-    for entry in front::entries() {
+    for entry in router::entries() {
         let Some(name) = entry.frame else { continue };
         let body = |thread: &str| match name {
             "subscribe" | "unsubscribe" => json!({ "threadId": thread }),

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use axum::{Router, response::Response, routing::get};
-use threadline::{
-    api::websocket::{Terms, Upgrade},
-    domain::limits::{MAX_BATCH_BYTES, MAX_CONNECTIONS, SOCKET_MESSAGE_TIMEOUT},
-    server::{self, Timeouts},
+use threadline::domain::limits::{MAX_BATCH_BYTES, MAX_CONNECTIONS, SOCKET_MESSAGE_TIMEOUT};
+use threadline_http::{
+    listener::{self, Timeouts},
+    ws::{Terms, Upgrade},
 };
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
@@ -25,7 +25,8 @@ async fn an_echo_on_our_listener() {
     let address = format!("ws://{}/echo", listener.local_addr().expect("an address"));
     let (connections, draining) = (TaskTracker::new(), CancellationToken::new());
     let router = Router::new().route("/echo", get(echo));
-    let serving = server::serve(listener, router, connections, draining.clone(), MAX_CONNECTIONS, Timeouts::default());
+    let serving =
+        listener::serve(listener, router, connections, draining.clone(), MAX_CONNECTIONS, Timeouts::default());
     let (summary, ()) = tokio::join!(
         async {
             let summary = passes("autobahn.py", &["echo", &address], LIMIT).await;

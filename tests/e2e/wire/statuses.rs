@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::{Value, json};
-use threadline::{api::doors::Access, domain::Scope};
+use threadline::domain::Scope;
+use threadline_http::routes::Access;
 
 use crate::{
     harness::{Answer, Client, Options, Server, http::send, raw, run},
@@ -52,28 +53,28 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "GET",
         "/v1/threads/{threadId}/events",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     (
         "GET",
         "/v1/threads/{threadId}/annotations",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     (
         "GET",
         "/v1/threads/{threadId}/messages",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     (
         "GET",
         "/v1/threads/{threadId}/state",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     (
@@ -87,7 +88,7 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "GET",
         "/v1/conversations/{name}",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     ("GET", "/v1/socket", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
@@ -144,21 +145,21 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "GET",
         "/copilotkit/threads/{threadId}/messages",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     (
         "GET",
         "/copilotkit/threads/{threadId}/events",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     (
         "GET",
         "/copilotkit/threads/{threadId}/state",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     ("POST", "/agui/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_is_told_when_to_come_again"),
@@ -173,21 +174,21 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "GET",
         "/api/_inspect/threads/{threadId}/events",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     (
         "GET",
         "/api/_inspect/threads/{threadId}/state",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     (
         "GET",
         "/api/threads/{threadId}/messages",
         503,
-        "src/api/answers.rs",
+        "crates/http/src/response.rs",
         "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
     ),
     (

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 const slugs = (text: string, pattern: RegExp): string[] => [...text.matchAll(pattern)].map((match) => match[1]!).sort();
 
 test("every type of problem that the server names is known, and no other", () => {
-  const server = readFileSync(new URL("../../../../src/api/problem.rs", import.meta.url), "utf8");
+  const server = readFileSync(new URL("../../../../crates/http/src/problem.rs", import.meta.url), "utf8");
   const ours = readFileSync(new URL("../../src/problems.ts", import.meta.url), "utf8");
   const named = slugs(server, /^ {4}\w+ = "([a-z-]+)", [A-Z_]+,/gm);
   expect(named.length).toBeGreaterThan(30);

@@ -1,13 +1,11 @@
 //! User for whom the holder of an API key makes a request: requests of this API name the user in their query or body.
 
 use serde::Deserialize;
+use threadline_http::problem::{Problem, ProblemType};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
-    api::{
-        ApiState,
-        problem::{Problem, ProblemType},
-    },
+    api::ApiState,
     domain::{Credential, Principal, Thread, ThreadId, UserId},
     service::ServiceError,
 };

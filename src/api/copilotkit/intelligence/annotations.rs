@@ -3,15 +3,15 @@
 use axum::{Json as Answer, extract::State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use threadline_http::{
+    extract::{Caller, InAnnotation, Json},
+    problem::{Problem, ProblemDocument},
+};
 use utoipa::ToSchema;
 
 use super::acting;
 use crate::{
-    api::{
-        ApiState,
-        extract::{Caller, InAnnotation, Json},
-        problem::{Problem, ProblemDocument},
-    },
+    api::ApiState,
     domain::{NewAnnotation, ThreadId, Timestamp, UserId},
 };
 
@@ -62,7 +62,7 @@ pub async fn annotate(
         .map_err(|error| Problem::invalid(error.to_string()))?;
     let (_, principal) = acting::thread(&state, principal, body.user_id, &thread).await?;
     // Annotations use storage as events do, so the quota counts them as events.
-    state.quota.append(&principal, annotation.payload.len())?;
+    state.http.quota.append(&principal, annotation.payload.len())?;
     let new = state.service.annotations.put(&principal, &thread, annotation).await?;
     Ok(Answer(Annotated { id: id.into(), duplicate: !new }))
 }

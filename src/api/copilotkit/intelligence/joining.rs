@@ -8,16 +8,16 @@ use axum::{
 };
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
+use threadline_http::{
+    auth::AuthError,
+    extract::{Caller, InThread, Json, Params},
+    problem::{Problem, ProblemDocument},
+};
 use utoipa::ToSchema;
 
 use super::acting::{self, ForUser};
 use crate::{
-    api::{
-        ApiState,
-        extract::{Caller, InThread, Json, Params},
-        problem::{Problem, ProblemDocument},
-    },
-    auth::AuthError,
+    api::ApiState,
     domain::{
         Principal, ProjectId, UserId,
         limits::{FEED_LOOK_BACK, LIST_MEMORY, MAX_LISTS},
@@ -31,7 +31,7 @@ fn acts_for(principal: &Principal) -> Result<&UserId, Problem> {
 /// Name of the topic of a user's list, which is `user_meta:` and this code. The code is the same for all lists of the
 /// user, whatever their filters.
 pub async fn join_code(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
-    let names = state.auth.feed_names(&principal.project, acts_for(principal)?).await?;
+    let names = state.http.auth.feed_names(&principal.project, acts_for(principal)?).await?;
     names.into_iter().next().ok_or_else(|| AuthError::NoProject.into())
 }
 
@@ -64,7 +64,7 @@ pub async fn feed_token(state: &ApiState, principal: &Principal) -> Result<Strin
     let head = state.service.feed.head(principal).await?;
     let read = state.copilotkit.lists.position(principal).unwrap_or(head);
     let after = head.saturating_sub(FEED_LOOK_BACK).min(read);
-    Ok(state.auth.feed_token(principal, after).await?)
+    Ok(state.http.auth.feed_token(principal, after).await?)
 }
 
 /// A token for a topic.
@@ -144,7 +144,7 @@ pub async fn connect(
     };
     let principal = Principal { user: Some(thread.user), ..principal };
     Ok(Answer(Connected {
-        join_token: state.auth.thread_token(&principal, &thread.id).await?,
+        join_token: state.http.auth.thread_token(&principal, &thread.id).await?,
         thread_id: thread.id.to_string(),
         run_id: thread.active_run.map(|run| run.id.to_string()),
     })

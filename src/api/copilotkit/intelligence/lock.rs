@@ -2,15 +2,15 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
+use threadline_http::{
+    extract::{Caller, InThread, Json, lease},
+    problem::{Problem, ProblemDocument},
+};
 use utoipa::ToSchema;
 
 use super::acting;
 use crate::{
-    api::{
-        ApiState,
-        extract::{Caller, InThread, Json, lease},
-        problem::{Problem, ProblemDocument},
-    },
+    api::ApiState,
     domain::{AgentId, Run, RunId, RunStatus, UserId, limits::LATE_RENEWAL},
     service::{ActiveRun, ServiceError, StartRequest, StartedRun, evicted},
 };
@@ -90,7 +90,7 @@ pub async fn acquire(
     };
     let ttl = started.run.lease_until.map_or(0, |until| until.0.saturating_sub(started.run.started_at.0)) / 1_000;
     Ok(Answer(Acquired {
-        join_token: state.auth.thread_token(&principal, &id).await?,
+        join_token: state.http.auth.thread_token(&principal, &id).await?,
         thread_id: id.to_string(),
         run_id: started.run.id.to_string(),
         lock: Lock {

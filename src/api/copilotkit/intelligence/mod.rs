@@ -15,14 +15,15 @@ mod sockets;
 mod threads;
 pub mod topics;
 
+use threadline_http::routes::{Access, Routes};
 use utoipa_axum::routes;
+
+use crate::api::ApiState;
 
 pub use joining::{feed_token, join_code};
 
-use crate::api::doors::{Access, Doors};
-
-pub fn register(doors: Doors) -> Doors {
-    doors
+pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+    routes
         .route(Access::READ, routes!(threads::list))
         .route(Access::WRITE, routes!(threads::create))
         .route(Access::READ, routes!(joining::subscribe))

@@ -5,14 +5,14 @@ use std::{io::Write, ops::ControlFlow};
 use axum::{Json as Answer, extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
+use threadline_http::{
+    extract::{Caller, InThread, Params},
+    problem::{Problem, ProblemDocument},
+};
 
 use super::acting;
 use crate::{
-    api::{
-        ApiState,
-        extract::{Caller, InThread, Params},
-        problem::{Problem, ProblemDocument},
-    },
+    api::ApiState,
     domain::{
         Principal, ThreadId, json as text,
         limits::{MAX_EVENT_PAGE, MAX_INSPECTED_BYTES},
@@ -78,7 +78,7 @@ pub async fn messages(
     Params(asked): Params<acting::ForUser>,
 ) -> Result<Response, Problem> {
     let (_, principal) = acting::thread(&state, principal, asked.user_id, &id).await?;
-    let mut answer = state.answers.to(&principal);
+    let mut answer = state.http.answers.to(&principal);
     loop {
         let projected = state.service.projections.at(&principal, &id, None, None).await?;
         match answer.json(messages_document(&projected.conversation)).await? {
@@ -127,7 +127,7 @@ pub async fn events(
     InThread(id): InThread,
 ) -> Result<Response, Problem> {
     let principal = acting::holder(principal);
-    let mut answer = state.answers.to(&principal);
+    let mut answer = state.http.answers.to(&principal);
     loop {
         match answer.json(events_document(&state, &principal, &id).await?).await? {
             ControlFlow::Break(response) => return Ok(response),

@@ -5,6 +5,12 @@ use axum::{
     response::Response,
 };
 use serde::Deserialize;
+use threadline_http::{
+    auth::AuthError,
+    extract::{Caller, Params},
+    problem::{Problem, ProblemDocument, ProblemType},
+    ws::Upgrade,
+};
 use utoipa::IntoParams;
 
 use super::topics::{ClientPlane, RunnerPlane};
@@ -12,11 +18,7 @@ use crate::{
     api::{
         ApiState,
         copilotkit::phoenix::{channel::SocketKind, frame, longpoll, socket},
-        extract::{Caller, Params},
-        problem::{Problem, ProblemDocument, ProblemType},
-        websocket::Upgrade,
     },
-    auth::AuthError,
     domain::Principal,
     service::ServiceError,
 };
@@ -63,7 +65,7 @@ fn check_version(vsn: Option<&str>) -> Result<(), Problem> {
 /// Authenticates a page by its token. A refusal must answer the HTTP request: if the socket were accepted and then
 /// closed, the page would reconnect forever, and never request another token.
 async fn page(state: &ApiState, token: Option<&str>) -> Result<(Principal, ClientPlane), Problem> {
-    if state.draining.is_cancelled() {
+    if state.http.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
     let opened = ClientPlane::open(state, token.unwrap_or_default()).await;
@@ -71,7 +73,7 @@ async fn page(state: &ApiState, token: Option<&str>) -> Result<(Principal, Clien
         AuthError::Store(error) => ServiceError::Store(error).into(),
         error => Problem::new(ProblemType::ForbiddenToken, error.to_string()),
     })?;
-    if let Err(limited) = state.quota.admit(&principal) {
+    if let Err(limited) = state.http.quota.admit(&principal) {
         // Closing the plane returns the token, which stays valid.
         plane.closed(false).await;
         return Err(limited.into());
@@ -112,7 +114,7 @@ pub async fn runner_socket(
     upgrade: Upgrade,
 ) -> Result<Response, Problem> {
     check_version(asked.vsn.as_deref())?;
-    if state.draining.is_cancelled() {
+    if state.http.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
     let plane = RunnerPlane::new(state.clone(), principal.clone());

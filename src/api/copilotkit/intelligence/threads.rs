@@ -7,6 +7,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use threadline_http::{
+    extract::{Caller, InThread, Json, Params},
+    problem::{Problem, ProblemDocument},
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::acting;
@@ -17,8 +21,6 @@ use crate::{
             listing::{Asked, ThreadList, page},
             view::ThreadRecord,
         },
-        extract::{Caller, InThread, Json, Params},
-        problem::{Problem, ProblemDocument},
     },
     domain::{AgentId, ThreadId, UserId},
     service::{CreateThread, EditThread, ServiceError},

@@ -12,16 +12,16 @@ use axum::{
 };
 use dashmap::DashMap;
 use serde_json::json;
+use threadline_http::{
+    auth::secret::{self, NoRandomness},
+    body::Whole,
+    problem::{Problem, ProblemType},
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{channel::SocketKind, poll_session};
 use crate::{
-    api::{
-        ApiState,
-        body::Whole,
-        problem::{Problem, ProblemType},
-    },
-    auth::secret::{self, NoRandomness},
+    api::ApiState,
     domain::{
         Digest, Principal,
         json::quoted,
@@ -120,7 +120,7 @@ impl Sessions {
 pub async fn open<P: SocketKind>(state: &ApiState, principal: Principal, plane: P) -> Response {
     match admitted(state, &principal) {
         Ok((place, token, opened)) => {
-            let alive = state.connections.token();
+            let alive = state.http.connections.token();
             let state = state.clone();
             tokio::spawn(async move {
                 let _held = (alive, place);
@@ -136,10 +136,10 @@ pub async fn open<P: SocketKind>(state: &ApiState, principal: Principal, plane: 
 }
 
 fn admitted(state: &ApiState, principal: &Principal) -> Result<(StreamPermit, String, Opened), Problem> {
-    if state.draining.is_cancelled() {
+    if state.http.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
-    let place = state.quota.open(principal)?;
+    let place = state.http.quota.open(principal)?;
     let polls = &state.copilotkit.polls;
     // One project must not occupy all sessions of the node.
     let own = polls.0.iter().filter(|session| session.principal.project == principal.project).count();
@@ -160,11 +160,11 @@ pub async fn poll(state: &ApiState, token: &str, principal: Option<&Principal>) 
         Some(principal) if *principal != session.principal => return answer(status::GONE, None, None),
         Some(_) => {}
         // A runtime sends its key with each poll; only a page authenticates with the token of the session alone.
-        None if !session.principal.is_untrusted() && !state.auth.is_development() => {
+        None if !session.principal.is_untrusted() && !state.http.auth.is_development() => {
             return answer(status::GONE, None, None);
         }
         None => {
-            if let Err(limited) = state.quota.admit(&session.principal) {
+            if let Err(limited) = state.http.quota.admit(&session.principal) {
                 return refused(limited.into());
             }
         }
@@ -186,12 +186,12 @@ pub async fn poll(state: &ApiState, token: &str, principal: Option<&Principal>) 
 /// request in flight.
 pub async fn send(state: &ApiState, token: &str, mut request: Request) -> Response {
     let Some(session) = state.copilotkit.polls.find(token) else { return answer(status::GONE, None, None) };
-    if let Err(limited) = state.quota.admit(&session.principal) {
+    if let Err(limited) = state.http.quota.admit(&session.principal) {
         return refused(limited.into());
     }
     request.extensions_mut().insert(BudgetOwner::of(&session.principal));
     let most = if session.principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
-    let lines = match state.bodies.read(request, most).await {
+    let lines = match state.http.bodies.read(request, most).await {
         Ok(lines) => lines,
         Err(problem) => return refused(problem),
     };

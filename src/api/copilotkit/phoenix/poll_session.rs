@@ -1,5 +1,6 @@
 //! Task of one long-poll session.
 
+use threadline_http::ws::close::CloseCode;
 use tokio::{
     sync::oneshot,
     time::{self, Instant},
@@ -11,7 +12,7 @@ use super::{
     session::Session,
 };
 use crate::{
-    api::{ApiState, native::socket::CloseCode},
+    api::ApiState,
     domain::{
         Principal,
         limits::{CHANNEL_POLL_TIMEOUT, CHANNEL_POLL_WAIT, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES},
@@ -45,11 +46,11 @@ struct Task<P> {
 pub(super) async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P, mut opened: Opened) {
     let metrics = state.service.metrics().clone();
     let _present = GaugeGuard::new(&metrics.sockets);
-    let session = Session::new(state.quota.clone(), principal.clone(), plane);
+    let session = Session::new(state.http.quota.clone(), principal.clone(), plane);
     let mut task = Task { session, waiting: None, work: None, seen: Instant::now(), held: None };
     let code = task.serve(&state, &principal, &mut opened).await;
     if code == Some(CloseCode::Draining) {
-        task.hand_over(&mut opened, Instant::now() + state.close).await;
+        task.hand_over(&mut opened, Instant::now() + state.http.close).await;
     }
     // Later requests no longer find the session.
     drop(opened);
@@ -69,8 +70,8 @@ pub(super) async fn run<P: SocketKind>(state: ApiState, principal: Principal, pl
 impl<P: SocketKind> Task<P> {
     /// Serves until the client makes no more requests (`None`), or must be disconnected.
     async fn serve(&mut self, state: &ApiState, principal: &Principal, opened: &mut Opened) -> Option<CloseCode> {
-        let draining = state.draining.clone();
-        let mut credential = state.auth.watch(principal);
+        let draining = state.http.draining.clone();
+        let mut credential = state.http.auth.watch(principal);
         loop {
             self.give();
             let now = Instant::now();
@@ -104,7 +105,7 @@ impl<P: SocketKind> Task<P> {
                 }
                 () = time::sleep_until(self.seen + CHANNEL_POLL_TIMEOUT), if !is_waiting && !has_work => return None,
                 // A client that does not fetch its replies must not delay other clients.
-                () = time::sleep_until(self.held.unwrap_or(now) + state.close), if self.held.is_some() => {
+                () = time::sleep_until(self.held.unwrap_or(now) + state.http.close), if self.held.is_some() => {
                     self.session.written();
                 }
                 () = draining.cancelled() => return Some(CloseCode::Draining),

@@ -8,6 +8,7 @@ use std::{any::Any, collections::VecDeque, future::poll_fn, ops::Deref, task::Po
 
 use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use serde_json::json;
+use threadline_http::ws::close::CloseCode;
 use tokio::time::Instant;
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     frame::{self, Address, Frame},
 };
 use crate::{
-    api::native::socket::CloseCode,
     domain::{
         Principal,
         limits::{CHANNEL_PAYLOAD_DEPTH, MAX_BATCH_BYTES, MAX_CHANNELS, PAGE_BYTES},

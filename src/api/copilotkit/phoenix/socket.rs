@@ -4,6 +4,13 @@ use std::time::Duration;
 
 use axum::response::Response;
 use futures_util::FutureExt;
+use threadline_http::{
+    problem::Problem,
+    ws::{
+        Terms, Upgrade, WebSocket,
+        close::{CloseCode, read_error},
+    },
+};
 use tokio::time::{self, Instant};
 use tokio_tungstenite::tungstenite::{
     Error, Message, Utf8Bytes,
@@ -12,12 +19,7 @@ use tokio_tungstenite::tungstenite::{
 
 use super::{channel::SocketKind, session::Session};
 use crate::{
-    api::{
-        ApiState,
-        native::socket::{CloseCode, read_error},
-        problem::Problem,
-        websocket::{Terms, Upgrade, WebSocket},
-    },
+    api::ApiState,
     domain::{
         Principal,
         limits::{CHANNEL_FRAME_BYTES, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES, UNTRUSTED_FRAME_BYTES},
@@ -36,17 +38,17 @@ pub async fn open<P: SocketKind>(
     plane: P,
     upgrade: Upgrade,
 ) -> Result<Response, Problem> {
-    let place = match state.quota.open(&principal) {
+    let place = match state.http.quota.open(&principal) {
         Ok(place) => place,
         Err(limited) => {
             plane.closed(false).await;
             return Err(limited.into());
         }
     };
-    let alive = state.connections.token();
+    let alive = state.http.connections.token();
     // A partial message occupies memory until the rest arrives, so the limit of an untrusted client is low.
     let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
-    let terms = Terms { protocol: PROTOCOL, largest, message: state.quota.limits().message };
+    let terms = Terms { protocol: PROTOCOL, largest, message: state.http.quota.limits().message };
     Ok(upgrade.open(terms, async move |socket| {
         let _held = (alive, place);
         run(state, principal, plane, socket).await;
@@ -67,17 +69,17 @@ enum End {
 pub async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P, mut socket: WebSocket) {
     let metrics = state.service.metrics().clone();
     let _present = GaugeGuard::new(&metrics.sockets);
-    let mut session = Session::new(state.quota.clone(), principal.clone(), plane);
+    let mut session = Session::new(state.http.quota.clone(), principal.clone(), plane);
     let handed_over = match serve(&state, &principal, &mut session, &mut socket).await {
         End::Gone => {
             session.be_over();
             // Reading to the end answers the client's close frame.
-            let _ = time::timeout(state.close, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
+            let _ = time::timeout(state.http.close, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
             false
         }
         End::Deaf => {
             session.be_over();
-            read_rest(&mut session, &mut socket, state.close).await;
+            read_rest(&mut session, &mut socket, state.http.close).await;
             false
         }
         End::Close(code) => {
@@ -85,7 +87,7 @@ pub async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P,
             // Frames that were collected before the close are still owed to the client.
             let written = code != CloseCode::SlowConsumer && flush(&state, &mut session, &mut socket).await.is_ok();
             session.be_over();
-            farewell(&mut session, &mut socket, code, state.close).await && written
+            farewell(&mut session, &mut socket, code, state.http.close).await && written
         }
     };
     session.end(handed_over).await;
@@ -97,12 +99,12 @@ async fn serve<P: SocketKind>(
     session: &mut Session<P>,
     socket: &mut WebSocket,
 ) -> End {
-    let draining = state.draining.clone();
-    let mut credential = state.auth.watch(principal);
-    let mut beat = time::interval_at(Instant::now() + state.heartbeat, state.heartbeat);
+    let draining = state.http.draining.clone();
+    let mut credential = state.http.auth.watch(principal);
+    let mut beat = time::interval_at(Instant::now() + state.http.heartbeat, state.http.heartbeat);
     beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
     // A browser tab in the background sends a heartbeat only once a minute.
-    let idle = state.quota.limits().socket_idle * 3 / 2;
+    let idle = state.http.quota.limits().socket_idle * 3 / 2;
     let mut heard = Instant::now();
     loop {
         if let Err(end) = flush(state, session, socket).await {
@@ -166,7 +168,7 @@ async fn read<P: SocketKind>(
 
 /// Sends a ping. The client's pong shows that it is alive.
 async fn ping(state: &ApiState, socket: &mut WebSocket) -> Result<(), End> {
-    match time::timeout(state.quota.limits().write, socket.send(Message::Ping(bytes::Bytes::new()))).await {
+    match time::timeout(state.http.quota.limits().write, socket.send(Message::Ping(bytes::Bytes::new()))).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) => Err(End::Deaf),
         Err(_) => Err(End::Close(CloseCode::SlowConsumer)),
@@ -175,7 +177,7 @@ async fn ping(state: &ApiState, socket: &mut WebSocket) -> Result<(), End> {
 
 async fn flush<P: SocketKind>(state: &ApiState, session: &mut Session<P>, socket: &mut WebSocket) -> Result<(), End> {
     // The timeout grows with the bytes to be written, so only a client below the slowest allowed rate is disconnected.
-    let limits = state.quota.limits();
+    let limits = state.http.quota.limits();
     let patience = limits.write + Duration::from_secs((session.out_bytes() / limits.slowest_read.max(1)) as u64);
     let frames = session.take_out();
     if frames.is_empty() {

@@ -6,11 +6,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
+use threadline_http::{extract::Caller, problem::Problem};
 
-use crate::{
-    api::{ApiState, extract::Caller, problem::Problem},
-    domain::Principal,
-};
+use crate::{api::ApiState, domain::Principal};
 
 /// Describes the server: agents, routes, and the address of the socket that keeps thread lists live.
 ///

@@ -15,23 +15,19 @@ pub mod suggest;
 mod threads;
 
 use axum::extract::Request;
+use threadline_http::{
+    extract::parse_json,
+    negotiation::Content,
+    problem::{Problem, ProblemType},
+    routes::{Access, Routes},
+};
 use utoipa_axum::routes;
 
-use crate::{
-    agents::ClientInput,
-    api::{
-        ApiState,
-        doors::{Access, Doors},
-        extract::parse_json,
-        native::runs::Content,
-        problem::{Problem, ProblemType},
-    },
-    domain::Principal,
-};
+use crate::{agents::ClientInput, api::ApiState, domain::Principal};
 
 /// Registers the routes of this API.
-pub fn register(doors: Doors) -> Doors {
-    doors
+pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+    routes
         .route(Access::READ, routes!(single::call))
         .route(Access::READ, routes!(info::info))
         .route(Access::WRITE, routes!(runs::run))
@@ -52,6 +48,6 @@ async fn read(state: &ApiState, principal: &Principal, request: Request) -> Resu
     if Content::of(request.headers())? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
-    let bytes = state.bodies.read_appended(request, principal).await?;
+    let bytes = state.http.bodies.read_appended(request, principal).await?;
     parse_json(&bytes)
 }

@@ -8,9 +8,11 @@
 
 use std::collections::HashSet;
 
+use threadline_http::problem::Problem;
+
 use super::{past::Past, stream::Telling};
 use crate::{
-    api::{ApiState, problem::Problem},
+    api::ApiState,
     domain::{Principal, Run, Thread, ThreadId, limits::MAX_EVENT_PAGE},
     projection::resuming::Resuming,
     service::{PageRequest, ServiceError},

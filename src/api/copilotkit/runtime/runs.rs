@@ -10,6 +10,11 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
+use threadline_http::{
+    extract::{Caller, InAgent, InAgentThread, Json},
+    problem::{Problem, ProblemDocument},
+    sse,
+};
 use utoipa::ToSchema;
 
 use super::{
@@ -19,12 +24,7 @@ use super::{
 };
 use crate::{
     agents::{AgentRun, ClientInput},
-    api::{
-        ApiState, agui,
-        extract::{Caller, InAgent, InAgentThread, Json},
-        problem::{Problem, ProblemDocument},
-        sse,
-    },
+    api::{ApiState, run_agent::run_agent},
     domain::{AgentId, Principal, RunId, RunStatus, ThreadId, json as text},
     service::ServiceError,
     subscription::FollowMethod,
@@ -69,14 +69,14 @@ pub async fn start(
     if suggest::is_one(&input) {
         return suggest::answer(state, principal, &agent, input).await;
     }
-    let place = state.quota.open(principal)?;
+    let place = state.http.quota.open(principal)?;
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = match input.run_id.take() {
         Some(id) => continued(state, principal, &thread, id, &input).await?,
         None => RunId::generate(),
     };
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
-    let (started, mut requester) = agui::hand_over(state, principal, &thread, agent, run, true).await?;
+    let (started, mut requester) = run_agent(state, principal, &thread, agent, run, true).await?;
     let events = &state.service.events;
     let subscription = events
         .subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), FollowMethod::Copilotkit)
@@ -84,7 +84,7 @@ pub async fn start(
     let subscription = subscription.inspect_err(|_| requester.done())?;
     let rest = Some((subscription, Telling::new(thread, id, false)));
     let followed = Run::new(state, None, rest, Some(requester));
-    Ok(sse::response(followed, None, place, state, principal))
+    Ok(sse::response(followed, None, place, &state.http, principal))
 }
 
 /// Finds the id of the run that a request starts. A client that answers an interrupt, or has executed a tool, sends the
@@ -185,9 +185,9 @@ pub async fn come_back(
 ) -> Result<Response, Problem> {
     state.agents.get(principal, agent).await?;
     let Some(thread) = &input.thread_id else { return Err(Problem::invalid("threadId is missing")) };
-    let place = state.quota.open(principal)?;
+    let place = state.http.quota.open(principal)?;
     let known = reasoning(&input.messages);
-    let mut answer = state.answers.to(principal);
+    let mut answer = state.http.answers.to(principal);
     let (first, rest) = loop {
         let Some(opening) = opening(state, principal, thread, &known).await? else { break (None, None) };
         match answer.bytes(opening.told).await? {
@@ -196,7 +196,7 @@ pub async fn come_back(
         }
     };
     let followed = Run::new(state, first, rest, None);
-    Ok(sse::response(followed, None, place, state, principal))
+    Ok(sse::response(followed, None, place, &state.http, principal))
 }
 
 /// Ids of the reasoning among messages.

@@ -9,6 +9,12 @@ use axum::{
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
+use threadline_http::{
+    extract::{Caller, need, parse_json, query},
+    negotiation::Content,
+    parameters,
+    problem::{Problem, ProblemDocument, ProblemType},
+};
 use utoipa::ToSchema;
 
 use super::{
@@ -17,13 +23,7 @@ use super::{
 };
 use crate::{
     agents::ClientInput,
-    api::{
-        ApiState,
-        extract::{Caller, need, parse_json, query},
-        native::runs::Content,
-        parameters,
-        problem::{Problem, ProblemDocument, ProblemType},
-    },
+    api::ApiState,
     domain::{AgentId, Principal, Scope, ThreadId},
 };
 
@@ -80,7 +80,7 @@ pub async fn call(
     if Content::of(&headers)? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send application/json"));
     }
-    let bytes = state.bodies.read_appended(request, &principal).await?;
+    let bytes = state.http.bodies.read_appended(request, &principal).await?;
     let call: Call = parse_json(&bytes)?;
     drop(bytes);
     let params = &call.params;

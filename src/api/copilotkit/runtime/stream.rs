@@ -4,15 +4,14 @@ use std::{borrow::Cow, collections::HashSet, time::Duration};
 
 use axum::body::Bytes;
 use serde_json::{Value, json};
+use threadline_http::{
+    observe,
+    sse::{Farewell, Followed},
+};
 
 use super::acceptable;
 use crate::{
-    api::{
-        ApiState,
-        agui::AguiClient,
-        observe,
-        sse::{Farewell, Followed},
-    },
+    api::{ApiState, run_agent::AguiClient},
     domain::{
         LogSlice, RunId, ThreadId, json as text,
         limits::{MAX_OPEN_PARTS, PAGE_BYTES, RUN_END_TIMEOUT},
@@ -194,7 +193,7 @@ impl Run {
         rest: Option<(Subscription, Telling)>,
         requester: Option<AguiClient>,
     ) -> Self {
-        Self { first, rest, requester, counted: observe::Followed::new(state), live: false }
+        Self { first, rest, requester, counted: observe::Followed::new(&state.http), live: false }
     }
 
     fn leave(&mut self) {

@@ -12,17 +12,17 @@ use axum::{
 };
 use futures_util::StreamExt;
 use moka::sync::Cache;
+use threadline_http::{
+    extract::{Caller, InAgent},
+    problem::{Problem, ProblemDocument},
+    sse::{self, Farewell, Followed},
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::stream::{Telling, write};
 use crate::{
     agents::{Asked, ClientInput, source::AgentFailure},
-    api::{
-        ApiState,
-        extract::{Caller, InAgent},
-        problem::{Problem, ProblemDocument},
-        sse::{self, Farewell, Followed},
-    },
+    api::ApiState,
     domain::{
         Limit, Principal, ProjectId, UserId,
         agent::Agent,
@@ -79,12 +79,12 @@ pub async fn answer(
         .copilotkit
         .suggesting
         .turn(principal)
-        .ok_or_else(|| state.quota.refuse(Limit::UserRuns, MAX_SUGGESTING as u64, QUOTA_RETRY))?;
-    let place = state.quota.open(principal)?;
+        .ok_or_else(|| state.http.quota.refuse(Limit::UserRuns, MAX_SUGGESTING as u64, QUOTA_RETRY))?;
+    let place = state.http.quota.open(principal)?;
     let asked = state.agents.ask(principal, agent, input)?;
     let telling = Telling::new(asked.thread.clone(), asked.run.clone(), false);
     let followed = Suggestions { asked, telling, open: OpenParts::default(), over: false, _turn: turn };
-    Ok(sse::response(followed, None, place, state, principal))
+    Ok(sse::response(followed, None, place, &state.http, principal))
 }
 
 struct Suggestions {

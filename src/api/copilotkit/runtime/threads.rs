@@ -9,6 +9,10 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
+use threadline_http::{
+    extract::{Caller, InThread, Json, Params},
+    problem::{Problem, ProblemDocument},
+};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
@@ -19,8 +23,6 @@ use crate::{
             listing::{self, Asked, ThreadList},
             view::ThreadRecord,
         },
-        extract::{Caller, InThread, Json, Params},
-        problem::{Problem, ProblemDocument},
     },
     domain::{AgentId, Principal, ThreadId},
     service::EditThread,
@@ -222,7 +224,7 @@ pub enum Part {
 pub async fn show(state: &ApiState, principal: &Principal, thread: &ThreadId, part: Part) -> Result<Response, Problem> {
     // The reads below do not distinguish a missing thread from an empty one.
     state.service.threads.get(principal, thread).await?;
-    let mut answer = state.answers.to(principal);
+    let mut answer = state.http.answers.to(principal);
     loop {
         let document = match part {
             Part::Messages => {

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json, value::RawValue};
+use threadline_http::auth::FeedPass;
 
 use super::{Refusal, refused};
 use crate::{
@@ -19,7 +20,6 @@ use crate::{
             view::{ThreadRecord, UNNAMED_AGENT},
         },
     },
-    auth::FeedPass,
     domain::{
         FeedChange, FeedEntry, Principal, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
         limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
@@ -46,7 +46,7 @@ impl FeedPlane {
     async fn follow(&mut self, topic: &str) -> Result<Joined, Refusal> {
         let FeedPass { principal, .. } = &self.pass;
         let user = principal.user.as_ref().ok_or(Refusal::Unauthorized)?;
-        let names = self.state.auth.feed_names(&principal.project, user).await?;
+        let names = self.state.http.auth.feed_names(&principal.project, user).await?;
         let named = topic.strip_prefix("user_meta:");
         if !names.iter().any(|name| named == Some(name.as_str())) {
             return Err(Refusal::Unauthorized);

@@ -60,7 +60,7 @@ impl RunnerPlane {
         if topic.strip_prefix("ingestion:") != Some(run_id.as_str()) {
             return Err(Refusal::Unauthorized);
         }
-        if self.state.draining.is_cancelled() {
+        if self.state.http.draining.is_cancelled() {
             return Err(ServiceError::Draining.into());
         }
         let thread = ThreadId::new(thread_id).map_err(|error| malformed(&error))?;

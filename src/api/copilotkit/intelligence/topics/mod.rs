@@ -9,17 +9,18 @@ use serde_json::{Value, json, value::RawValue};
 
 pub use ingestion::RunnerPlane;
 
+use feed::FeedPlane;
+use thread::ThreadPlane;
+use threadline_http::auth::AuthError;
+
 use crate::{
     api::{
         ApiState,
         copilotkit::phoenix::channel::{Joined, SocketKind},
     },
-    auth::AuthError,
     domain::Principal,
     service::ServiceError,
 };
-use feed::FeedPlane;
-use thread::ThreadPlane;
 
 /// Socket of a page, for a thread or for the user's feed, according to its token.
 pub enum ClientPlane {
@@ -30,12 +31,12 @@ pub enum ClientPlane {
 impl ClientPlane {
     /// Authenticates a page by its token, and makes its plane. A thread's token is used up by this call.
     pub async fn open(state: &ApiState, token: &str) -> Result<(Principal, Self), AuthError> {
-        if token.starts_with(crate::auth::secret::JOIN_PREFIX) {
-            let pass = state.auth.take_thread_token(token).await?;
+        if token.starts_with(threadline_http::auth::secret::JOIN_PREFIX) {
+            let pass = state.http.auth.take_thread_token(token).await?;
             let principal = pass.principal.clone();
             return Ok((principal, Self::Thread(Box::new(ThreadPlane::new(state.clone(), pass)))));
         }
-        let pass = state.auth.verify_feed_token(token).await?;
+        let pass = state.http.auth.verify_feed_token(token).await?;
         let principal = pass.principal.clone();
         Ok((principal, Self::Feed(Box::new(FeedPlane::new(state.clone(), pass)))))
     }

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
+use threadline_http::auth::ThreadPass;
 use tokio::sync::watch;
 
 use super::{Refusal, refused};
@@ -21,7 +22,6 @@ use crate::{
             phoenix::channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
         },
     },
-    auth::ThreadPass,
     domain::{Batch, Epoch, LogSlice, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
     metrics::GaugeGuard,
     service::{PageRequest, ServiceError},
@@ -120,7 +120,7 @@ impl ThreadPlane {
         // not slow down other clients.
         let mut turn = None;
         loop {
-            if self.state.draining.is_cancelled() {
+            if self.state.http.draining.is_cancelled() {
                 return Err(ServiceError::Draining);
             }
             let from = ReadFrom::Before(before);
@@ -169,7 +169,7 @@ impl SocketKind for ThreadPlane {
         }
         let mut pass = self.pass;
         pass.resume = place;
-        if let Err(error) = self.state.auth.return_thread_token(&pass).await {
+        if let Err(error) = self.state.http.auth.return_thread_token(&pass).await {
             tracing::debug!(%error, "cannot return a token for a thread; its client requests another");
         }
     }

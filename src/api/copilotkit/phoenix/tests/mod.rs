@@ -13,15 +13,17 @@ use std::{
 use async_trait::async_trait;
 use futures_util::stream;
 use serde_json::{Value, json, value::RawValue};
+use threadline_http::{
+    auth::Auth,
+    egress::{EgressClient, EgressPolicy},
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channel::{ChannelHandler, ChannelReply, Joined, Outgoing, Push, SocketKind};
 use crate::{
     agents::Agents,
     api::ApiState,
-    auth::Auth,
     domain::{Clock, Principal, ProjectId, Timestamp, UserId},
-    egress::{EgressClient, EgressPolicy},
     service::{Ports, Service},
     store::memory::MemoryStore,
 };

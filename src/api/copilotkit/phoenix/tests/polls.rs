@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::{body::Body, extract::Request, response::Response};
 use http_body_util::BodyExt;
+use threadline_http::auth::AuthError;
 use tokio::time::{self, Instant};
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
     *,
 };
 use crate::{
-    auth::AuthError,
     domain::{
         Scope,
         limits::{CHANNEL_POLL_TIMEOUT, CHANNEL_POLL_WAIT, FRAMES_TOGETHER_BYTES},
@@ -153,7 +153,7 @@ async fn nobody_waits_long_for_a_client_that_does_not_fetch_its_replies() {
     frames(&state, &token).await;
     sends(&state, &token, r#"["1","2","t:a","held",{}]"#).await;
     assert_eq!(glass.look(|seen| seen.unwritten), 1);
-    time::sleep(state.close * 2).await;
+    time::sleep(state.http.close * 2).await;
     assert_eq!(glass.look(|seen| seen.unwritten), 0);
     assert_eq!(frames(&state, &token).await, [ok("1", "2", "t:a")]);
 }
@@ -168,7 +168,7 @@ async fn a_server_that_shuts_down_lets_replies_be_fetched_and_sends_its_clients_
         async move { polled(&state, &idle).await }
     });
     time::sleep(Duration::from_secs(1)).await;
-    state.draining.cancel();
+    state.http.draining.cancel();
     assert_eq!(waiting.await.expect("no panic"), json!({ "status": 410 }));
     assert_eq!(frames(&state, &busy).await, [joined("1", "t:a")]);
     assert_eq!(polled(&state, &busy).await, json!({ "status": 410 }));

@@ -1,8 +1,9 @@
 //! Tests of a client's session without a transport.
 
+use threadline_http::ws::close::CloseCode;
+
 use super::{super::session::Session, *};
 use crate::{
-    api::native::socket::CloseCode,
     domain::{
         Limits,
         limits::{CHANNEL_PAYLOAD_DEPTH, MAX_BATCH_BYTES, MAX_CHANNELS, PAGE_BYTES},

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::{Router, routing::get};
 use futures_util::{SinkExt, StreamExt};
+use threadline_http::ws::Upgrade;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
@@ -14,7 +15,6 @@ use tokio_tungstenite::{
 };
 
 use super::{super::socket, *};
-use crate::api::websocket::Upgrade;
 
 type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
@@ -27,7 +27,7 @@ struct Server {
 
 async fn server() -> Server {
     let mut state = state();
-    state.close = Duration::from_millis(300);
+    state.http.close = Duration::from_millis(300);
     let (glass, listener) = (Glass::default(), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
     let address = listener.local_addr().expect("an address");
     let (seen, served) = (glass.clone(), state.clone());
@@ -107,7 +107,7 @@ async fn a_draining_server_says_1012_and_knows_whether_everything_arrived() {
     let mut client = server.joined().await;
     server.glass.push("t:a", 1);
     assert_eq!(hear(&mut client).await, number("1", "t:a", 1));
-    server.state.draining.cancel();
+    server.state.http.draining.cancel();
     let close = hear_close(&mut client).await.expect("a code");
     assert_eq!((close.code, close.reason.as_str()), (CloseCode::Restart, "draining"));
     assert!(server.closed().await);
@@ -130,7 +130,7 @@ async fn what_was_pushed_before_a_hang_up_arrives() {
 async fn a_client_that_does_not_answer_has_perhaps_not_got_everything() {
     let server = server().await;
     let _silent = server.joined().await;
-    server.state.draining.cancel();
+    server.state.http.draining.cancel();
     assert!(!server.closed().await);
 }
 
@@ -175,7 +175,7 @@ async fn what_was_sent_before_a_close_is_taken() {
 async fn pushes_that_cross_a_close_are_taken_and_not_answered() {
     let server = server().await;
     let mut client = server.joined().await;
-    server.state.draining.cancel();
+    server.state.http.draining.cancel();
     // The server is closing; the client answers the close frame only when it reads on.
     tokio::time::timeout(Duration::from_secs(20), async {
         while server.state.service.metrics().text(&crate::metrics::GaugeSnapshot::default()).contains("draining\"} 0") {

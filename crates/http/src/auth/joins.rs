@@ -1,0 +1,159 @@
+//! Join tokens: a page without a key joins a topic with a token that the holder of a key gives it. A token is for one
+//! thread, or for one user's feed.
+//!
+//! A thread's token is good for one socket, because a client that reconnects repeats the join it began with, whatever
+//! it has received since: a second socket is refused, and the client requests a new token with its true cursor. A
+//! feed's token is good for any number of sockets, because its client never requests another.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use threadline_core::{
+    Credential, Digest, Epoch, KeyId, Principal, ProjectId, Scopes, Seq, ThreadId, UserId,
+    limits::{FEED_TOKEN_LIFETIME, JOIN_LIFETIME},
+};
+
+use super::{
+    Auth, AuthError,
+    secret::{JOIN_PREFIX, digest, generate},
+    tickets::{Bearer, still_good},
+    tokens,
+};
+
+/// Rights of the bearer of a thread's token.
+#[derive(Debug, Clone)]
+pub struct ThreadPass {
+    /// The principal that follows the thread.
+    pub principal: Principal,
+    pub thread: ThreadId,
+    /// Cursor at which the previous socket ended, if everything sent over that socket has arrived.
+    pub resume: Option<(Epoch, Seq)>,
+    text: String,
+}
+
+/// Rights of the bearer of a feed's token.
+#[derive(Debug, Clone)]
+pub struct FeedPass {
+    /// The principal that owns the feed.
+    pub principal: Principal,
+    /// Position of the feed at the time the token was made.
+    pub after: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    bearer: Bearer,
+    thread: String,
+    resume: Option<(Epoch, Seq)>,
+}
+
+impl Auth {
+    /// Makes a token with which one socket joins a thread on behalf of this principal.
+    pub async fn thread_token(&self, principal: &Principal, thread: &ThreadId) -> Result<String, AuthError> {
+        let text = generate(JOIN_PREFIX)?;
+        let scopes = principal.scopes.and(Scopes::USER);
+        let principal = Principal { credential: principal.credential.lent(), scopes, ..principal.clone() };
+        let pass = ThreadPass { principal, thread: thread.clone(), resume: None, text };
+        self.put(&pass).await?;
+        Ok(pass.text)
+    }
+
+    /// Redeems a thread's token. Of all concurrent attempts, on any node, exactly one succeeds.
+    pub async fn take_thread_token(&self, text: &str) -> Result<ThreadPass, AuthError> {
+        if !text.starts_with(JOIN_PREFIX) {
+            return Err(AuthError::WrongTicket);
+        }
+        let taken = self.shared.store.take_ticket(&digest(text), self.shared.clock.now()).await?;
+        let kept: Option<Kept> = taken.and_then(|kept| serde_json::from_str(&kept).ok());
+        let Kept { bearer, thread, resume } = kept.ok_or(AuthError::WrongTicket)?;
+        let principal = still_good(self, bearer.principal().ok_or(AuthError::WrongTicket)?).await?;
+        let thread = ThreadId::new(thread).map_err(|_| AuthError::WrongTicket)?;
+        Ok(ThreadPass { principal, thread, resume, text: text.to_owned() })
+    }
+
+    /// Makes a thread's token valid again. The caller must have sent no frame with it, or all frames must have arrived.
+    pub async fn return_thread_token(&self, pass: &ThreadPass) -> Result<(), AuthError> {
+        self.put(pass).await
+    }
+
+    async fn put(&self, pass: &ThreadPass) -> Result<(), AuthError> {
+        let kept = Kept { bearer: Bearer::from(&pass.principal), thread: pass.thread.to_string(), resume: pass.resume };
+        let kept = serde_json::to_string(&kept).map_err(|error| AuthError::Invalid(error.to_string()))?;
+        let now = self.shared.clock.now();
+        Ok(self.shared.store.put_ticket(&digest(&pass.text), &kept, now.plus(JOIN_LIFETIME), now).await?)
+    }
+
+    /// Makes a token with which any number of sockets follow the user's own feed, from `after` on. The token is valid
+    /// no longer than the principal's credential, and grants no more.
+    pub async fn feed_token(&self, principal: &Principal, after: u64) -> Result<String, AuthError> {
+        let user = principal.user.as_ref().ok_or(AuthError::Missing)?;
+        let project = self.shared.projects.ensured(&principal.project).await?;
+        let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
+        let now = self.shared.clock.now();
+        let longest = now.plus(FEED_TOKEN_LIFETIME);
+        let key = match &principal.credential {
+            Credential::Key { id, digest, .. } | Credential::Lent { key: Some((id, digest)), .. } => {
+                Some(key_name(id, digest))
+            }
+            Credential::Development | Credential::Operator | Credential::Lent { key: None, .. } => None,
+            Credential::Token { .. } => None,
+        };
+        let new = tokens::NewToken {
+            audience: tokens::FEED_AUDIENCE,
+            project: &project.id,
+            user,
+            scopes: principal.scopes.and(Scopes::USER),
+            until: principal.expires_at().map_or(longest, |until| until.min(longest)),
+            feed: Some(after),
+            key: key.as_deref(),
+        };
+        tokens::sign(secret, &new, now)
+    }
+
+    /// Verifies the token of a feed: its signature, its audience, and the key it was made with, which must still be
+    /// valid.
+    pub async fn verify_feed_token(&self, token: &str) -> Result<FeedPass, AuthError> {
+        let said = tokens::look(token)?;
+        let (project, verified, signer) = self.verify_ours(token, &said, tokens::FEED_AUDIENCE).await?;
+        let tokens::Verified { user, scopes, expires_at, feed, key } = verified;
+        let after = feed.ok_or(AuthError::WrongToken("it was not issued for a feed"))?;
+        let credential = match key {
+            Some(key) => {
+                let key = named_key(&key).ok_or(AuthError::WrongToken("it names no key"))?;
+                Credential::Lent { key: Some(key), expires_at: Some(expires_at) }
+            }
+            None => Credential::Token { expires_at, signer },
+        };
+        let principal = Principal { project, user: Some(user), scopes, credential };
+        Ok(FeedPass { principal: still_good(self, principal).await?, after })
+    }
+
+    /// Names that a user's feed has as a topic, the current one first. A name is derived from a secret of the project:
+    /// the names change with the secret, and the name from the previous secret stays valid.
+    pub async fn feed_names(&self, project: &ProjectId, user: &UserId) -> Result<Vec<String>, AuthError> {
+        let project = self.shared.projects.ensured(project).await?;
+        Ok(project.secrets.iter().map(|secret| feed_name(secret, user)).collect())
+    }
+}
+
+/// Name of a key within a token: the key's digest in hex, a colon, and its id.
+fn key_name(id: &KeyId, digest: &Digest) -> String {
+    let digest: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{digest}:{id}")
+}
+
+fn named_key(name: &str) -> Option<(KeyId, Digest)> {
+    let (hex, id) = name.split_once(':')?;
+    let mut digest = [0; 32];
+    for (at, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    (hex.len() == 64).then_some((KeyId::new(id).ok()?, Digest(digest)))
+}
+
+/// Name of a user's feed, which cannot be guessed without the secret. The name grants nothing; the token does.
+fn feed_name(secret: &str, user: &UserId) -> String {
+    let inner = Sha256::new().chain_update(secret).chain_update([0]).chain_update(user.as_str()).finalize();
+    let outer = Sha256::new().chain_update(secret).chain_update([1]).chain_update(inner).finalize();
+    outer.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,212 @@
+//! Administration of a project: its keys, its settings, its audit.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use threadline_core::{
+    ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scope, Scopes, UserId,
+    limits::{MAX_KEY_LIFETIME, MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, TOKEN_LIFETIME},
+};
+
+use super::{
+    Auth, AuthError, Project,
+    secret::{KEY_PREFIX, digest, generate},
+};
+
+/// Parameters of a new key.
+#[derive(Debug, Default)]
+pub struct NewKey {
+    /// Name of the key in its project; generated if absent.
+    pub id: Option<KeyId>,
+    /// Scopes of the key; [`Scopes::BACKEND`] if absent.
+    pub scopes: Option<Scopes>,
+    /// Validity of the key; unlimited if absent.
+    pub lifetime: Option<Duration>,
+}
+
+/// A token that was made for a user.
+#[derive(Debug)]
+pub struct NewToken {
+    pub text: String,
+    /// End of its validity.
+    pub expires_at: threadline_core::Timestamp,
+}
+
+impl Auth {
+    /// Makes a key of the principal's project. The text of the key is returned here and never again. A principal cannot
+    /// grant scopes that it does not have.
+    pub async fn create_key(&self, principal: &Principal, new: NewKey) -> Result<(ApiKey, String), AuthError> {
+        let scopes = new.scopes.unwrap_or(Scopes::BACKEND.and(principal.scopes));
+        within(scopes, principal.scopes)?;
+        if scopes == Scopes::default() {
+            let reason = format!("scopes must not be empty: the available scopes are {}", principal.scopes);
+            return Err(AuthError::Invalid(reason));
+        }
+        if new.lifetime.is_some_and(|lifetime| lifetime.is_zero() || lifetime > MAX_KEY_LIFETIME) {
+            return Err(AuthError::Invalid(format!(
+                "expiresInSeconds must be from 1 to {}",
+                MAX_KEY_LIFETIME.as_secs()
+            )));
+        }
+        if self.shared.store.keys(&principal.project).await?.len() >= MAX_KEYS {
+            return Err(AuthError::Invalid(format!(
+                "the project has {MAX_KEYS} keys, revoked ones included, which is the maximum"
+            )));
+        }
+        // The project must exist, so that its operator can find it and its users' tokens have a secret.
+        self.shared.projects.ensured(&principal.project).await?;
+        let text = generate(KEY_PREFIX)?;
+        let now = self.shared.clock.now();
+        let key = ApiKey {
+            id: new.id.unwrap_or_else(KeyId::generate),
+            project: principal.project.clone(),
+            scopes,
+            created_at: now,
+            // A key that was made with another key must not outlive it.
+            expires_at: new.lifetime.map(|lifetime| now.plus(lifetime)).into_iter().chain(principal.expires_at()).min(),
+            revoked_at: None,
+        };
+        if !self.shared.store.put_key(&key, &digest(&text)).await? {
+            return Err(AuthError::KeyExists);
+        }
+        let facts = json!({ "keyId": key.id.as_str(), "scopes": scopes.to_string() });
+        self.record(principal, &principal.project, "key.created", facts).await?;
+        Ok((key, text))
+    }
+
+    /// Lists all keys of the principal's project, without their texts.
+    pub async fn keys(&self, principal: &Principal) -> Result<Vec<ApiKey>, AuthError> {
+        Ok(self.shared.store.keys(&principal.project).await?)
+    }
+
+    /// Revokes a key: at once on this node, within [`KEY_MEMORY`](threadline_core::limits::KEY_MEMORY) on others.
+    /// Idempotent.
+    pub async fn revoke_key(&self, principal: &Principal, id: &KeyId) -> Result<ApiKey, AuthError> {
+        let before = self.shared.store.keys(&principal.project).await?;
+        let first = before.iter().any(|key| key.id == *id && key.revoked_at.is_none());
+        let now = self.shared.clock.now();
+        let key = self.shared.store.revoke_key(&principal.project, id, now).await?.ok_or(AuthError::NoKey)?;
+        self.shared.keys.invalidate_all();
+        if first {
+            self.record(principal, &principal.project, "key.revoked", json!({ "keyId": id.as_str() })).await?;
+        }
+        Ok(key)
+    }
+
+    /// Makes a token for a user of the principal's project.
+    pub async fn create_token(
+        &self,
+        principal: &Principal,
+        user: &UserId,
+        scopes: Option<Scopes>,
+        lifetime: Option<Duration>,
+    ) -> Result<NewToken, AuthError> {
+        let scopes = scopes.unwrap_or(Scopes::USER.and(principal.scopes));
+        within(scopes, Scopes::USER.and(principal.scopes))?;
+        // A token without scopes would name none, and a token that names none has every scope of a user.
+        if scopes == Scopes::default() {
+            let reason = "a token needs the scope `read` or `write`, and the credential of the request has neither";
+            return Err(AuthError::Invalid(reason.into()));
+        }
+        let lifetime = lifetime.unwrap_or(TOKEN_LIFETIME);
+        if lifetime.is_zero() || lifetime > MAX_TOKEN_LIFETIME {
+            return Err(AuthError::Invalid(format!(
+                "expiresInSeconds must be from 1 to {}",
+                MAX_TOKEN_LIFETIME.as_secs()
+            )));
+        }
+        let expires_at = self.shared.clock.now().plus(lifetime);
+        let expires_at = principal.expires_at().map_or(expires_at, |ends| ends.min(expires_at));
+        let text = self.token(&principal.project, user, scopes, expires_at).await?;
+        Ok(NewToken { text, expires_at })
+    }
+
+    /// Creates a project or replaces its settings. Returns whether the project was created.
+    pub async fn put_project(
+        &self,
+        principal: &Principal,
+        id: &ProjectId,
+        settings: ProjectSettings,
+    ) -> Result<(Project, bool), AuthError> {
+        check(&settings)?;
+        let (project, made) = self
+            .shared
+            .projects
+            .change(id, true, |project| {
+                project.settings = settings.clone();
+                Ok(())
+            })
+            .await?;
+        let action = if made { "project.created" } else { "project.changed" };
+        let facts = serde_json::to_value(&settings).unwrap_or_default();
+        self.record(principal, id, action, json!({ "settings": facts })).await?;
+        Ok((project, made))
+    }
+
+    /// Looks up a project that the principal may administer: its own, or any project for the operator.
+    pub async fn project(&self, principal: &Principal, id: &ProjectId) -> Result<Project, AuthError> {
+        if !principal.is_operator() && principal.project != *id {
+            return Err(AuthError::NoProject);
+        }
+        if id.as_str() == super::DEFAULT_PROJECT {
+            return self.shared.projects.ensured(id).await;
+        }
+        self.shared.projects.get(id).await?.ok_or(AuthError::NoProject)
+    }
+
+    /// Replaces the secret for a project's user tokens, and returns the new one; it is not shown again. Tokens signed
+    /// with the previous secret stay valid until the next renewal.
+    pub async fn renew_secret(&self, principal: &Principal, id: &ProjectId) -> Result<String, AuthError> {
+        // The secret can act as any user of the project.
+        within(Scopes::of(&[Scope::Read, Scope::Write, Scope::Tokens]), principal.scopes)?;
+        let project = self.project(principal, id).await?;
+        let secret = self.shared.projects.renew_secret(&project.id).await?;
+        self.record(principal, id, "project.secret-renewed", json!({})).await?;
+        Ok(secret)
+    }
+
+    /// Reads a page of the audit of the principal's project, newest first.
+    pub async fn audit(
+        &self,
+        principal: &Principal,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<(i64, AuditEntry)>, AuthError> {
+        Ok(self.shared.store.audit(&principal.project, before, limit.clamp(1, MAX_PAGE)).await?)
+    }
+
+    async fn record(
+        &self,
+        principal: &Principal,
+        project: &ProjectId,
+        action: &str,
+        facts: Value,
+    ) -> Result<(), AuthError> {
+        let entry = AuditEntry::by(principal, project, self.shared.clock.now(), action, &facts);
+        Ok(self.shared.store.record(&entry).await?)
+    }
+}
+
+/// Refuses scopes that exceed those available, and names the first that does.
+fn within(asked: Scopes, there: Scopes) -> Result<(), AuthError> {
+    asked.iter().find(|scope| !there.contains(*scope)).map_or(Ok(()), |scope| Err(AuthError::Lacks(scope)))
+}
+
+fn check(settings: &ProjectSettings) -> Result<(), AuthError> {
+    let Retention { archive_after_days, delete_after_days } = settings.retention;
+    for days in [archive_after_days, delete_after_days].into_iter().flatten() {
+        if days == 0 || days > MAX_RETENTION_DAYS {
+            return Err(AuthError::Invalid(format!("the days of retention must be from 1 to {MAX_RETENTION_DAYS}")));
+        }
+    }
+    if let Some(issuer) = &settings.issuer {
+        if issuer.issuer.is_empty() || issuer.audience.is_empty() {
+            return Err(AuthError::Invalid("issuer.issuer and issuer.audience must not be empty".into()));
+        }
+        let url = reqwest::Url::parse(&issuer.jwks_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        if url.is_none() {
+            return Err(AuthError::Invalid("jwksUrl must be a URL that begins with https:// or http://".into()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! Authentication: an API key, an end user's token, or a socket ticket; in development mode, no credential at all.
+
+mod error;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+mod joins;
+mod jwks;
+mod keys;
+mod projects;
+pub mod secret;
+mod tickets;
+pub mod tokens;
+mod watch;
+
+use std::{sync::Arc, time::Duration};
+
+use jsonwebtoken::{Algorithm, DecodingKey};
+use moka::sync::Cache;
+use subtle::ConstantTimeEq;
+
+pub use error::AuthError;
+pub use joins::{FeedPass, ThreadPass};
+pub use keys::{NewKey, NewToken};
+pub use projects::{Project, Projects};
+pub use tickets::Ticket;
+pub use watch::Watch;
+
+use jwks::Issuers;
+use secret::{KEY_PREFIX, digest};
+use threadline_core::{
+    ApiKey, Clock, Credential, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
+    limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED},
+};
+use threadline_store::DynStore;
+use tokens::ScopeWords;
+
+use crate::egress::EgressClient;
+
+/// Project that exists without any set-up.
+pub const DEFAULT_PROJECT: &str = "default";
+/// User in development mode if the request names none.
+pub const DEVELOPMENT_USER: &str = "dev";
+
+/// Credentials and names that a request carries.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shown<'a> {
+    /// API key or token.
+    pub secret: Option<&'a str>,
+    pub ticket: Option<&'a str>,
+    /// User id from the header Threadline-User.
+    pub user: Option<&'a str>,
+    /// Project id from the header Threadline-Project.
+    pub project: Option<&'a str>,
+}
+
+/// Authenticates requests. Cheap to clone.
+#[derive(Clone)]
+pub struct Auth {
+    shared: Arc<Shared>,
+    issuers: Issuers,
+    /// Interval between two checks of whether a credential is still valid.
+    check: Duration,
+}
+
+struct Shared {
+    /// Digest of the operator's key; without one, every client that reaches this server (on loopback only) is
+    /// authenticated.
+    operator: Option<Digest>,
+    store: DynStore,
+    clock: Clock,
+    keys: Cache<Digest, Option<ApiKey>>,
+    projects: Projects,
+}
+
+impl Auth {
+    /// Starts with the operator's key, if there is one. `outbound` fetches the keys of issuers, and decides at which
+    /// addresses they may be.
+    pub fn new(operator_key: Option<&str>, store: DynStore, clock: Clock, outbound: EgressClient) -> Self {
+        let shared = Shared {
+            operator: operator_key.map(digest),
+            projects: Projects::new(store.clone()),
+            store,
+            clock,
+            keys: Cache::builder().max_capacity(MAX_KEYS_REMEMBERED).time_to_live(KEY_MEMORY).build(),
+        };
+        Self { shared: Arc::new(shared), issuers: Issuers::new(outbound), check: CREDENTIAL_CHECK }
+    }
+
+    /// Replaces [`CREDENTIAL_CHECK`], the interval between two checks of the credentials of sockets and streams.
+    pub fn with_check(self, check: Duration) -> Self {
+        Self { check, ..self }
+    }
+
+    /// True if requests without a credential are authenticated.
+    pub fn is_development(&self) -> bool {
+        self.shared.operator.is_none()
+    }
+
+    pub fn projects(&self) -> &Projects {
+        &self.shared.projects
+    }
+
+    /// Authenticates a request by its credential.
+    pub async fn authenticate(&self, shown: Shown<'_>) -> Result<Principal, AuthError> {
+        let principal = self.identify(shown).await?;
+        // The limits of the project must be known. If the store is unavailable, the last known limits apply.
+        self.shared.projects.look().await;
+        Ok(principal)
+    }
+
+    async fn identify(&self, shown: Shown<'_>) -> Result<Principal, AuthError> {
+        let user = shown.user.map(UserId::new).transpose().map_err(AuthError::BadUser)?;
+        let project = shown.project.map(ProjectId::new).transpose().map_err(AuthError::BadProject)?;
+        if let Some(ticket) = shown.ticket {
+            return tickets::redeem(self, ticket).await;
+        }
+        match shown.secret {
+            Some(secret) if self.is_operator(secret) => self.as_operator(Credential::Operator, project, user).await,
+            Some(secret) if secret.starts_with(KEY_PREFIX) => self.by_key(secret, project, user).await,
+            Some(token) if tokens::is_token(token) => self.by_token(token, project, user).await,
+            // Clients are often written with some key in them; in development mode any key is accepted.
+            _ if self.is_development() => {
+                let user = user.map_or_else(|| UserId::new(DEVELOPMENT_USER), Ok).map_err(AuthError::BadUser)?;
+                self.as_operator(Credential::Development, project, Some(user)).await
+            }
+            Some(_) => Err(AuthError::WrongKey),
+            None => Err(AuthError::Missing),
+        }
+    }
+
+    fn is_operator(&self, secret: &str) -> bool {
+        self.shared.operator.is_some_and(|operator| digest(secret).0.ct_eq(&operator.0).into())
+    }
+
+    async fn as_operator(
+        &self,
+        credential: Credential,
+        project: Option<ProjectId>,
+        user: Option<UserId>,
+    ) -> Result<Principal, AuthError> {
+        let project = match project {
+            Some(project) if project.as_str() == DEFAULT_PROJECT => project,
+            Some(project) => {
+                self.shared.projects.get(&project).await?.map(|found| found.id).ok_or(AuthError::NoProject)?
+            }
+            None => ProjectId::new(DEFAULT_PROJECT).map_err(AuthError::BadProject)?,
+        };
+        Ok(Principal { project, user, scopes: Scopes::ALL, credential })
+    }
+
+    async fn by_key(
+        &self,
+        secret: &str,
+        project: Option<ProjectId>,
+        user: Option<UserId>,
+    ) -> Result<Principal, AuthError> {
+        let digest = digest(secret);
+        let key = self.valid_key(&digest).await?.ok_or(AuthError::WrongKey)?;
+        if project.is_some_and(|project| project != key.project) {
+            return Err(AuthError::OtherProject);
+        }
+        let credential = Credential::Key { id: key.id, digest, expires_at: key.expires_at };
+        Ok(Principal { project: key.project, user, scopes: key.scopes, credential })
+    }
+
+    /// Looks up the key of this digest, if it is valid now. Changes made on other nodes appear after [`KEY_MEMORY`].
+    async fn valid_key(&self, digest: &Digest) -> Result<Option<ApiKey>, AuthError> {
+        let found = match self.shared.keys.get(digest) {
+            Some(found) => found,
+            None => {
+                let found = self.shared.store.key(digest).await?;
+                self.shared.keys.insert(*digest, found.clone());
+                found
+            }
+        };
+        let now = self.shared.clock.now();
+        Ok(found.filter(|key| key.is_valid(now)))
+    }
+
+    async fn by_token(
+        &self,
+        token: &str,
+        project: Option<ProjectId>,
+        user: Option<UserId>,
+    ) -> Result<Principal, AuthError> {
+        let (owner, verified, signer) = self.verify(token).await?;
+        if project.is_some_and(|project| project != owner) {
+            return Err(AuthError::OtherProject);
+        }
+        if user.is_some_and(|user| user != verified.user) {
+            return Err(AuthError::OtherUser);
+        }
+        let credential = Credential::Token { expires_at: verified.expires_at, signer };
+        Ok(Principal { project: owner, user: Some(verified.user), scopes: verified.scopes, credential })
+    }
+
+    /// Verifies a token. Returns its project, its content, and which of the project's secrets has signed it.
+    async fn verify(&self, token: &str) -> Result<(ProjectId, tokens::Verified, Option<Digest>), AuthError> {
+        let said = tokens::look(token)?;
+        let now = self.shared.clock.now();
+        let algorithm = said.algorithm;
+        if let Some(issuer) = &said.iss
+            && let Some((project, settings)) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
+        {
+            if !matches!(algorithm, Algorithm::RS256 | Algorithm::ES256) {
+                return Err(AuthError::WrongToken("its algorithm is not RS256 or ES256"));
+            }
+            let key = self.issuers.key(&settings.jwks_url, said.key_id.as_deref(), algorithm).await?;
+            let words = ScopeWords::Foreign;
+            return tokens::verify(token, &key, algorithm, &settings.audience, words, now)
+                .map(|verified| (project, verified, None));
+        }
+        self.verify_ours(token, &said, tokens::AUDIENCE).await
+    }
+
+    /// Does the same for a token that a project's own secret must have signed.
+    async fn verify_ours(
+        &self,
+        token: &str,
+        said: &tokens::Unverified,
+        audience: &str,
+    ) -> Result<(ProjectId, tokens::Verified, Option<Digest>), AuthError> {
+        let foreign = AuthError::WrongToken("no project has its issuer and audience");
+        let project = ProjectId::new(said.iss.as_deref().unwrap_or(DEFAULT_PROJECT)).map_err(|_| foreign.clone())?;
+        let Some(project) = self.shared.projects.get(&project).await? else { return Err(foreign) };
+        if said.algorithm != Algorithm::HS256 {
+            return Err(AuthError::WrongToken("its algorithm is not HS256"));
+        }
+        let now = self.shared.clock.now();
+        // The newest secret is tried first; the previous one stays valid until the next renewal.
+        let mut refused = AuthError::WrongToken("the project has no secret");
+        for secret in &project.secrets {
+            let key = DecodingKey::from_secret(secret.as_bytes());
+            match tokens::verify(token, &key, Algorithm::HS256, audience, ScopeWords::Ours, now) {
+                Ok(verified) => return Ok((project.id, verified, Some(digest(secret)))),
+                Err(error @ AuthError::WrongToken(tokens::NOT_SIGNED)) => refused = error,
+                // The token is signed with this secret, so another secret cannot change the refusal.
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused)
+    }
+
+    async fn token(
+        &self,
+        project: &ProjectId,
+        user: &UserId,
+        scopes: Scopes,
+        until: Timestamp,
+    ) -> Result<String, AuthError> {
+        let project = self.shared.projects.ensured(project).await?;
+        let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
+        let audience = tokens::AUDIENCE;
+        let new = tokens::NewToken { audience, project: &project.id, user, scopes, until, feed: None, key: None };
+        tokens::sign(secret, &new, self.shared.clock.now())
+    }
+
+    /// Makes a ticket with which the principal opens one socket; it expires after a short time.
+    pub async fn ticket(&self, principal: &Principal) -> Result<Ticket, AuthError> {
+        tickets::issue(self, principal).await
+    }
+
+    /// True if the principal's credential is still valid.
+    pub async fn holds(&self, principal: &Principal) -> Result<bool, AuthError> {
+        let fresh = principal.expires_at().is_none_or(|until| self.shared.clock.now() < until);
+        match &principal.credential {
+            Credential::Key { digest, .. } | Credential::Lent { key: Some((_, digest)), .. } if fresh => {
+                Ok(self.valid_key(digest).await?.is_some())
+            }
+            // A token ceases to be valid with the secret that signed it.
+            Credential::Token { signer: Some(signer), .. } if fresh => {
+                let project = self.shared.projects.get(&principal.project).await?;
+                Ok(project.is_some_and(|project| project.secrets.iter().any(|secret| digest(secret) == *signer)))
+            }
+            _ => Ok(fresh),
+        }
+    }
+
+    /// Watches the principal's credential until it ceases to be valid.
+    pub fn watch(&self, principal: &Principal) -> Watch {
+        Watch::new(self.clone(), principal.clone())
+    }
+}

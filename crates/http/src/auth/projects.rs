@@ -1,0 +1,246 @@
+//! Projects, as the store has them: read often, changed rarely.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use threadline_core::{
+    IssuerSettings, ProjectId, ProjectLimits, ProjectSettings,
+    limits::{KEY_MEMORY, MAX_TOKEN_SECRETS, PROJECT_MISS_PAUSE},
+};
+use threadline_store::{DynStore, StoreError, StoredProject};
+use tokio::{sync::Mutex, time::Instant};
+
+use super::{AuthError, secret};
+
+/// Attempts at a change that other changes overtake, before the change fails.
+const TRIES: usize = 16;
+
+/// A project and its secrets, as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Project {
+    pub id: ProjectId,
+    pub settings: ProjectSettings,
+    /// Secrets that sign its tokens, the newest first.
+    pub secrets: Vec<String>,
+    version: i64,
+}
+
+impl Project {
+    fn read(stored: StoredProject) -> Result<Self, AuthError> {
+        let broken = |error| StoreError::Corrupt(format!("the project {}: {error}", stored.id));
+        Ok(Self {
+            settings: serde_json::from_str(&stored.settings).map_err(broken)?,
+            secrets: serde_json::from_str(&stored.secrets).map_err(broken)?,
+            version: stored.version,
+            id: stored.id,
+        })
+    }
+
+    fn stored(&self) -> Result<StoredProject, AuthError> {
+        let text = |error: serde_json::Error| AuthError::Invalid(error.to_string());
+        Ok(StoredProject {
+            id: self.id.clone(),
+            version: self.version + 1,
+            settings: serde_json::to_string(&self.settings).map_err(text)?,
+            secrets: serde_json::to_string(&self.secrets).map_err(text)?,
+        })
+    }
+}
+
+/// All projects, as of one moment.
+#[derive(Default)]
+struct Known {
+    all: BTreeMap<ProjectId, Project>,
+    /// Projects whose settings cannot be read.
+    unreadable: BTreeSet<ProjectId>,
+    /// Time of the last read, or of the last attempt.
+    at: Option<Instant>,
+}
+
+impl Known {
+    fn is_older_than(&self, age: Duration) -> bool {
+        self.at.is_none_or(|at| at.elapsed() > age)
+    }
+}
+
+/// Cache of the projects. Cheap to clone. Changes made on other nodes appear after [`KEY_MEMORY`].
+#[derive(Clone)]
+pub struct Projects {
+    store: DynStore,
+    known: Arc<RwLock<Arc<Known>>>,
+    /// Lock that admits one read of the store at a time.
+    looking: Arc<Mutex<()>>,
+}
+
+impl Projects {
+    pub(super) fn new(store: DynStore) -> Self {
+        Self { store, known: Arc::default(), looking: Arc::default() }
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, all: BTreeMap<ProjectId, Project>, unreadable: BTreeSet<ProjectId>) -> Arc<Known> {
+        let known = Arc::new(Known { all, unreadable, at: Some(Instant::now()) });
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.clone();
+        known
+    }
+
+    async fn load(&self) -> Result<Arc<Known>, AuthError> {
+        let (mut all, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
+        for stored in self.store.projects().await? {
+            let id = stored.id.clone();
+            match Project::read(stored) {
+                Ok(project) => drop(all.insert(id, project)),
+                // A newer release may have written these settings; the other projects must stay available.
+                Err(error) => {
+                    tracing::error!(project = %id, %error, "cannot read a project: its tokens are rejected, and it has no limits or retention of its own");
+                    unreadable.insert(id);
+                }
+            }
+        }
+        Ok(self.remember(all, unreadable))
+    }
+
+    /// Returns the projects, read no longer ago than `age`; or, while another reader is running or the store is
+    /// unavailable, as last read.
+    async fn fresh(&self, age: Duration) -> Result<Arc<Known>, AuthError> {
+        let known = self.known();
+        if !known.is_older_than(age) {
+            return Ok(known);
+        }
+        let _looking = match self.looking.try_lock() {
+            Ok(looking) => looking,
+            Err(_) if known.at.is_some() => return Ok(known),
+            Err(_) => self.looking.lock().await,
+        };
+        let known = self.known();
+        if !known.is_older_than(age) {
+            return Ok(known);
+        }
+        match self.load().await {
+            // The failed attempt counts as a read: a store that hangs would otherwise delay every caller.
+            Err(error) if known.at.is_some() => {
+                tracing::warn!(%error, "cannot read the projects; using the cached ones");
+                Ok(self.remember(known.all.clone(), known.unreadable.clone()))
+            }
+            looked => looked,
+        }
+    }
+
+    /// Reads the projects if they are older than [`KEY_MEMORY`], so that their limits are known. Failures are ignored.
+    pub(super) async fn look(&self) {
+        if let Err(error) = self.fresh(KEY_MEMORY).await {
+            tracing::debug!(%error, "cannot read the projects");
+        }
+    }
+
+    /// Own limits of a project, as last read.
+    pub fn limits(&self, id: &ProjectId) -> Option<ProjectLimits> {
+        self.known().all.get(id).map(|project| project.settings.limits)
+    }
+
+    /// True if the threads of a project are named; false if its settings cannot be read, since they may forbid it.
+    pub async fn generates_names(&self, id: &ProjectId) -> bool {
+        let Ok(known) = self.fresh(KEY_MEMORY).await else { return false };
+        let wanted = known.all.get(id).and_then(|project| project.settings.generate_thread_names);
+        wanted.unwrap_or(!known.unreadable.contains(id))
+    }
+
+    /// Reads all projects from the store, ordered by id.
+    pub async fn all(&self) -> Result<Vec<Project>, AuthError> {
+        Ok(self.load().await?.all.values().cloned().collect())
+    }
+
+    /// Looks up a project by its id.
+    pub(super) async fn get(&self, id: &ProjectId) -> Result<Option<Project>, AuthError> {
+        if let Some(found) = self.fresh(KEY_MEMORY).await?.all.get(id) {
+            return Ok(Some(found.clone()));
+        }
+        // The project may be new. The store is read again, but not for every request of an untrusted client.
+        Ok(self.fresh(PROJECT_MISS_PAUSE).await?.all.get(id).cloned())
+    }
+
+    /// Looks up the project that names this issuer with one of these audiences.
+    pub(super) async fn of_issuer(
+        &self,
+        issuer: &str,
+        audiences: &[String],
+    ) -> Result<Option<(ProjectId, IssuerSettings)>, AuthError> {
+        let fits = |found: &&IssuerSettings| found.issuer == issuer && audiences.contains(&found.audience);
+        let known = self.fresh(KEY_MEMORY).await?;
+        let mut named = known.all.values().filter_map(|project| Some((project, project.settings.issuer.as_ref()?)));
+        let found = named.find(|(_, settings)| fits(settings));
+        Ok(found.map(|(project, settings)| (project.id.clone(), settings.clone())))
+    }
+
+    /// Looks up the project of this id; creates it if absent.
+    pub(super) async fn ensured(&self, id: &ProjectId) -> Result<Project, AuthError> {
+        if let Some(found) = self.get(id).await? {
+            return Ok(found);
+        }
+        self.change(id, true, |_| Ok(())).await.map(|(project, _)| project)
+    }
+
+    /// Changes a project, and retries if concurrent changes overtake it; with `make`, creates the project if absent.
+    /// Returns the project, and whether it was created.
+    pub(super) async fn change(
+        &self,
+        id: &ProjectId,
+        make: bool,
+        change: impl Fn(&mut Project) -> Result<(), AuthError>,
+    ) -> Result<(Project, bool), AuthError> {
+        for _ in 0..TRIES {
+            let known = self.load().await?;
+            let found = known.all.get(id).cloned();
+            let made = found.is_none();
+            let mut project = match found {
+                Some(found) => found,
+                None if make => Project {
+                    id: id.clone(),
+                    settings: ProjectSettings::default(),
+                    secrets: vec![secret::generate("")?],
+                    version: 0,
+                },
+                None => return Err(AuthError::NoProject),
+            };
+            change(&mut project)?;
+            let taken = |other: &&Project| other.id != *id && shares_issuer(&project, other);
+            if known.all.values().any(|other| taken(&other)) {
+                let reason = "another project has this issuer and audience: choose another audience";
+                return Err(AuthError::Invalid(reason.into()));
+            }
+            let stored = project.stored()?;
+            if self.store.put_project(&stored).await? {
+                project.version = stored.version;
+                self.load().await?;
+                return Ok((project, made));
+            }
+        }
+        Err(StoreError::Unavailable("too many concurrent changes of the project: try again".into()).into())
+    }
+
+    /// Replaces the secret of a project, and returns the new one. The previous secret stays valid until the next
+    /// renewal.
+    pub(super) async fn renew_secret(&self, id: &ProjectId) -> Result<String, AuthError> {
+        let fresh = secret::generate("")?;
+        self.change(id, false, |project| {
+            project.secrets.insert(0, fresh.clone());
+            project.secrets.truncate(MAX_TOKEN_SECRETS);
+            Ok(())
+        })
+        .await?;
+        Ok(fresh)
+    }
+}
+
+fn shares_issuer(one: &Project, other: &Project) -> bool {
+    match (&one.settings.issuer, &other.settings.issuer) {
+        (Some(one), Some(other)) => one.issuer == other.issuer && one.audience == other.audience,
+        _ => false,
+    }
+}

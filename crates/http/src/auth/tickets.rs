@@ -1,0 +1,118 @@
+//! Socket tickets: good for one socket and one minute, so that no long-lived secret stands in a URL.
+
+use serde::{Deserialize, Serialize};
+use threadline_core::{
+    Credential, Digest, KeyId, Principal, ProjectId, Scopes, Timestamp, UserId, limits::TICKET_LIFETIME,
+};
+
+use super::{
+    Auth, AuthError,
+    secret::{TICKET_PREFIX, digest, generate},
+};
+
+/// A ticket with its expiry.
+#[derive(Debug)]
+pub struct Ticket {
+    /// The ticket itself; only its digest is stored.
+    pub text: String,
+    /// End of its validity.
+    pub expires_at: Timestamp,
+}
+
+/// A principal as stored with its ticket.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Bearer {
+    project: String,
+    user: Option<String>,
+    scopes: String,
+    credential: Kept,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Kept {
+    Development,
+    Operator,
+    Key { id: String, digest: [u8; 32], expires_at: Option<i64> },
+    Lent { key: Option<(String, [u8; 32])>, expires_at: Option<i64> },
+    Token { expires_at: i64, signer: Option<[u8; 32]> },
+}
+
+impl From<&Principal> for Bearer {
+    fn from(principal: &Principal) -> Self {
+        Self {
+            project: principal.project.to_string(),
+            user: principal.user.as_ref().map(ToString::to_string),
+            scopes: principal.scopes.to_string(),
+            credential: match &principal.credential {
+                Credential::Development => Kept::Development,
+                Credential::Operator => Kept::Operator,
+                Credential::Key { id, digest, expires_at } => {
+                    Kept::Key { id: id.to_string(), digest: digest.0, expires_at: expires_at.map(|until| until.0) }
+                }
+                Credential::Lent { key, expires_at } => Kept::Lent {
+                    key: key.as_ref().map(|(id, digest)| (id.to_string(), digest.0)),
+                    expires_at: expires_at.map(|until| until.0),
+                },
+                Credential::Token { expires_at, signer } => {
+                    Kept::Token { expires_at: expires_at.0, signer: signer.map(|signer| signer.0) }
+                }
+            },
+        }
+    }
+}
+
+impl Bearer {
+    pub(super) fn principal(self) -> Option<Principal> {
+        Some(Principal {
+            project: ProjectId::new(self.project).ok()?,
+            user: self.user.map(UserId::new).transpose().ok()?,
+            scopes: Scopes::parse(&self.scopes).ok()?,
+            credential: match self.credential {
+                Kept::Development => Credential::Development,
+                Kept::Operator => Credential::Operator,
+                Kept::Key { id, digest, expires_at } => Credential::Key {
+                    id: KeyId::new(id).ok()?,
+                    digest: Digest(digest),
+                    expires_at: expires_at.map(Timestamp),
+                },
+                Kept::Lent { key: None, expires_at } => {
+                    Credential::Lent { key: None, expires_at: expires_at.map(Timestamp) }
+                }
+                Kept::Lent { key: Some((id, digest)), expires_at } => Credential::Lent {
+                    key: Some((KeyId::new(id).ok()?, Digest(digest))),
+                    expires_at: expires_at.map(Timestamp),
+                },
+                Kept::Token { expires_at, signer } => {
+                    Credential::Token { expires_at: Timestamp(expires_at), signer: signer.map(Digest) }
+                }
+            },
+        })
+    }
+}
+
+pub(super) async fn issue(auth: &Auth, principal: &Principal) -> Result<Ticket, AuthError> {
+    let text = generate(TICKET_PREFIX)?;
+    let now = auth.shared.clock.now();
+    let expires_at = now.plus(TICKET_LIFETIME);
+    let bearer =
+        serde_json::to_string(&Bearer::from(principal)).map_err(|error| AuthError::Invalid(error.to_string()))?;
+    auth.shared.store.put_ticket(&digest(&text), &bearer, expires_at, now).await?;
+    Ok(Ticket { text, expires_at })
+}
+
+pub(super) async fn redeem(auth: &Auth, ticket: &str) -> Result<Principal, AuthError> {
+    if !ticket.starts_with(TICKET_PREFIX) {
+        return Err(AuthError::WrongTicket);
+    }
+    let bearer =
+        auth.shared.store.take_ticket(&digest(ticket), auth.shared.clock.now()).await?.ok_or(AuthError::WrongTicket)?;
+    let principal = serde_json::from_str::<Bearer>(&bearer).ok().and_then(Bearer::principal);
+    still_good(auth, principal.ok_or(AuthError::WrongTicket)?).await
+}
+
+/// Returns the stored principal of a ticket if its credential is still valid.
+pub(super) async fn still_good(auth: &Auth, principal: Principal) -> Result<Principal, AuthError> {
+    // A node in development mode may have issued the ticket, and this node may not be in development mode.
+    let kind = principal.credential != Credential::Development || auth.is_development();
+    if kind && auth.holds(&principal).await? { Ok(principal) } else { Err(AuthError::WrongTicket) }
+}

@@ -1,0 +1,225 @@
+//! Tokens of end users: JSON Web Tokens (RFC 7519), verified by the best practices of RFC 8725.
+//!
+//! A token is signed either with its project's own secret (HS256), `iss` being the project, or by an issuer that the
+//! project names in its settings (RS256, ES256). The lookup by `iss` and `aud`, before any verification, selects one of
+//! the two and with it the algorithm: the algorithm in the token must agree.
+
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::Value;
+use threadline_core::{
+    ProjectId, Scopes, Timestamp, UserId,
+    limits::{MAX_TOKEN_BYTES, TOKEN_LEEWAY},
+};
+
+use super::AuthError;
+
+/// `aud` of tokens that are signed with a project's secret.
+pub const AUDIENCE: &str = "threadline";
+
+/// Bytes of an unknown scope that its refusal repeats, at most.
+const SCOPE_WORD_BYTES: usize = 64;
+
+/// `aud` of tokens that allow their bearer to follow a user's feed, and nothing else.
+pub(super) const FEED_AUDIENCE: &str = "threadline-feed";
+
+/// Content of a token to be signed.
+pub(super) struct NewToken<'a> {
+    pub(super) audience: &'a str,
+    pub(super) project: &'a ProjectId,
+    pub(super) user: &'a UserId,
+    pub(super) scopes: Scopes,
+    pub(super) until: Timestamp,
+    pub(super) feed: Option<u64>,
+    pub(super) key: Option<&'a str>,
+}
+
+/// Content of a token whose signature has not been verified.
+#[derive(Debug, Deserialize)]
+pub(super) struct Unverified {
+    #[serde(skip)]
+    pub(super) algorithm: Algorithm,
+    #[serde(skip)]
+    pub(super) key_id: Option<String>,
+    pub(super) iss: Option<String>,
+    #[serde(default)]
+    pub(super) aud: Audiences,
+}
+
+/// Claim `aud`: one audience or several.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "OneOrMany")]
+pub(super) struct Audiences(pub(super) Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl From<OneOrMany> for Audiences {
+    fn from(found: OneOrMany) -> Self {
+        match found {
+            OneOrMany::One(one) => Self(vec![one]),
+            OneOrMany::Many(many) => Self(many),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Claims {
+    sub: Option<String>,
+    exp: Option<f64>,
+    nbf: Option<f64>,
+    scope: Option<Value>,
+    scopes: Option<IgnoredAny>,
+    scp: Option<IgnoredAny>,
+    feed: Option<u64>,
+    key: Option<String>,
+}
+
+#[derive(Serialize)]
+struct NewClaims<'a> {
+    iss: &'a str,
+    aud: &'a str,
+    sub: &'a str,
+    iat: i64,
+    exp: i64,
+    scope: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    feed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+}
+
+/// Content of a verified token.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Verified {
+    pub(super) user: UserId,
+    pub(super) scopes: Scopes,
+    pub(super) expires_at: Timestamp,
+    /// Position from which the feed is followed; only in a feed's token.
+    pub(super) feed: Option<u64>,
+    /// Key that requested the token; only in a feed's token.
+    pub(super) key: Option<String>,
+}
+
+/// True if a secret has the form of a token.
+pub(super) fn is_token(text: &str) -> bool {
+    text.bytes().filter(|byte| *byte == b'.').count() == 2
+}
+
+/// Decodes the parts of a token that decide how it is verified.
+pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
+    let not_one = AuthError::WrongToken("it is not a JSON Web Token");
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(AuthError::WrongToken("it is too long"));
+    }
+    let Ok(header) = jsonwebtoken::decode_header(token) else { return Err(not_one) };
+    // Extensions that a reader must understand (RFC 7515, section 4.1.11) are not supported.
+    if header.crit.as_ref().is_some_and(|crit| !crit.is_empty()) {
+        return Err(AuthError::WrongToken("it requires unsupported extensions (crit)"));
+    }
+    let Ok(mut found) = jsonwebtoken::dangerous::insecure_decode_claims::<Unverified>(token) else {
+        return Err(not_one);
+    };
+    (found.algorithm, found.key_id) = (header.alg, header.kid);
+    Ok(found)
+}
+
+/// Refusal after which another secret of the project may still verify the token.
+pub(super) const NOT_SIGNED: &str = "its signature, algorithm or audience is invalid";
+const SCOPE_NOT_TEXT: &str = "its `scope` is not a string: name the scopes in one string, separated by spaces";
+const SCOPES_ELSEWHERE: &str = "it has a claim `scopes` or `scp`: name the scopes in `scope`, separated by spaces";
+
+/// Origin of the words in the claim `scope`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ScopeWords {
+    /// Threadline's: the project's secret signed them, so each must be a scope that a user can have.
+    Ours,
+    /// An external issuer's, with scopes such as `openid profile`: scopes unknown to Threadline are ignored.
+    Foreign,
+}
+
+/// Verifies signature, algorithm, audience, times and scopes.
+pub(super) fn verify(
+    token: &str,
+    key: &DecodingKey,
+    algorithm: Algorithm,
+    audience: &str,
+    words: ScopeWords,
+    now: Timestamp,
+) -> Result<Verified, AuthError> {
+    let mut rules = Validation::new(algorithm);
+    // Times are compared below, with the clock of the service.
+    (rules.validate_exp, rules.validate_nbf) = (false, false);
+    rules.set_required_spec_claims(&["aud"]);
+    rules.set_audience(&[audience]);
+    let claims =
+        jsonwebtoken::decode::<Claims>(token, key, &rules).map_err(|_| AuthError::WrongToken(NOT_SIGNED))?.claims;
+    let leeway = TOKEN_LEEWAY.as_millis() as i64;
+    let moment = |seconds: f64| Timestamp((seconds * 1_000.0) as i64);
+    let expires_at = moment(claims.exp.ok_or(AuthError::WrongToken("it has no exp claim"))?);
+    let expires_at = Timestamp(expires_at.0.saturating_add(leeway));
+    if now >= expires_at {
+        return Err(AuthError::WrongToken("it has expired"));
+    }
+    if claims.nbf.is_some_and(|from| moment(from).0.saturating_sub(leeway) > now.0) {
+        return Err(AuthError::WrongToken("it is not valid yet"));
+    }
+    let user = claims.sub.and_then(|sub| UserId::new(sub).ok());
+    let user = user.ok_or(AuthError::WrongToken("its sub is not a user ID"))?;
+    // Claims that were meant to narrow the token must not be ignored.
+    if matches!(words, ScopeWords::Ours) && (claims.scopes.is_some() || claims.scp.is_some()) {
+        return Err(AuthError::WrongToken(SCOPES_ELSEWHERE));
+    }
+    let scopes = match (claims.scope, words) {
+        (None, _) => Scopes::USER,
+        (Some(Value::String(named)), ScopeWords::Ours) => user_scopes(&named)?,
+        (Some(_), ScopeWords::Ours) => return Err(AuthError::WrongToken(SCOPE_NOT_TEXT)),
+        (Some(named), ScopeWords::Foreign) => match Scopes::known(&scope_words(named)) {
+            none if none == Scopes::default() => Scopes::USER,
+            // Scopes of an external issuer can only narrow the token.
+            known => known.and(Scopes::USER),
+        },
+    };
+    Ok(Verified { user, scopes, expires_at, feed: claims.feed, key: claims.key })
+}
+
+/// The claim `scope` of an external issuer as one text: most write a string (RFC 8693, section 4.2), some an array.
+fn scope_words(claim: Value) -> String {
+    match claim {
+        Value::String(words) => words,
+        Value::Array(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        _ => String::new(),
+    }
+}
+
+/// Parses scope names. A misspelt name, or none at all, is refused: it must not grant every scope.
+fn user_scopes(names: &str) -> Result<Scopes, AuthError> {
+    let beginning = |word: &str| word[..word.floor_char_boundary(SCOPE_WORD_BYTES)].to_owned();
+    let scopes = Scopes::parse(names).map_err(|word| AuthError::WrongScope(Some(beginning(word))))?;
+    if let Some(scope) = scopes.iter().find(|scope| !Scopes::USER.contains(*scope)) {
+        return Err(AuthError::WrongScope(Some(scope.to_string())));
+    }
+    if scopes == Scopes::default() { Err(AuthError::WrongScope(None)) } else { Ok(scopes) }
+}
+
+/// Signs a token with the project's secret.
+pub(super) fn sign(secret: &str, new: &NewToken<'_>, now: Timestamp) -> Result<String, AuthError> {
+    let scope = new.scopes.to_string();
+    let claims = NewClaims {
+        iss: new.project.as_str(),
+        aud: new.audience,
+        sub: new.user.as_str(),
+        iat: now.0.div_euclid(1_000),
+        exp: new.until.0.div_euclid(1_000),
+        scope: &scope,
+        feed: new.feed,
+        key: new.key,
+    };
+    let key = EncodingKey::from_secret(secret.as_bytes());
+    jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)
+        .map_err(|error| AuthError::Invalid(format!("cannot create the token: {error}")))
+}

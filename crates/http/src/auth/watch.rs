@@ -1,0 +1,46 @@
+//! Watch over a credential: sockets and streams must not outlive the key or token they were opened with.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use threadline_core::{Credential, Principal};
+use tokio::time;
+
+use super::Auth;
+
+/// Completes, once, when a credential ceases to be valid: a token or key at its expiry, a revoked key within
+/// [`CREDENTIAL_CHECK`](threadline_core::limits::CREDENTIAL_CHECK) plus the time for which a node caches keys.
+pub struct Watch(Option<BoxFuture<'static, ()>>);
+
+impl Watch {
+    pub(super) fn new(auth: Auth, principal: Principal) -> Self {
+        match principal.credential {
+            // Both stay valid as long as the server runs.
+            Credential::Development | Credential::Operator => Self(None),
+            Credential::Key { .. } | Credential::Lent { .. } | Credential::Token { .. } => {
+                Self(Some(Box::pin(until_over(auth, principal))))
+            }
+        }
+    }
+
+    /// Completes when the credential is no longer valid. May be dropped and called again.
+    pub async fn over(&mut self) {
+        match &mut self.0 {
+            Some(over) => over.as_mut().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+async fn until_over(auth: Auth, principal: Principal) {
+    loop {
+        let left = principal.expires_at().map(|until| until.0.saturating_sub(auth.shared.clock.now().0).max(0));
+        let left = left.map_or(auth.check, |left| Duration::from_millis(left.unsigned_abs()));
+        time::sleep(left.min(auth.check)).await;
+        match auth.holds(&principal).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => tracing::warn!(%error, "cannot check a key; retrying"),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Request bodies: bounded in size, in the time that they may take, and in the memory that all of them together hold.
+
+use std::{ops::Deref, sync::OnceLock};
+
+use axum::{
+    body::{BodyDataStream, HttpBody},
+    extract::Request,
+};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt, stream};
+use http_body_util::BodyExt;
+use threadline_core::{
+    Limit, Limits, Principal,
+    limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, MAX_BATCH_BYTES, QUOTA_RETRY},
+};
+use threadline_engine::limits::{BudgetExceeded, BudgetPermit, MemoryBudget, Quota};
+use tokio::time::{self, Duration, Instant};
+
+use crate::problem::{Problem, ProblemType};
+
+/// Time for which the rest of a body is read after its request was answered, so that a client that writes everything
+/// before it reads still receives the response.
+const DISCARD_TIME: Duration = Duration::from_secs(5);
+
+/// Reads bodies for a node.
+#[derive(Debug, Clone)]
+pub struct Bodies {
+    /// Read timeout: the longest time without data inside a body.
+    pub read_timeout: Duration,
+    /// Timeout of a body that waits for memory.
+    pub memory_timeout: Duration,
+    limits: Limits,
+    quota: Quota,
+    room: MemoryBudget,
+}
+
+/// A complete body, with its share of the memory budget of all bodies. The handler must hold it until the request is
+/// answered.
+#[derive(Debug)]
+pub struct Whole {
+    bytes: Bytes,
+    _held: BudgetPermit,
+}
+
+/// The rest of a body cannot be read, or was refused.
+#[derive(Debug)]
+pub struct BrokenOff;
+
+impl Deref for Whole {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Bodies {
+    /// Reads within the limits of this node.
+    pub fn new(quota: Quota) -> Self {
+        let limits = *quota.limits();
+        let room = MemoryBudget::new(limits.body_memory, MAX_BATCH_BYTES);
+        Self { read_timeout: limits.body_idle, memory_timeout: BODY_ROOM_WAIT, limits, quota, room }
+    }
+
+    /// Memory permit for the body of this request, charged to the request's budget owner.
+    pub fn place(&self, request: &Request) -> BudgetPermit {
+        // Inserted by the extractor that authenticates the request.
+        self.room.place(&request.extensions().get().cloned().unwrap_or_default())
+    }
+
+    /// Reads the complete body, of at most `limit` bytes. Both the read timeout and the timeout of the complete body
+    /// end the request. While no memory is available, the body is read no further.
+    pub async fn read(&self, request: Request, limit: usize) -> Result<Whole, Problem> {
+        let too_large = || Problem::new(ProblemType::TooLarge, format!("the body exceeds the limit of {limit} bytes"));
+        let mut whole = BytesMut::new();
+        let mut held = self.place(&request);
+        let mut body = request.into_body();
+        let deadline = Instant::now() + self.limits.body;
+        loop {
+            let memory_timeout = deadline.min(Instant::now() + self.read_timeout);
+            let frame = time::timeout_at(memory_timeout, body.frame()).await.map_err(|_| {
+                Problem::new(ProblemType::BodyTimeout, "the rest of the body did not arrive before the timeout")
+            })?;
+            let Some(frame) = frame else { return Ok(Whole { bytes: whole.freeze(), _held: held }) };
+            let frame = frame.map_err(|error| Problem::invalid(format!("the body was cut off: {error}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            let size = whole.len() + data.len();
+            if size > limit {
+                discard(body.into_data_stream());
+                return Err(too_large());
+            }
+            if let Err(problem) = self.make_room(&mut held, size, deadline).await {
+                discard(body.into_data_stream());
+                return Err(problem);
+            }
+            if whole.is_empty() && body.is_end_stream() {
+                // One piece: nothing to copy.
+                return Ok(Whole { bytes: data, _held: held });
+            }
+            whole.extend_from_slice(&data);
+        }
+    }
+
+    /// Reads a body of events, or of messages for an agent; its bytes count as appended by this principal.
+    pub async fn read_appended(&self, request: Request, principal: &Principal) -> Result<Whole, Problem> {
+        let whole = self.read(request, MAX_BATCH_BYTES).await?;
+        self.quota.append(principal, whole.len())?;
+        Ok(whole)
+    }
+
+    /// Chunks of a body that is processed line by line. Memory is held only for the incomplete line. If no memory is
+    /// available, the chunks end with an error, and `refused` holds the reason.
+    pub fn lines<'b>(
+        &'b self,
+        place: &'b mut BudgetPermit,
+        data: &'b mut BodyDataStream,
+        refused: &'b OnceLock<Problem>,
+    ) -> impl Stream<Item = Result<Bytes, BrokenOff>> + 'b {
+        stream::unfold((data, place, 0), async move |(data, place, mut held)| {
+            let Ok(chunk) = data.next().await? else { return Some((Err(BrokenOff), (data, place, held))) };
+            held += chunk.len();
+            if let Some(end) = memchr::memrchr(b'\n', &chunk) {
+                place.release();
+                held = chunk.len() - end - 1;
+            }
+            let made = self.make_room(place, held, Instant::now() + self.memory_timeout).await;
+            let chunk = made.map(|()| chunk).map_err(|problem| {
+                // No other code sets it.
+                let _ = refused.set(problem);
+                BrokenOff
+            });
+            Some((chunk, (data, place, held)))
+        })
+    }
+
+    /// Takes memory for a body that has reached this size, in bytes.
+    async fn make_room(&self, held: &mut BudgetPermit, size: usize, deadline: Instant) -> Result<(), Problem> {
+        let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(held.bytes());
+        if wanted == 0 {
+            return Ok(());
+        }
+        let taken = held.take(wanted, deadline.min(Instant::now() + self.memory_timeout)).await;
+        Ok(taken.map_err(|BudgetExceeded(most)| self.quota.refuse(Limit::BodyMemory, most as u64, QUOTA_RETRY))?)
+    }
+}
+
+/// Reads the rest of a body without storing it, for a short time, while the response is sent.
+pub fn discard(mut body: BodyDataStream) {
+    tokio::spawn(async move {
+        let rest = async { while let Some(Ok(_)) = body.next().await {} };
+        // On timeout the connection closes while the client still writes; no other step is left.
+        let _ = time::timeout(DISCARD_TIME, rest).await;
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        },
+    };
+
+    use axum::body::Body;
+
+    use super::*;
+    use threadline_core::{Credential, ProjectId, Timestamp, UserId};
+    use threadline_engine::limits::BudgetOwner;
+
+    const KIB: usize = 1_024;
+
+    fn bodies(room: usize) -> Bodies {
+        Bodies::new(Quota::new(Limits { body_memory: room, ..Limits::default() }))
+    }
+
+    /// A body of 8 KiB pieces that then stalls, or ends; and the number of bytes read from it.
+    fn pieces(count: usize, ends: bool) -> (Request, Arc<AtomicUsize>) {
+        let read = Arc::new(AtomicUsize::new(0));
+        let counted = read.clone();
+        let pieces = stream::iter(0..count).map(move |_| {
+            counted.fetch_add(8 * KIB, SeqCst);
+            Ok::<_, io::Error>(Bytes::from_static(&[b' '; 8 * KIB]))
+        });
+        let rest = if ends { stream::empty().left_stream() } else { stream::pending().right_stream() };
+        (Request::new(Body::from_stream(pieces.chain(rest))), read)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_sent_bodies_cost_no_more_than_the_room() {
+        let bodies = bodies(1_024 * KIB);
+        let mut reads = Vec::new();
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..60 {
+            let (body, read) = pieces(120, false);
+            reads.push(read);
+            let bodies = bodies.clone();
+            tasks.spawn(async move { bodies.read(body, 1_024 * KIB).await.map_err(|problem| problem.kind) });
+        }
+        time::sleep(Duration::from_secs(1)).await;
+        let held: usize = reads.iter().map(|read| read.load(SeqCst)).sum();
+        // Besides the budget, each body holds its free bytes, and one piece that waits for memory.
+        let most = 1_024 * KIB + 60 * (BODY_FREE_BYTES + 8 * KIB);
+        assert!(held <= most && held > 1_024 * KIB, "{held} of {most}");
+        // A small body passes all the same.
+        let (small, _) = pieces(2, true);
+        assert_eq!(bodies.read(small, 64 * KIB).await.map(|whole| whole.len()).ok(), Some(16 * KIB));
+        let mut ends = Vec::new();
+        while let Some(end) = tasks.join_next().await {
+            ends.push(end.expect("no panic").expect_err("none is whole"));
+        }
+        assert!(ends.contains(&ProblemType::Busy) && ends.contains(&ProblemType::BodyTimeout), "{ends:?}");
+        assert_eq!(bodies.room.free(), 1_024 * KIB, "all of it came back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_sent_bodies_of_one_stranger_are_in_nobody_elses_way() {
+        let bodies = bodies(2 * MAX_BATCH_BYTES);
+        let large = |user: &str, ends: bool| {
+            let (mut request, _) = pieces(1_536, ends);
+            let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(user).expect("an id"));
+            let token =
+                Principal { credential: Credential::Token { expires_at: Timestamp(i64::MAX), signer: None }, ..user };
+            request.extensions_mut().insert(BudgetOwner::of(&token));
+            let bodies = bodies.clone();
+            async move { bodies.read(request, MAX_BATCH_BYTES).await.map(|_| ()).map_err(|problem| problem.kind) }
+        };
+        let half_sent: Vec<_> = (0..3).map(|_| tokio::spawn(large("ann", false))).collect();
+        time::sleep(Duration::from_secs(1)).await;
+        let begun = Instant::now();
+        assert_eq!(large("bob", true).await, Ok(()));
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it did not wait");
+        assert_eq!(large("ann", true).await, Err(ProblemType::Busy));
+        half_sent.iter().for_each(tokio::task::JoinHandle::abort);
+        for task in half_sent {
+            let _ = task.await;
+        }
+        assert_eq!(bodies.room.free(), 2 * MAX_BATCH_BYTES, "all of it came back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_lines_only_what_is_not_complete_is_held() {
+        let bodies = bodies(64 * KIB);
+        let free = |bodies: &Bodies| bodies.room.free() / KIB;
+        let piece = |ends: &'static str| [vec![b' '; 32 * KIB], ends.into()].concat();
+        let pieces = [piece(""), piece(""), piece("\n"), piece(""), piece(""), piece("")];
+        let mut data = Body::from_stream(stream::iter(pieces.map(Ok::<_, io::Error>))).into_data_stream();
+        let refused = OnceLock::new();
+        let mut place = bodies.room.place(&BudgetOwner::default());
+        let mut lines = std::pin::pin!(bodies.lines(&mut place, &mut data, &refused));
+        let mut left = Vec::new();
+        while let Some(Ok(_)) = lines.next().await {
+            left.push(free(&bodies));
+        }
+        // 32, then 64 of which 16 are free; the line ends; again, and the third piece finds no memory.
+        assert_eq!(left, [48, 16, 64, 48, 16]);
+        assert_eq!(refused.get().map(|problem| problem.kind), Some(ProblemType::Busy));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_goes_on_as_soon_as_there_is_room() {
+        let bodies = bodies(64 * KIB);
+        let (first, _) = pieces(8, true);
+        let held = bodies.read(first, 64 * KIB).await.expect("whole");
+        let (second, _) = pieces(8, true);
+        let waiting = tokio::spawn({
+            let bodies = bodies.clone();
+            async move { bodies.read(second, 64 * KIB).await.map(|whole| whole.len()).ok() }
+        });
+        time::sleep(Duration::from_secs(5)).await;
+        assert!(!waiting.is_finished());
+        drop(held);
+        assert_eq!(waiting.await.expect("no panic"), Some(64 * KIB));
+    }
+}

@@ -1,0 +1,58 @@
+//! Positions on the wire: ids of events on streams, cursors of feeds and of pages.
+
+use axum::http::HeaderMap;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use threadline_core::{Epoch, ThreadId, Timestamp};
+use threadline_store::ListPosition;
+
+use crate::problem::Problem;
+
+/// Header that a browser sends when it reconnects: the `id` of the last event it has seen.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// A position that belongs to one log: the `id` of an event on every stream of a thread, `<epoch>:<seq>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventId {
+    /// Epoch of the log.
+    pub epoch: Epoch,
+    /// Position in that log.
+    pub seq: u64,
+}
+
+impl EventId {
+    /// Parses `Last-Event-ID`, which must have this form.
+    pub fn last_seen(headers: &HeaderMap) -> Result<Option<Self>, Problem> {
+        let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
+        let text = String::from_utf8_lossy(id.as_bytes());
+        let id = text.trim().split_once(':').and_then(|(epoch, seq)| {
+            let is_seq = !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit());
+            Some(Self { epoch: Epoch::parse(epoch)?, seq: seq.parse().ok().filter(|_| is_seq)? })
+        });
+        id.map(Some).ok_or_else(|| {
+            let detail = format!("Last-Event-ID is {text:?}: send the id of an event unchanged, <epoch>:<seq>");
+            Problem::invalid(detail)
+        })
+    }
+}
+
+/// Parses `Last-Event-ID` of a feed, whose ids are its cursors.
+pub fn last_cursor(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
+    let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
+    id.map(Some).ok_or_else(|| Problem::invalid("Last-Event-ID is not a feed cursor"))
+}
+
+/// Cursor of the next page of a list.
+pub fn write_position(position: &ListPosition) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(format!("{}:{}", position.at.0, position.id))
+}
+
+/// Parses a `nextCursor`; any other text is an invalid request.
+pub fn read_position(cursor: &str) -> Result<ListPosition, Problem> {
+    let position = || {
+        let text = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        let (at, id) = text.split_once(':')?;
+        Some(ListPosition { at: Timestamp(at.parse().ok()?), id: ThreadId::new(id).ok()? })
+    };
+    position().ok_or_else(|| Problem::invalid("cursor is not a nextCursor"))
+}

@@ -1,0 +1,277 @@
+//! Extractors of handlers: parts of a request, with errors as problem documents.
+
+use std::{borrow::Cow, time::Duration};
+
+use axum::{
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    http::{HeaderMap, HeaderValue, Uri, header, request::Parts},
+};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
+};
+use serde::de::DeserializeOwned;
+use threadline_core::{
+    AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, Scope, ThreadId, UserId, json,
+    limits::{MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
+};
+use threadline_engine::limits::BudgetOwner;
+
+use crate::{
+    HttpState,
+    auth::{AuthError, Shown},
+    problem::Problem,
+    routes::Access,
+};
+
+/// Names the project that the operator acts in.
+pub const PROJECT_HEADER: &str = "threadline-project";
+/// Names the user on whose behalf a request is made.
+pub const USER_HEADER: &str = "threadline-user";
+/// Header with the key of a Phoenix client that long-polls.
+const CHANNEL_AUTH_HEADER: &str = "x-phoenix-authtoken";
+/// Prefix of the subprotocol that holds the key of a Phoenix client that opens a socket.
+const CHANNEL_BEARER: &str = "base64url.bearer.phx.";
+
+/// Authenticated principal, with the permission that the route requires.
+#[derive(Debug, Clone)]
+pub struct Caller(pub Principal);
+
+impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let state = state.as_ref();
+        // Every registered route states its access. A route that does not accepts only the operator.
+        let access = parts.extensions.get().copied().unwrap_or(Access::Operator);
+        let ticket = (access == Access::Ticket).then(|| ticket(parts.uri.query())).flatten();
+        let carried = carried(&parts.headers);
+        let shown = Shown {
+            secret: bearer(&parts.headers).or(carried.as_deref()),
+            ticket: ticket.as_deref(),
+            user: id_header(&parts.headers, USER_HEADER).map_err(AuthError::BadUser)?,
+            project: id_header(&parts.headers, PROJECT_HEADER).map_err(AuthError::BadProject)?,
+        };
+        let principal = state.auth.authenticate(shown).await?;
+        match access {
+            Access::Public => {}
+            Access::Needs(scope) => need(&principal, scope)?,
+            Access::Ticket => need(&principal, Scope::Read)?,
+            Access::Operator if principal.is_operator() => {}
+            // Routes of the operator, and routes that check a value in the query, accept no other key.
+            Access::Operator | Access::Given => return Err(AuthError::NotOperator.into()),
+        }
+        state.quota.admit(&principal)?;
+        // The reader of the body takes the budget owner from here.
+        parts.extensions.insert(BudgetOwner::of(&principal));
+        Ok(Self(principal))
+    }
+}
+
+/// Refuses a principal that lacks a scope.
+pub fn need(principal: &Principal, scope: Scope) -> Result<(), AuthError> {
+    if principal.scopes.contains(scope) { Ok(()) } else { Err(AuthError::Lacks(scope)) }
+}
+
+/// Ids are UTF-8, and so are these headers, although headers may hold other bytes.
+fn id_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, IdError> {
+    let text = |value: &'h HeaderValue| std::str::from_utf8(value.as_bytes()).map_err(|_| IdError::ControlCharacter);
+    headers.get(name).map(text).transpose()
+}
+
+/// Socket ticket in a query string.
+fn ticket(query: Option<&str>) -> Option<String> {
+    let pairs = query.unwrap_or_default().split('&');
+    pairs.filter_map(|pair| pair.strip_prefix("ticket=")).next().map(str::to_owned)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, key) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+/// Key of a client that cannot set `Authorization`.
+fn carried(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    socket_bearer(headers).or_else(|| headers.get(CHANNEL_AUTH_HEADER)?.to_str().ok().map(Cow::Borrowed))
+}
+
+/// Browsers cannot set headers on a socket, but can name a subprotocol `bearer.<key>`. Phoenix's clients name a
+/// subprotocol that holds the key in Base64.
+fn socket_bearer(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    protocols.flat_map(|list| list.split(',')).map(str::trim).find_map(|name| match name.strip_prefix("bearer.") {
+        Some(key) => Some(Cow::Borrowed(key)),
+        None => in_base64(name.strip_prefix(CHANNEL_BEARER)?).map(Cow::Owned),
+    })
+}
+
+/// Browsers write the standard alphabet, although the name says Base64url: both alphabets are read.
+fn in_base64(text: &str) -> Option<String> {
+    let text = text.trim_end_matches('=');
+    let bytes = STANDARD_NO_PAD.decode(text).or_else(|_| URL_SAFE_NO_PAD.decode(text)).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// JSON body of a Threadline route (not events): bounded, shallow, without unknown members.
+#[derive(Debug)]
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned + Default, S: AsRef<HttpState> + Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let bytes = state.as_ref().bodies.read(request, MAX_REQUEST_BYTES).await?;
+        parse_json(&bytes).map(Self)
+    }
+}
+
+/// Parses a JSON text; an empty text is the default.
+pub fn parse_json<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.trim_ascii().is_empty() {
+        return Ok(T::default());
+    }
+    if json::depth(bytes, MAX_JSON_DEPTH) > MAX_JSON_DEPTH {
+        return Err(Problem::invalid(format!("the body is nested deeper than {MAX_JSON_DEPTH} levels")));
+    }
+    // Serde would also accept an array, with its items as the members in order.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(Problem::invalid("the body is not a JSON object"));
+    }
+    serde_json::from_slice(bytes).map_err(|error| Problem::invalid(format!("invalid body: {error}")))
+}
+
+/// Parameters of the query string.
+#[derive(Debug)]
+pub struct Params<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        query(&parts.uri).map(Self)
+    }
+}
+
+/// Parses a query string; invalid values are refused.
+pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    match Query::<T>::try_from_uri(uri) {
+        Ok(Query(params)) => Ok(params),
+        Err(error) => Err(Problem::invalid(format!("invalid query string: {}", error.body_text()))),
+    }
+}
+
+/// Lease that a request names: whole seconds, or fractions where clients send them. `name` is the request's name for
+/// the lease.
+pub fn lease(name: &str, seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    let lease = Duration::try_from_secs_f64(seconds).ok();
+    let lease = lease.filter(|lease| (MIN_LEASE..=MAX_LEASE).contains(lease)).ok_or_else(|| {
+        let (least, most) = (MIN_LEASE.as_secs(), MAX_LEASE.as_secs());
+        Problem::invalid(format!("{name} is {seconds}, but must be from {least} to {most} seconds"))
+    })?;
+    Ok(Some(lease))
+}
+
+/// Lease that `leaseSeconds` names, in whole seconds.
+pub fn lease_seconds(seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
+    // Exact for every valid lease.
+    lease("leaseSeconds", seconds.map(|seconds| seconds as f64))
+}
+
+/// The thread named in the path.
+#[derive(Debug)]
+pub struct InThread(pub ThreadId);
+
+/// The thread and the run named in the path.
+#[derive(Debug)]
+pub struct InRun(pub ThreadId, pub RunId);
+
+/// The agent and the thread named in the path.
+#[derive(Debug)]
+pub struct InAgentThread(pub AgentId, pub ThreadId);
+
+/// The agent named in the path.
+#[derive(Debug)]
+pub struct InAgent(pub AgentId);
+
+/// The annotation named in the path.
+#[derive(Debug)]
+pub struct InAnnotation(pub AnnotationId);
+
+/// The API key named in the path.
+#[derive(Debug)]
+pub struct InKey(pub KeyId);
+
+/// The project named in the path.
+#[derive(Debug)]
+pub struct InProject(pub ProjectId);
+
+/// The user named in the path.
+#[derive(Debug)]
+pub struct InUser(pub UserId);
+
+/// A path parameter that is text, not an id.
+#[derive(Debug)]
+pub struct InPath(pub String);
+
+async fn path<T: DeserializeOwned + Send>(parts: &mut Parts) -> Result<T, Problem> {
+    match Path::<T>::from_request_parts(parts, &()).await {
+        Ok(Path(values)) => Ok(values),
+        Err(error) => Err(Problem::invalid(format!("invalid path: {}", error.body_text()))),
+    }
+}
+
+/// Takes the one parameter of a path.
+macro_rules! in_path {
+    ($($name:ident)+) => {
+        $(impl<S: Send + Sync> FromRequestParts<S> for $name {
+            type Rejection = Problem;
+
+            async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+                path(parts).await.map(Self)
+            }
+        })+
+    };
+}
+in_path!(InAgent InAnnotation InKey InPath InProject InThread InUser);
+
+/// Takes both parameters of a path.
+macro_rules! in_path_of_two {
+    ($($name:ident)+) => {
+        $(impl<S: Send + Sync> FromRequestParts<S> for $name {
+            type Rejection = Problem;
+
+            async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+                let (outer, inner) = path(parts).await?;
+                Ok(Self(outer, inner))
+            }
+        })+
+    };
+}
+in_path_of_two!(InAgentThread InRun);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_carried_in_a_subprotocol_or_a_header_of_its_own() {
+        let shown = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().expect("a value"));
+            carried(&headers).map(Cow::into_owned)
+        };
+        let protocol = |value: &str| shown("sec-websocket-protocol", value);
+        assert_eq!(protocol("threadline.v1, bearer.tl_x").as_deref(), Some("tl_x"));
+        assert_eq!(protocol("phoenix,base64url.bearer.phx.Y3BrX3Rlc3Rfa2V5").as_deref(), Some("cpk_test_key"));
+        // `???>` in both alphabets, and with the padding that some clients send.
+        for text in ["Pz8/Pg", "Pz8_Pg", "Pz8_Pg=="] {
+            assert_eq!(protocol(&format!("base64url.bearer.phx.{text}")).as_deref(), Some("???>"), "{text}");
+        }
+        for bad in ["phoenix", "base64url.bearer.phx.%%%", "base64url.bearer.phx._w", "base64url.bearer.phx"] {
+            assert_eq!(protocol(bad), None, "{bad}");
+        }
+        assert_eq!(shown("x-phoenix-authtoken", "tl_y").as_deref(), Some("tl_y"));
+    }
+}

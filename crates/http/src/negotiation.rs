@@ -1,0 +1,82 @@
+//! Formats of bodies and responses (RFC 9110, section 12), and values that several APIs read and write in one way.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, header};
+use threadline_engine::subscription::EndReason;
+
+use crate::problem::{Problem, ProblemType};
+
+/// Format of a body, by its `Content-Type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    Json,
+    /// One JSON document per line.
+    Ndjson,
+}
+
+impl Content {
+    /// Format that the header names; JSON if the header is absent or empty.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(Self::Json) };
+        match kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim() {
+            "application/json" | "" => Ok(Self::Json),
+            "application/x-ndjson" | "application/ndjson" => Ok(Self::Ndjson),
+            // Default of curl for `--data`.
+            "application/x-www-form-urlencoded" => Ok(Self::Json),
+            other => {
+                Err(Problem::new(ProblemType::UnsupportedMediaType, format!("content type {other:?} is not supported")))
+            }
+        }
+    }
+}
+
+/// Format of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Json,
+    /// One JSON document per line.
+    Ndjson,
+    Sse,
+}
+
+impl Form {
+    /// Supported format with the greatest weight in `Accept`, the first of equals; JSON if the client has no
+    /// preference.
+    pub fn accepted(headers: &HeaderMap) -> Result<Self, Problem> {
+        let Some(accept) = headers.get(header::ACCEPT) else { return Ok(Self::Json) };
+        let mut best: Option<(f32, Self)> = None;
+        for range in accept.to_str().unwrap_or_default().split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let form = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+                "application/json" | "application/*" | "*/*" => Self::Json,
+                "application/x-ndjson" | "application/ndjson" => Self::Ndjson,
+                "text/event-stream" | "text/*" => Self::Sse,
+                _ => continue,
+            };
+            let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            if weight > best.map_or(0.0, |(best, _)| best) {
+                best = Some((weight, form));
+            }
+        }
+        best.map(|(_, form)| form).ok_or_else(|| {
+            Problem::new(ProblemType::NotAcceptable, "the route has no response of a type in the header Accept")
+        })
+    }
+}
+
+/// Parses a number of seconds to wait.
+pub fn wait_time(seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
+    let parse = |seconds: f64| {
+        Duration::try_from_secs_f64(seconds).map_err(|_| Problem::invalid("wait is not a number of seconds"))
+    };
+    seconds.map(parse).transpose()
+}
+
+/// Wire name for the end of a subscription.
+pub fn end_reason(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::RunEnded => "run-ended",
+        EndReason::ThreadDeleted => "thread-deleted",
+    }
+}

@@ -1,0 +1,165 @@
+//! Pages that may send requests. In development mode only pages of this machine may: any web page can reach localhost,
+//! so Host and Origin are checked, and so are the header fields in which proxies name other machines. With API keys the
+//! key is the check, and browsers keep foreign pages from reading responses. But any page can open a socket, so the
+//! Origin of a socket is checked here.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, Uri, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use serde_json::json;
+use threadline_core::{
+    AllowedOrigins, Origin,
+    limits::{ORIGIN_SHOWN, REFUSED_ORIGIN_QUIET, REFUSED_ORIGINS},
+};
+use tokio::time::Instant;
+
+use crate::{
+    HttpState,
+    forwarded::another_machine,
+    problem::{Problem, ProblemType},
+};
+
+/// Refuses requests of pages that are not allowed.
+pub async fn origins(State(state): State<HttpState>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let checked =
+        if state.auth.is_development() { check_development(headers) } else { check_handshake(headers, &state.origins) };
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(Refused::Forwarded(detail)) => Problem::new(ProblemType::DevelopmentOnly, detail).into_response(),
+        Err(Refused::Page { origin, detail }) => {
+            if let Some(origin) = origin
+                && state.refused_origins.is_news(shown(origin))
+            {
+                tracing::warn!(origin = shown(origin), path = request.uri().path(), "rejected a page: {detail}");
+            }
+            let origin = origin.map(shown);
+            Problem::new(ProblemType::ForbiddenOrigin, detail).with(json!({ "origin": origin })).into_response()
+        }
+    }
+}
+
+/// Pages that were refused recently: the log names each page once in [`REFUSED_ORIGIN_QUIET`], and of very many pages
+/// the first [`REFUSED_ORIGINS`].
+#[derive(Debug, Default)]
+pub struct RefusedOrigins(Mutex<HashMap<String, Instant>>);
+
+impl RefusedOrigins {
+    /// True if the log must name this origin.
+    fn is_news(&self, origin: &str) -> bool {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|_, at| at.elapsed() < REFUSED_ORIGIN_QUIET);
+        if seen.len() >= REFUSED_ORIGINS || seen.contains_key(origin) {
+            return false;
+        }
+        seen.insert(origin.to_owned(), Instant::now());
+        true
+    }
+}
+
+/// A request that is refused because of its origin.
+#[derive(Debug, PartialEq, Eq)]
+enum Refused<'a> {
+    /// Refused because of its Host or Origin.
+    Page { origin: Option<&'a str>, detail: String },
+    /// Refused because of the machines that a proxy or a tunnel on this machine names.
+    Forwarded(String),
+}
+
+fn shown(origin: &str) -> &str {
+    &origin[..origin.floor_char_boundary(ORIGIN_SHOWN)]
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or_default())
+}
+
+fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
+    let origin = text(headers, header::ORIGIN);
+    let refuse = |what: String| Err(Refused::Page { origin, detail: format!("{what} is not a loopback address") });
+    // A page whose own name resolves to 127.0.0.1 still sends that name as Host.
+    if !text(headers, header::HOST).is_some_and(is_loopback_authority) {
+        return refuse("the Host".to_owned());
+    }
+    if let Some(origin) = origin.filter(|origin| !is_loopback_origin(origin)) {
+        return refuse(format!("the Origin {}", shown(origin)));
+    }
+    match another_machine(headers) {
+        Some((name, node)) => {
+            Err(Refused::Forwarded(format!("{name} names {node:?}, which is not a loopback address")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Only browsers send an Origin, and they always do so with a handshake.
+fn check_handshake<'a>(headers: &'a HeaderMap, allowed: &AllowedOrigins) -> Result<(), Refused<'a>> {
+    if !headers.contains_key(header::UPGRADE) {
+        return Ok(());
+    }
+    let Some(origin) = text(headers, header::ORIGIN) else { return Ok(()) };
+    let host = text(headers, header::HOST).unwrap_or_default();
+    let same_host = origin.parse::<Origin>().is_ok_and(|origin| origin.is_at(host));
+    if same_host || allowed.contains(origin) {
+        return Ok(());
+    }
+    let named = shown(origin);
+    let detail =
+        format!("origin {named} is not allowed to open a socket: start the server with --allowed-origins {named}");
+    Err(Refused::Page { origin: Some(origin), detail })
+}
+
+/// True if an `Origin` is a page of this machine.
+pub fn is_loopback_origin(origin: &str) -> bool {
+    origin
+        .parse::<Uri>()
+        .ok()
+        .and_then(|uri| uri.authority().map(|it| is_loopback_authority(it.as_str())))
+        .unwrap_or(false)
+}
+
+/// True if a host, with or without a port, is a name or address of this machine.
+pub fn is_loopback_authority(authority: &str) -> bool {
+    let Ok(authority) = authority.parse::<axum::http::uri::Authority>() else { return false };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || host.to_ascii_lowercase().ends_with(".localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine() {
+        for good in ["localhost", "localhost:7420", "127.0.0.1:80", "[::1]:7420", "app.localhost:3000", "LOCALHOST"] {
+            assert!(is_loopback_authority(good), "{good}");
+        }
+        for bad in ["example.com", "localhost.example.com", "10.0.0.1", "127.0.0.1.nip.io", "", "notlocalhost"] {
+            assert!(!is_loopback_authority(bad), "{bad}");
+        }
+        assert!(is_loopback_origin("http://localhost:5173"));
+        assert!(!is_loopback_origin("null") && !is_loopback_origin("https://evil.example"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_page_is_named_once_in_a_while_and_of_very_many_a_few() {
+        let refused = RefusedOrigins::default();
+        assert!(refused.is_news("https://a.example") && !refused.is_news("https://a.example"));
+        assert!(refused.is_news("https://b.example"));
+        let many = (0..1_000).filter(|at| refused.is_news(&format!("https://{at}.example"))).count();
+        assert_eq!(many, REFUSED_ORIGINS - 2);
+        tokio::time::advance(REFUSED_ORIGIN_QUIET).await;
+        assert!(refused.is_news("https://a.example") && !refused.is_news("https://a.example"));
+    }
+}

@@ -1,0 +1,441 @@
+//! Errors on the wire: RFC 9457 problem documents. One closed list of types, one exhaustive mapping.
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use threadline_core::{
+    EventErrorKind, Limit,
+    limits::{COMPLETE_RUN_WAIT, DRAIN_RETRY_AFTER},
+    projection::conversation::MessageError,
+};
+use threadline_engine::{ServiceError, limits::Limited};
+
+use crate::{auth::AuthError, etag::etag, view::RunView};
+
+/// Media type of a problem document.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+macro_rules! problem_types {
+    ($(#[doc = $when:literal] $name:ident = $slug:literal, $status:ident, $title:literal, $retry:literal, $help:literal;)*) => {
+        /// Types of problems, with stable slugs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ProblemType {
+            $(#[doc = $when] $name,)*
+        }
+
+        impl ProblemType {
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// Stable name: the last segment of `type` on the wire.
+            pub fn slug(self) -> &'static str {
+                match self { $(Self::$name => $slug,)* }
+            }
+
+            pub fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            /// A short text for people, the same for every occurrence.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+
+            /// Condition of the problem, in one sentence: the documentation of the variant.
+            pub fn when(self) -> &'static str {
+                match self { $(Self::$name => $when.trim_ascii(),)* }
+            }
+
+            /// True if the same request may succeed later.
+            pub fn is_retryable(self) -> bool {
+                match self { $(Self::$name => $retry,)* }
+            }
+
+            /// Next step that the caller can take.
+            pub fn help(self) -> &'static str {
+                match self { $(Self::$name => $help,)* }
+            }
+        }
+    };
+}
+
+problem_types! {
+    /// Another run is active in the thread.
+    RunActive = "run-active", CONFLICT, "Active run conflict", true,
+        "Follow the active run from `cursor`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
+    /// The run has ended or lost its lease; it can append no new events.
+    RunFenced = "run-fenced", CONFLICT, "Run already ended", false,
+        "Start a new run. Appends of the ended run that were stored before still return their receipts.";
+    /// A producer writes to a run that the server drives with an agent.
+    RunDriven = "run-driven", CONFLICT, "Run driven by the server", false,
+        "Follow the run, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop. To write events, start another run once it has ended.";
+    /// The thread has no run with this ID.
+    RunNotFound = "run-not-found", NOT_FOUND, "Run not found", false,
+        "Start the run first, or list the runs of the thread with GET /v1/threads/{threadId}/runs.";
+    /// The thread has a run with this ID: of another agent, or requested with other messages or answers.
+    RunExists = "run-exists", CONFLICT, "Run ID already in use", false,
+        "Choose another runId, or omit it and the server generates one.";
+    /// The thread has open interrupts that the request does not answer.
+    InterruptsOpen = "interrupts-open", CONFLICT, "Unanswered interrupt", false,
+        "Send `resume` with an entry for every open interrupt, answered or `cancelled`. GET /v1/threads/{threadId}/messages lists them in `interrupts`.";
+    /// The request answers an interrupt that is no longer open.
+    InterruptSettled = "interrupt-settled", CONFLICT, "Interrupt already answered", false,
+        "Reload the thread: GET /v1/threads/{threadId}/messages lists the open interrupts in `interrupts`. Another client, or an earlier request of this client, has answered this one.";
+    /// The events before the first event of the append are missing.
+    ProducerSeqGap = "producer-seq-gap", CONFLICT, "Gap in producerSeq", false,
+        "Send the events from producerSeq `expected` on.";
+    /// Events with these producerSeq are stored with other bytes.
+    ProducerSeqConflict = "producer-seq-conflict", UNPROCESSABLE_ENTITY, "Conflicting producerSeq", false,
+        "Send the same bytes when you retry. Number new events after the ones already sent.";
+    /// Another thread has this ID.
+    ThreadExists = "thread-exists", CONFLICT, "Thread ID already in use", false,
+        "Choose another threadId, or omit it and the server generates one.";
+    /// The messages and the state are too large to be computed from the events.
+    ConversationTooLarge = "conversation-too-large", UNPROCESSABLE_ENTITY, "Conversation too large", false,
+        "Read the events of the thread instead, or its messages at an earlier seq (`at`), and continue in a new thread.";
+    /// The saved list omits stored messages, or has others in their place.
+    ConversationDiverged = "conversation-diverged", CONFLICT, "Conversation diverged", false,
+        "Read the stored conversation (GET), append the new messages to it and save that list. To replace the stored conversation instead, save this list with `If-Match: <etag>`. Nothing was changed.";
+    /// The stored version does not match `If-Match` or `If-None-Match`.
+    ConversationChanged = "conversation-changed", PRECONDITION_FAILED, "Conversation version mismatch", false,
+        "Read the conversation again (GET), and decide whether to save. `etag` is the stored version, or null if no conversation is stored. Nothing was changed.";
+    /// A message of the list cannot be stored.
+    InvalidMessage = "invalid-message", UNPROCESSABLE_ENTITY, "Invalid message", false,
+        "Fix the message at `index` (from 0) and send the list again. Nothing of the list was stored.";
+    /// The thread does not exist, or belongs to another user.
+    ThreadNotFound = "thread-not-found", NOT_FOUND, "Thread not found", false,
+        "Create the thread with POST /v1/threads, or check its ID and its user. A thread of another user is reported as not found.";
+    /// The cursor belongs to a log that was deleted or restored since.
+    LogReplaced = "log-replaced", GONE, "Log replaced", false,
+        "Discard the events read so far, and read from `after=0` with the `epoch` of this problem. The thread was deleted and created again, or restored.";
+    /// The cursor is greater than the seq of the newest event.
+    CursorAhead = "cursor-ahead", RANGE_NOT_SATISFIABLE, "Cursor beyond end of log", false,
+        "Read from `after=0`. The newest event has the seq `tail`: a cursor beyond it belongs to another log.";
+    /// An event of the batch cannot be stored.
+    InvalidEvent = "invalid-event", UNPROCESSABLE_ENTITY, "Invalid event", false,
+        "Fix the event at `index` (from 0) and send the batch again. Nothing of the batch was stored.";
+    /// A header, a parameter or the body is malformed or out of range.
+    InvalidRequest = "invalid-request", BAD_REQUEST, "Invalid request", false,
+        "Correct what `detail` names. GET /v1/openapi.json describes every route.";
+    /// The route has no query parameter of this name.
+    UnknownParameter = "unknown-parameter", BAD_REQUEST, "Unknown parameter", false,
+        "Remove the parameter, or correct its name: GET /v1/openapi.json lists those of each route.";
+    /// The body, an event, a message or a list is larger than its limit.
+    TooLarge = "too-large", PAYLOAD_TOO_LARGE, "Request body too large", false,
+        "Send smaller batches. `detail` names the limit.";
+    /// The request body did not arrive before the timeout.
+    BodyTimeout = "body-timeout", REQUEST_TIMEOUT, "Request body timeout", true,
+        "Send the request again.";
+    /// The request has no valid API key, token or ticket.
+    Unauthorized = "unauthorized", UNAUTHORIZED, "Authentication required", false,
+        "Send a valid API key or token as `Authorization: Bearer <key>`.";
+    /// The request comes from a web page whose origin is not allowed.
+    ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "Origin not allowed", false,
+        "In development mode, set THREADLINE_API_KEY: without it the server accepts requests from this machine only. Otherwise, start the server with `--allowed-origins <origin>` (in the file: `allowed_origins`).";
+    /// A proxy forwarded a request of another machine to a server in development mode.
+    DevelopmentOnly = "development-only", FORBIDDEN, "Request from another machine", false,
+        "Development mode accepts requests from this machine only. To accept requests through a proxy, set THREADLINE_API_KEY to a random key of at least 22 characters (openssl rand -hex 32).";
+    /// The key or token does not have the scope or the role that the route requires.
+    Forbidden = "forbidden", FORBIDDEN, "Insufficient permission", false,
+        "Use a key or token with the permission that `detail` names. Routes of the project require its API key, without the header Threadline-User.";
+    /// The token of a socket is invalid, has expired or was used before.
+    ForbiddenToken = "forbidden-token", FORBIDDEN, "Invalid token", false,
+        "Request a new token. Each one expires, may be valid only once, and is valid only for what it was issued for.";
+    /// The thread belongs to another user of the project. Only the holder of the project's API key receives this.
+    ForeignThread = "foreign-thread", FORBIDDEN, "Thread of another user", false,
+        "Choose another threadId, or name the user of the thread in `userId`.";
+    /// No agent has this ID.
+    AgentNotFound = "agent-not-found", NOT_FOUND, "Agent not found", false,
+        "List the agents with GET /v1/agents. Define one in the configuration file, with --agent NAME=URL, or with PUT /v1/agents/{agentId}.";
+    /// The definition of an agent is malformed or not permitted.
+    InvalidAgent = "invalid-agent", UNPROCESSABLE_ENTITY, "Invalid agent definition", false,
+        "Correct what `detail` names and send the definition again.";
+    /// The agent is defined by the server's configuration: the API cannot change it.
+    AgentConfigured = "agent-configured", CONFLICT, "Agent defined by server configuration", false,
+        "Choose another name, or change the configuration and restart the server.";
+    /// No project has this ID.
+    ProjectNotFound = "project-not-found", NOT_FOUND, "Project not found", false,
+        "Create the project with PUT /v1/projects/{projectId} and the operator's key.";
+    /// The project has no API key with this ID.
+    KeyNotFound = "key-not-found", NOT_FOUND, "API key not found", false,
+        "List the keys with GET /v1/keys.";
+    /// The project has another API key with this ID.
+    KeyExists = "key-exists", CONFLICT, "API key ID already in use", false,
+        "Choose another keyId, or omit it and the server generates one. A key is shown once: if the response was lost, revoke the key and create another.";
+    /// The server cannot fetch the public keys of the token's issuer.
+    IssuerUnavailable = "issuer-unavailable", SERVICE_UNAVAILABLE, "Token issuer unavailable", true,
+        "Send the same request again after the time in Retry-After. If the problem persists, check the jwksUrl in the settings of the project.";
+    /// A limit of the user, the project or the node is reached.
+    RateLimited = "rate-limited", TOO_MANY_REQUESTS, "Rate limit exceeded", true,
+        "Wait for the time in Retry-After, then send the same request again.";
+    /// The socket has as many subscriptions as the limit allows.
+    TooManySubscriptions = "too-many-subscriptions", CONFLICT, "Subscription limit exceeded", false,
+        "Unsubscribe from a thread that is not needed, or open another socket.";
+    /// The server has no memory left for request bodies or responses.
+    Busy = "busy", SERVICE_UNAVAILABLE, "Server at capacity", true,
+        "Wait for the time in Retry-After, then send the same request again. Smaller batches are accepted sooner.";
+    /// No route has this path.
+    NotFound = "not-found", NOT_FOUND, "Route not found", false,
+        "See GET /v1/openapi.json for the routes.";
+    /// The route exists, but not with this method.
+    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED, "Method not allowed", false,
+        "Use one of the methods in the header Allow.";
+    /// The server cannot read bodies of this content type.
+    UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE, "Unsupported media type", false,
+        "Send application/json, or application/x-ndjson where events are sent.";
+    /// The route has no response of a content type in the header Accept.
+    NotAcceptable = "not-acceptable", NOT_ACCEPTABLE, "Not acceptable", false,
+        "Accept application/json, application/x-ndjson or text/event-stream.";
+    /// The server is shutting down and accepts no new requests.
+    Draining = "draining", SERVICE_UNAVAILABLE, "Server shutting down", true,
+        "Send the request again after the time in Retry-After. Another server, or this one after its restart, responds.";
+    /// The store does not respond, or accepts no writes.
+    StoreUnavailable = "store-unavailable", SERVICE_UNAVAILABLE, "Store unavailable", true,
+        "Send the same request again. If it was carried out already, it is not carried out twice.";
+    /// The server has a bug, or its store is corrupt.
+    Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error", false,
+        "Look for the cause in the server's log.";
+}
+
+/// Problem before serialization: a type, the detail of this occurrence, and the facts that the caller needs to
+/// continue.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    pub kind: ProblemType,
+    /// Explanation of this occurrence, with the offending value.
+    pub detail: String,
+    /// Additional members of the document.
+    pub facts: Map<String, Value>,
+    /// The delay before a retry, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// A problem (RFC 9457). See docs/errors.md.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProblemDocument {
+    /// `/problems/<slug>`: a path of this server that explains the problem type.
+    #[schema(example = "/problems/run-active")]
+    r#type: String,
+    /// The name of the problem, the same for every occurrence.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// Explanation of this occurrence, with the offending value.
+    detail: String,
+    /// True if the same request may succeed later.
+    retryable: bool,
+    /// The next step.
+    help: &'static str,
+    /// The delay before a retry, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    /// The facts of this type of problem.
+    #[serde(flatten)]
+    facts: Map<String, Value>,
+}
+
+impl Problem {
+    /// A problem without facts.
+    pub fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into(), facts: Map::new(), retry_after_ms: None }
+    }
+
+    /// Invalid request: malformed or out of range.
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(ProblemType::InvalidRequest, detail)
+    }
+
+    /// Sets the facts that the caller needs to continue.
+    pub fn with(mut self, facts: Value) -> Self {
+        if let Value::Object(facts) = facts {
+            self.facts = facts;
+        }
+        self
+    }
+
+    /// Sets the delay before a retry, in milliseconds.
+    pub fn retry_after(mut self, milliseconds: u64) -> Self {
+        self.retry_after_ms = Some(milliseconds);
+        self
+    }
+
+    pub fn document(self) -> ProblemDocument {
+        ProblemDocument {
+            r#type: format!("/problems/{}", self.kind.slug()),
+            title: self.kind.title(),
+            status: self.kind.status().as_u16(),
+            detail: self.detail,
+            retryable: self.kind.is_retryable(),
+            help: self.kind.help(),
+            retry_after_ms: self.retry_after_ms,
+            facts: self.facts,
+        }
+    }
+}
+
+impl From<ServiceError> for Problem {
+    fn from(error: ServiceError) -> Self {
+        use ProblemType as Type;
+        let detail = error.to_string();
+        match error {
+            ServiceError::ThreadNotFound => Self::new(Type::ThreadNotFound, detail),
+            // No facts: the owner of the thread must not be disclosed.
+            ServiceError::ThreadExists => Self::new(Type::ThreadExists, detail),
+            ServiceError::ConversationTooLarge => Self::new(Type::ConversationTooLarge, detail),
+            ServiceError::ConversationChanged { version } => {
+                Self::new(Type::ConversationChanged, detail).with(json!({ "etag": version.map(etag) }))
+            }
+            ServiceError::ConversationDiverged { stored, common, version } => {
+                Self::new(Type::ConversationDiverged, detail)
+                    .with(json!({ "stored": stored, "common": common, "etag": etag(version) }))
+            }
+            ServiceError::ReplacementTooLarge => Self::new(Type::TooLarge, detail),
+            ServiceError::InvalidMessage(flawed) => {
+                let kind = match flawed.flaw {
+                    MessageError::TooLarge | MessageError::TooMany => Type::TooLarge,
+                    _ => Type::InvalidMessage,
+                };
+                Self::new(kind, detail).with(json!({ "index": flawed.index, "reason": flawed.flaw.to_string() }))
+            }
+            ServiceError::RunNotFound => Self::new(Type::RunNotFound, detail),
+            ServiceError::RunActive(active) => {
+                let wait = u64::try_from(COMPLETE_RUN_WAIT.as_millis()).unwrap_or(u64::MAX) / 10;
+                Self::new(Type::RunActive, detail)
+                    .with(json!({
+                        "run": RunView::new(&active.run),
+                        "epoch": active.epoch.to_string(),
+                        "cursor": active.cursor,
+                        "tail": active.tail,
+                    }))
+                    .retry_after(wait)
+            }
+            ServiceError::RunFenced(run) => {
+                Self::new(Type::RunFenced, detail).with(json!({ "run": RunView::new(&run) }))
+            }
+            ServiceError::RunDriven { thread, run } => {
+                let agent = run.agent.as_ref().map(|agent| agent.as_str());
+                Self::new(Type::RunDriven, detail)
+                    .with(json!({ "threadId": thread.as_str(), "agentId": agent, "run": RunView::new(&run) }))
+            }
+            ServiceError::ProducerSeqGap { expected } => {
+                Self::new(Type::ProducerSeqGap, detail).with(json!({ "expected": expected }))
+            }
+            ServiceError::ProducerSeqConflict { producer_seq } => {
+                Self::new(Type::ProducerSeqConflict, detail).with(json!({ "producerSeq": producer_seq }))
+            }
+            ServiceError::LogReplaced { epoch, tail } => {
+                Self::new(Type::LogReplaced, detail).with(json!({ "epoch": epoch.to_string(), "tail": tail }))
+            }
+            ServiceError::CursorAhead { epoch, tail } => Self::new(Type::CursorAhead, detail)
+                .with(json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail })),
+            ServiceError::InvalidEvent(error) => match error.kind {
+                EventErrorKind::EventTooLarge | EventErrorKind::BatchTooLarge | EventErrorKind::TooMany => {
+                    Self::new(Type::TooLarge, detail).with(json!({ "index": error.index }))
+                }
+                EventErrorKind::NotUtf8
+                | EventErrorKind::NotJson(_)
+                | EventErrorKind::NotArray
+                | EventErrorKind::NotObject
+                | EventErrorKind::NoType
+                | EventErrorKind::TooDeep
+                | EventErrorKind::Empty
+                | EventErrorKind::AfterTerminal => Self::new(Type::InvalidEvent, detail)
+                    .with(json!({ "index": error.index, "reason": error.kind.to_string() })),
+            },
+            ServiceError::InvalidRequest(detail) => Self::invalid(detail),
+            ServiceError::Limited(limited) => limited.into(),
+            ServiceError::Draining => {
+                let wait = u64::try_from(DRAIN_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
+                Self::new(Type::Draining, detail).retry_after(wait)
+            }
+            ServiceError::Store(threadline_store::StoreError::Unavailable(reason)) => {
+                tracing::warn!(reason, "store unavailable");
+                Self::new(Type::StoreUnavailable, "the store failed; see the server's log").retry_after(1_000)
+            }
+            ServiceError::Store(threadline_store::StoreError::Corrupt(reason)) => {
+                tracing::error!(reason, "the store is corrupt");
+                Self::new(Type::Internal, "see the server's log")
+            }
+        }
+    }
+}
+
+impl From<Limited> for Problem {
+    fn from(limited: Limited) -> Self {
+        let kind = match limited.limit {
+            Limit::Subscriptions => ProblemType::TooManySubscriptions,
+            Limit::BodyMemory | Limit::AnswerMemory => ProblemType::Busy,
+            _ => ProblemType::RateLimited,
+        };
+        let facts = json!({ "limit": limited.limit.as_str(), "value": limited.value });
+        let problem = Self::new(kind, limited.to_string()).with(facts);
+        // Rounded up, so that a client that retries at that moment is admitted.
+        let wait = u64::try_from(limited.wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        if kind.is_retryable() { problem.retry_after(wait) } else { problem }
+    }
+}
+
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Missing
+            | AuthError::WrongKey
+            | AuthError::WrongToken(_)
+            | AuthError::WrongScope(_)
+            | AuthError::WrongTicket
+            | AuthError::Over => Self::new(ProblemType::Unauthorized, error.to_string()),
+            AuthError::Lacks(scope) => {
+                Self::new(ProblemType::Forbidden, error.to_string()).with(json!({ "scope": scope.as_str() }))
+            }
+            AuthError::OtherUser | AuthError::OtherProject | AuthError::NotOperator => {
+                Self::new(ProblemType::Forbidden, error.to_string())
+            }
+            AuthError::NoProject => Self::new(ProblemType::ProjectNotFound, error.to_string()),
+            AuthError::NoKey => Self::new(ProblemType::KeyNotFound, error.to_string()),
+            AuthError::KeyExists => Self::new(ProblemType::KeyExists, error.to_string()),
+            AuthError::BadUser(_) | AuthError::BadProject(_) | AuthError::Invalid(_) => {
+                Self::invalid(error.to_string())
+            }
+            AuthError::NoIssuer => Self::new(ProblemType::IssuerUnavailable, error.to_string()).retry_after(1_000),
+            AuthError::Store(error) => ServiceError::Store(error).into(),
+            AuthError::Randomness(_) => {
+                tracing::error!(%error, "cannot generate a secret");
+                Self::new(ProblemType::Internal, "see the server's log")
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.kind.status();
+        let retry_after = self.retry_after_ms.map(|milliseconds| milliseconds.div_ceil(1_000).max(1));
+        let body = serde_json::to_vec(&self.document()).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_unique_and_every_problem_says_what_to_do() {
+        let slugs: std::collections::HashSet<_> = ProblemType::ALL.iter().map(|kind| kind.slug()).collect();
+        assert_eq!(slugs.len(), ProblemType::ALL.len());
+        for kind in ProblemType::ALL {
+            assert!(!kind.help().is_empty() && kind.status().as_u16() >= 400, "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! State of the HTTP layer, a part of the state of every API.
+
+use std::{sync::Arc, time::Duration};
+
+use threadline_core::{
+    AllowedOrigins, Clock, Principal,
+    limits::{CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
+};
+use threadline_engine::{Service, limits::Quota, metrics::Metrics};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    auth::{Auth, AuthError},
+    body::Bodies,
+    origins::RefusedOrigins,
+    problem::Problem,
+    response::Answers,
+};
+
+/// State that extractors, streams and sockets share. An API's own state hands it out by `AsRef`, without a copy.
+#[derive(Clone)]
+pub struct HttpState {
+    /// Authentication of keys, tokens and tickets.
+    pub auth: Auth,
+    /// Limits of users, of projects and of the node.
+    pub quota: Quota,
+    pub bodies: Bodies,
+    /// Memory budget of large responses.
+    pub answers: Answers,
+    /// Cancelled once the node is shutting down.
+    pub draining: CancellationToken,
+    /// Counts connections and sockets, so that the end of the last one can be waited for.
+    pub connections: TaskTracker,
+    /// Time between the heartbeats of sockets and event streams.
+    pub heartbeat: Duration,
+    /// Time that a client has to answer when its socket is closed.
+    pub close: Duration,
+    /// Pages that may call from a browser.
+    pub origins: Arc<AllowedOrigins>,
+    /// Pages that were refused.
+    pub refused_origins: Arc<RefusedOrigins>,
+    pub metrics: Metrics,
+    pub clock: Clock,
+}
+
+impl AsRef<Self> for HttpState {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl HttpState {
+    /// State with the default heartbeat and close timeout.
+    pub fn new(service: &Service, auth: Auth) -> Self {
+        Self {
+            auth,
+            quota: service.quota.clone(),
+            bodies: Bodies::new(service.quota.clone()),
+            answers: Answers::new(service.quota.clone()),
+            draining: service.draining(),
+            connections: TaskTracker::new(),
+            heartbeat: HEARTBEAT_INTERVAL,
+            close: CLOSE_TIMEOUT,
+            origins: Arc::default(),
+            refused_origins: Arc::default(),
+            metrics: service.metrics().clone(),
+            clock: service.clock().clone(),
+        }
+    }
+
+    /// Reads a page for a principal. A request that waits is a stream with one response: it holds a stream permit, and
+    /// fails once the principal's credential is no longer valid.
+    pub async fn waiting<T>(
+        &self,
+        principal: &Principal,
+        wait: Option<Duration>,
+        page: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        if wait.is_none() {
+            return page.await;
+        }
+        let _place = self.quota.open(principal)?;
+        let mut credential = self.auth.watch(principal);
+        tokio::select! {
+            page = page => page,
+            () = credential.over() => Err(AuthError::Over.into()),
+        }
+    }
+}
+
+/// Completes a task, even if the client that requested it disconnects meanwhile.
+pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, Problem> {
+    tokio::spawn(work).await.map_err(|error| {
+        tracing::error!(%error, "internal error in a request");
+        Problem::new(crate::problem::ProblemType::Internal, "see the server's log")
+    })
+}

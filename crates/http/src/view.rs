@@ -1,0 +1,188 @@
+//! Views of threads, runs and the feed, as the native API sends them.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use threadline_core::{FeedChange, FeedEntry, NameSource, Run, RunStatus, Thread, Timestamp};
+use threadline_engine::{AppendReceipt, StartedRun};
+use utoipa::ToSchema;
+
+/// A thread.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadView {
+    thread_id: String,
+    #[schema(required)]
+    name: Option<String>,
+    /// The origin of the name. Threadline never overwrites a name that a person set.
+    #[schema(required, value_type = Option<String>, example = "person")]
+    name_source: Option<NameSource>,
+    #[schema(required)]
+    agent_id: Option<String>,
+    user_id: String,
+    archived: bool,
+    #[schema(value_type = Object)]
+    metadata: Box<RawValue>,
+    #[schema(value_type = String, example = "2026-11-21T10:11:15.123Z")]
+    created_at: Timestamp,
+    /// Last edit; appends do not count.
+    #[schema(value_type = String)]
+    updated_at: Timestamp,
+    /// The time at which a run last started or ended.
+    #[schema(required, value_type = Option<String>)]
+    last_run_at: Option<Timestamp>,
+    /// Seq of the newest event, 0 if there is none.
+    tail: u64,
+    /// Seq of the newest event that the user has read; 0 if none.
+    read_seq: u64,
+    /// The incarnation of the log; cursors belong to it.
+    epoch: String,
+    #[schema(required)]
+    active_run: Option<RunView>,
+}
+
+impl ThreadView {
+    pub fn new(thread: &Thread) -> Self {
+        Self {
+            thread_id: thread.id.to_string(),
+            name: thread.name.clone(),
+            name_source: thread.name_source,
+            agent_id: thread.agent.as_ref().map(ToString::to_string),
+            user_id: thread.user.to_string(),
+            archived: thread.archived,
+            // Threadline stored the metadata as an object; any other value reads as an empty object.
+            metadata: RawValue::from_string(thread.metadata.clone()).unwrap_or_else(|_| empty_object()),
+            created_at: thread.created_at,
+            updated_at: thread.updated_at,
+            last_run_at: thread.last_run_at,
+            tail: thread.tail,
+            read_seq: thread.read_seq,
+            epoch: thread.epoch.to_string(),
+            active_run: thread.active_run.as_ref().map(RunView::new),
+        }
+    }
+}
+
+fn empty_object() -> Box<RawValue> {
+    serde_json::value::to_raw_value(&serde_json::json!({})).unwrap_or_default()
+}
+
+/// A run.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunView {
+    run_id: String,
+    #[schema(required)]
+    agent_id: Option<String>,
+    #[schema(value_type = String, example = "running")]
+    status: RunStatus,
+    #[schema(required)]
+    error_code: Option<String>,
+    #[schema(required)]
+    error_message: Option<String>,
+    /// The token usage by provider and model, from the terminal event: AG-UI's TokenUsage.
+    #[schema(required, value_type = Option<Vec<Object>>)]
+    usage: Option<Box<RawValue>>,
+    /// Seq of the event with producerSeq 1.
+    first_seq: u64,
+    /// Seq of its newest event; `firstSeq - 1` if it has none.
+    last_seq: u64,
+    /// The newest stored producerSeq, 0 if none.
+    producer_seq: u64,
+    #[schema(value_type = String)]
+    started_at: Timestamp,
+    #[schema(required, value_type = Option<String>)]
+    ended_at: Option<Timestamp>,
+    /// The expiry of the lease; null once the run has ended.
+    #[schema(required, value_type = Option<String>)]
+    lease_until: Option<Timestamp>,
+    stop_requested: bool,
+}
+
+impl RunView {
+    pub fn new(run: &Run) -> Self {
+        Self {
+            run_id: run.id.to_string(),
+            agent_id: run.agent.as_ref().map(ToString::to_string),
+            status: run.status,
+            error_code: run.error_code.clone(),
+            error_message: run.error_message.clone(),
+            usage: run.usage.clone().and_then(|usage| RawValue::from_string(usage).ok()),
+            first_seq: run.first_seq,
+            last_seq: run.last_seq(),
+            producer_seq: run.producer_seq,
+            started_at: run.started_at,
+            ended_at: run.ended_at,
+            lease_until: run.lease_until,
+            stop_requested: run.stop_requested_at.is_some(),
+        }
+    }
+}
+
+/// A started or appended run.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartedView {
+    run: RunView,
+    epoch: String,
+    /// Follow from here to see the run from its first event.
+    cursor: u64,
+}
+
+impl StartedView {
+    pub fn new(started: &StartedRun) -> Self {
+        Self { run: RunView::new(&started.run), epoch: started.epoch.to_string(), cursor: started.cursor }
+    }
+}
+
+/// The response to an append.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReceiptView {
+    first_seq: u64,
+    last_seq: u64,
+    /// producerSeq of the last event of this append.
+    producer_seq: u64,
+    epoch: String,
+    /// True if a stop of the run was requested: end it soon.
+    stop_requested: bool,
+    /// The expiry of the lease; null once the run has ended.
+    #[schema(required, value_type = Option<String>)]
+    lease_until: Option<Timestamp>,
+}
+
+impl ReceiptView {
+    pub fn new(receipt: &AppendReceipt) -> Self {
+        Self {
+            first_seq: receipt.first_seq,
+            last_seq: receipt.last_seq,
+            producer_seq: receipt.producer_seq,
+            epoch: receipt.epoch.to_string(),
+            stop_requested: receipt.stop_requested,
+            lease_until: receipt.lease_until,
+        }
+    }
+}
+
+/// The newest change of a thread.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FeedEntryView {
+    /// Position in the feed.
+    cursor: u64,
+    /// `upsert` or `delete`.
+    r#type: &'static str,
+    thread_id: String,
+    /// The current thread; absent if it was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<ThreadView>,
+}
+
+impl FeedEntryView {
+    pub fn new(entry: &FeedEntry) -> Self {
+        let (r#type, thread) = match &entry.change {
+            FeedChange::Upsert(thread) => ("upsert", Some(ThreadView::new(thread))),
+            FeedChange::Delete => ("delete", None),
+        };
+        Self { cursor: entry.cursor, r#type, thread_id: entry.thread_id.to_string(), thread }
+    }
+}

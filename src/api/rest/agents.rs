@@ -1,0 +1,160 @@
+//! REST routes of agents: list, show, create and delete.
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use serde::Serialize;
+use threadline_http::{
+    extract::{Caller, InAgent, Json},
+    problem::{Problem, ProblemDocument, ProblemType},
+};
+use utoipa::ToSchema;
+
+use crate::{
+    agents::{Definition, Origin, definition::Kind},
+    api::ApiState,
+    domain::{
+        Principal, Scope,
+        agent::{Agent, AgentKind, OnDisconnect},
+    },
+};
+
+/// An agent, without keys and without the values of header fields.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentView {
+    agent_id: String,
+    #[schema(value_type = String, example = "ag-ui")]
+    kind: Kind,
+    #[schema(value_type = String, example = "continue")]
+    on_disconnect: OnDisconnect,
+    idle_timeout_seconds: u64,
+    /// If true, the agent generates the names of its threads where the server has no endpoint for names.
+    names_threads: bool,
+    /// `built-in`, `configuration` or `api`.
+    #[schema(example = "api")]
+    origin: &'static str,
+    /// Address to which runs are sent; shown to the project, not to end users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    /// Names of the header fields sent with runs; shown to the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header_names: Option<Vec<String>>,
+    /// The model; shown to the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+}
+
+impl AgentView {
+    fn new(agent: &Agent, origin: Origin, all: bool) -> Self {
+        let (kind, url, header_names, model) = match &agent.kind {
+            AgentKind::AgUi { url, headers } => {
+                let names = headers.iter().map(|(name, _)| name.clone()).collect();
+                (Kind::AgUi, Some(url.clone()), Some(names), None)
+            }
+            AgentKind::OpenAi { base_url, model, .. } => {
+                (Kind::OpenAi, Some(base_url.clone()), None, Some(model.clone()))
+            }
+            AgentKind::Demo => (Kind::Demo, None, None, None),
+        };
+        Self {
+            agent_id: agent.id.to_string(),
+            kind,
+            on_disconnect: agent.on_disconnect,
+            idle_timeout_seconds: agent.idle_timeout.as_secs(),
+            names_threads: agent.names_threads,
+            origin: match origin {
+                Origin::BuiltIn => "built-in",
+                Origin::Configuration => "configuration",
+                Origin::Api => "api",
+            },
+            url: url.filter(|_| all),
+            header_names: header_names.filter(|_| all),
+            model: model.filter(|_| all),
+        }
+    }
+}
+
+/// All agents.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AgentsView {
+    agents: Vec<AgentView>,
+}
+
+/// True if the principal acts for the project: its API key without a user, or a developer on their own machine.
+fn is_project(state: &ApiState, principal: &Principal) -> bool {
+    principal.scopes.contains(Scope::Agents) && (state.http.auth.is_development() || principal.user.is_none())
+}
+
+fn project_only(state: &ApiState, principal: &Principal) -> Result<(), Problem> {
+    if is_project(state, principal) {
+        return Ok(());
+    }
+    Err(Problem::new(ProblemType::Forbidden, "a user's token cannot change agents"))
+}
+
+/// Lists the agents.
+#[utoipa::path(get, path = "/v1/agents", tag = "agents", responses(
+    (status = 200, description = "The agents, by name", body = AgentsView),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
+pub async fn list(State(state): State<ApiState>, Caller(principal): Caller) -> Result<Answer<AgentsView>, Problem> {
+    let all = is_project(&state, &principal);
+    let agents = state.agents.list(&principal).await?;
+    Ok(Answer(AgentsView {
+        agents: agents.iter().map(|(agent, origin)| AgentView::new(agent, *origin, all)).collect(),
+    }))
+}
+
+/// Shows an agent.
+#[utoipa::path(get, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)), responses(
+    (status = 200, description = "The agent", body = AgentView),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Agent not found", body = ProblemDocument)))]
+pub async fn get(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InAgent(id): InAgent,
+) -> Result<Answer<AgentView>, Problem> {
+    let (agent, origin) = state.agents.get(&principal, &id).await?;
+    Ok(Answer(AgentView::new(&agent, origin, is_project(&state, &principal))))
+}
+
+/// Creates an agent, or replaces it. For the project, not for end users.
+///
+/// `kind` is `ag-ui` (with `url`, optionally `headers`), `openai` (with `baseUrl`, `model`, optionally `apiKey` and
+/// `instructions`) or `demo`. `onDisconnect` is `continue` or `stop`: what happens to a run when its requester
+/// disconnects. With `namesThreads: true` the agent also generates the names of its threads, in requests that are not
+/// runs.
+#[utoipa::path(put, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)),
+    request_body(content((serde_json::Value = "application/json"))), responses(
+    (status = 200, description = "The agent", body = AgentView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 403, description = "Insufficient permission: for the project only", body = ProblemDocument),
+    (status = 409, description = "Agent defined by server configuration", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 422, description = "Invalid agent definition", body = ProblemDocument)))]
+pub async fn put(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InAgent(id): InAgent,
+    Json(definition): Json<Definition>,
+) -> Result<Answer<AgentView>, Problem> {
+    project_only(&state, &principal)?;
+    let (agent, origin) = state.agents.put(&principal, &id, definition).await?;
+    Ok(Answer(AgentView::new(&agent, origin, true)))
+}
+
+/// Deletes an agent; its active runs continue. For the project, not for end users.
+#[utoipa::path(delete, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)), responses(
+    (status = 204, description = "Agent deleted, or not found"),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 403, description = "Insufficient permission: for the project only", body = ProblemDocument),
+    (status = 409, description = "Agent defined by server configuration", body = ProblemDocument)))]
+pub async fn delete(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InAgent(id): InAgent,
+) -> Result<StatusCode, Problem> {
+    project_only(&state, &principal)?;
+    state.agents.delete(&principal, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,281 @@
+//! Reading a thread's log: pages, NDJSON, SSE, long-poll.
+
+use std::ops::ControlFlow;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, HeaderValue, header},
+    response::Response,
+};
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::json;
+use threadline_http::{
+    auth::Watch,
+    cursor::EventId,
+    envelope::{self, BatchHead},
+    extract::{Caller, InThread, Params},
+    negotiation::{Form, end_reason, wait_time},
+    observe,
+    problem::{Problem, ProblemDocument},
+    sse::{self, Farewell, Followed},
+};
+use utoipa::IntoParams;
+
+use crate::{
+    api::{ApiState, run_agent::AguiClient},
+    domain::{Epoch, Principal, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
+    quota::StreamPermit,
+    service::PageRequest,
+    store::{ReadFrom, StoreError},
+    subscription::{Delivery, EndReason, FollowMethod, Subscription},
+};
+
+/// Part of the log that a request reads.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ReadParams {
+    /// The cursor: only events with a greater seq. `Last-Event-ID` takes precedence over it and `epoch`. Default 0.
+    after: Option<u64>,
+    /// Instead of `after`: the newest events with seq below it, oldest first.
+    before: Option<u64>,
+    /// Most events of a JSON page, 1 to 10000. Default 1000.
+    limit: Option<usize>,
+    /// The epoch of the cursor. If the log has another epoch, the response is 410.
+    epoch: Option<String>,
+    /// Only this run; SSE and NDJSON end with it.
+    #[param(value_type = Option<String>)]
+    run_id: Option<RunId>,
+    /// Long-poll: wait up to this many seconds (at most 60) for the first event.
+    wait: Option<f64>,
+    /// `tail`: SSE ends when it has caught up.
+    #[param(inline)]
+    until: Option<Until>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Until {
+    Tail,
+}
+
+#[cfg(any(test, feature = "fuzzing"))]
+impl ReadParams {
+    pub(crate) fn wait(&self) -> Option<f64> {
+        self.wait
+    }
+}
+
+/// Reads events: a page, all of them as NDJSON, or a live stream as SSE.
+///
+/// Every format has the same events in the same order with the same seqs. The stream passes from replay to live
+/// without a gap.
+#[utoipa::path(get, path = "/v1/threads/{threadId}/events", tag = "events",
+    params(("threadId" = String, Path), ReadParams,
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`")),
+    responses(
+        (status = 200, description = "Events", content(
+            (serde_json::Value = "application/json", example = json!({
+                "threadId": "demo", "epoch": "0123456789abcdef", "tail": 2, "cursor": 1, "hasMore": true,
+                "events": [{ "seq": 1, "runId": "r1", "at": "2026-11-21T10:11:15.123Z", "event": { "type": "RUN_STARTED" } }]
+            })),
+            (String = "application/x-ndjson"),
+            (String = "text/event-stream"))),
+        (status = 400, description = "Invalid request", body = ProblemDocument),
+        (status = 401, description = "Authentication required", body = ProblemDocument),
+        (status = 404, description = "Thread or run not found", body = ProblemDocument),
+        (status = 406, description = "Not acceptable", body = ProblemDocument),
+        (status = 410, description = "Log replaced: the cursor belongs to another log", body = ProblemDocument),
+        (status = 416, description = "Cursor beyond end of log", body = ProblemDocument),
+        (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
+pub async fn read(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Params(params): Params<ReadParams>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let form = Form::accepted(&headers)?;
+    let seen = EventId::last_seen(&headers)?;
+    let after = seen.map(|seen| seen.seq).or(params.after);
+    let from = match (after, params.before) {
+        (Some(_), Some(_)) => return Err(Problem::invalid("after and before exclude each other")),
+        (after, None) => ReadFrom::After(after.unwrap_or(0)),
+        (None, Some(before)) => ReadFrom::Before(before),
+    };
+    let epoch = seen.map(|seen| seen.epoch).or_else(|| params.epoch.as_deref().map(Epoch::named));
+    if form == Form::Json {
+        let wait = wait_time(params.wait)?;
+        let limit = params.limit.unwrap_or(DEFAULT_EVENT_PAGE);
+        let request = PageRequest { from, limit, epoch, run: params.run_id, wait };
+        return state.http.waiting(&principal, wait, page(&state, &principal, &thread, request)).await;
+    }
+    let ReadFrom::After(after) = from else {
+        return Err(Problem::invalid("before is available for JSON pages only"));
+    };
+    let via = if form == Form::Ndjson { FollowMethod::Ndjson } else { FollowMethod::Sse };
+    let events = &state.service.events;
+    let subscription = events.subscribe(&principal, &thread, after, epoch, params.run_id.as_ref(), via).await?;
+    if form == Form::Ndjson {
+        return Ok(lines(subscription, state.http.quota.open(&principal)?, state.http.auth.watch(&principal)));
+    }
+    let hello = hello(&thread, &subscription);
+    let counted = observe::Followed::new(&state.http);
+    let followed = EventStream { subscription, counted, until: params.until, requester: None, done: false };
+    Ok(sse::response(followed, Some(hello), state.http.quota.open(&principal)?, &state.http, &principal))
+}
+
+async fn page(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    request: PageRequest,
+) -> Result<Response, Problem> {
+    let mut answer = state.http.answers.to(principal);
+    loop {
+        let made = state.service.events.page(principal, thread, request.clone()).await;
+        // The page itself must not be held while no memory is available.
+        let document = made.map(|page| envelope::page(thread, &page))?;
+        match answer.json(document).await? {
+            ControlFlow::Break(response) => return Ok(response),
+            ControlFlow::Continue(again) => answer = again,
+        }
+    }
+}
+
+/// Events of a run, for the client that requested it.
+pub fn stream(
+    thread: &ThreadId,
+    subscription: Subscription,
+    requester: AguiClient,
+    place: StreamPermit,
+    state: &ApiState,
+    principal: &Principal,
+) -> Response {
+    let hello = hello(thread, &subscription);
+    let counted = observe::Followed::new(&state.http);
+    let followed = EventStream { subscription, counted, until: None, requester: Some(requester), done: false };
+    sse::response(followed, Some(hello), place, &state.http, principal)
+}
+
+fn hello(thread: &ThreadId, subscription: &Subscription) -> String {
+    let hello = json!({
+        "threadId": thread.as_str(),
+        "epoch": subscription.epoch().to_string(),
+        "tail": subscription.tail(),
+        "after": subscription.cursor(),
+    });
+    sse::named("hello", &hello)
+}
+
+/// All events up to the current tail, one per line. The response holds a stream permit, and ends once its credential is
+/// no longer valid.
+fn lines(subscription: Subscription, place: StreamPermit, credential: Watch) -> Response {
+    let (epoch, tail) = (subscription.epoch(), subscription.tail());
+    let body = stream::unfold(Some((subscription, place, credential)), move |state| async move {
+        let (mut subscription, place, mut credential) = state?;
+        loop {
+            if subscription.cursor() >= tail {
+                return None;
+            }
+            let next = tokio::select! {
+                biased;
+                () = credential.over() => {
+                    return Some((Err(StoreError::Unavailable("the key or token is no longer valid".into())), None));
+                }
+                next = subscription.next() => next,
+            };
+            match next {
+                Ok(Some(Delivery::Events(slice))) => {
+                    let lines = envelope::ndjson(&slice.between(0, tail + 1));
+                    return Some((Ok(lines), Some((subscription, place, credential))));
+                }
+                Ok(Some(Delivery::FellBehind(_))) => {}
+                Ok(Some(Delivery::CaughtUp(_) | Delivery::Ended(EndReason::RunEnded)) | None) => return None,
+                // A body that ends without its last chunk tells the client that data is missing.
+                Ok(Some(Delivery::Ended(EndReason::ThreadDeleted))) => {
+                    return Some((Err(StoreError::Unavailable("the thread was deleted".into())), None));
+                }
+                Err(error) => return Some((Err(error), None)),
+            }
+        }
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    headers.insert(envelope::TAIL_HEADER, HeaderValue::from(tail));
+    if let Ok(epoch) = HeaderValue::from_str(&epoch.to_string()) {
+        headers.insert(envelope::EPOCH_HEADER, epoch);
+    }
+    response
+}
+
+struct EventStream {
+    subscription: Subscription,
+    counted: observe::Followed,
+    until: Option<Until>,
+    requester: Option<AguiClient>,
+    done: bool,
+}
+
+impl Followed for EventStream {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        if self.done {
+            return Ok(None);
+        }
+        let Some(delivery) = self.subscription.next().await? else { return Ok(None) };
+        self.counted.delivers(&delivery);
+        let at = |seq: u64| json!({ "seq": seq });
+        let epoch = self.subscription.epoch();
+        Ok(Some(match delivery {
+            Delivery::Events(slice) => {
+                let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 150);
+                for batch in &slice.0 {
+                    let head = BatchHead::new(batch);
+                    for (seq, event) in batch.events() {
+                        out.extend_from_slice(format!("id: {epoch}:{seq}\ndata: ").as_bytes());
+                        head.write(&mut out, seq, event);
+                        out.extend_from_slice(b"\n\n");
+                    }
+                }
+                out.into()
+            }
+            Delivery::CaughtUp(seq) => {
+                self.done = self.until == Some(Until::Tail);
+                sse::named("caught_up", &at(seq)).into()
+            }
+            Delivery::FellBehind(seq) => sse::named("fell_behind", &at(seq)).into(),
+            Delivery::Ended(reason) => {
+                self.done = true;
+                self.leave();
+                let ended = json!({ "reason": end_reason(reason), "seq": self.subscription.cursor() });
+                sse::named("ended", &ended).into()
+            }
+        }))
+    }
+
+    fn tail(&self) -> u64 {
+        self.subscription.tail()
+    }
+
+    fn failed(&mut self, error: StoreError) -> Option<Bytes> {
+        self.leave();
+        Some(sse::failure(error))
+    }
+
+    fn goodbye(&mut self, why: Farewell) -> Option<Bytes> {
+        self.leave();
+        Some(sse::farewell(why))
+    }
+}
+
+impl EventStream {
+    /// Marks the end of the stream as the server's, so that the requester does not stop the run.
+    fn leave(&mut self) {
+        if let Some(requester) = &mut self.requester {
+            requester.done();
+        }
+    }
+}

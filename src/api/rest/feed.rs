@@ -1,0 +1,118 @@
+//! Reading a user's feed: pages, SSE, long-poll.
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use threadline_http::{
+    cursor::last_cursor,
+    extract::{Caller, Params},
+    negotiation::{Form, wait_time},
+    problem::{Problem, ProblemDocument, ProblemType},
+    sse::{self, Followed},
+    view::FeedEntryView,
+};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    api::ApiState,
+    domain::{UserId, limits::DEFAULT_PAGE},
+    metrics::GaugeGuard,
+    store::StoreError,
+    subscription::{FeedDelivery, FeedSubscription},
+};
+
+/// Part of the feed that a request reads.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct FeedParams {
+    /// The cursor: only changes after it. `Last-Event-ID` takes precedence. Default 0.
+    after: Option<u64>,
+    /// Most entries of a page, 1 to 500. Default 50.
+    limit: Option<usize>,
+    /// Long-poll: wait up to this many seconds (at most 60) for the first change.
+    wait: Option<f64>,
+    /// User whose feed is read, if the API key is used without a user.
+    #[param(value_type = Option<String>)]
+    user_id: Option<UserId>,
+}
+
+/// A page of a feed.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FeedView {
+    entries: Vec<FeedEntryView>,
+    /// Cursor of the next page.
+    cursor: u64,
+    has_more: bool,
+}
+
+/// Reads the changes of a user's threads: a page, or a live stream as SSE.
+///
+/// Only the newest change of each thread is kept, so a cursor never expires.
+#[utoipa::path(get, path = "/v1/feed", tag = "feed",
+    params(FeedParams, ("Last-Event-ID" = Option<u64>, Header)),
+    responses(
+        (status = 200, description = "Changes", content((FeedView = "application/json"), (String = "text/event-stream"))),
+        (status = 400, description = "Invalid request", body = ProblemDocument),
+        (status = 401, description = "Authentication required", body = ProblemDocument),
+        (status = 406, description = "Not acceptable", body = ProblemDocument),
+        (status = 416, description = "Cursor beyond end of log", body = ProblemDocument)))]
+pub async fn read(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Params(params): Params<FeedParams>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let after = last_cursor(&headers)?.or(params.after).unwrap_or(0);
+    let feed = &state.service.feed;
+    match Form::accepted(&headers)? {
+        Form::Json => {
+            let limit = params.limit.unwrap_or(DEFAULT_PAGE);
+            let wait = wait_time(params.wait)?;
+            let page = async { Ok(feed.page(&principal, params.user_id, after, limit, wait).await?) };
+            let page = state.http.waiting(&principal, wait, page).await?;
+            let entries = page.entries.iter().map(FeedEntryView::new).collect();
+            Ok(Json(FeedView { entries, cursor: page.cursor, has_more: page.has_more }).into_response())
+        }
+        Form::Sse => {
+            let subscription = feed.subscribe(&principal, params.user_id, after).await?;
+            let hello = sse::named("hello", &json!({ "cursor": after }));
+            let present = GaugeGuard::new(&state.service.metrics().following.sse_feed);
+            let followed = FeedStream { subscription, _present: present };
+            Ok(sse::response(followed, Some(hello), state.http.quota.open(&principal)?, &state.http, &principal))
+        }
+        Form::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed is not available as NDJSON")),
+    }
+}
+
+struct FeedStream {
+    subscription: FeedSubscription,
+    _present: GaugeGuard,
+}
+
+impl Followed for FeedStream {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        Ok(Some(match self.subscription.next().await? {
+            FeedDelivery::Ended => return Ok(None),
+            FeedDelivery::Entries(entries) => {
+                let event = |entry| {
+                    let view = FeedEntryView::new(entry);
+                    format!("id: {}\ndata: {}\n\n", entry.cursor, serde_json::to_string(&view).unwrap_or_default())
+                };
+                entries.iter().map(event).collect::<String>().into()
+            }
+            FeedDelivery::CaughtUp(cursor) => sse::named("caught_up", &json!({ "cursor": cursor })).into(),
+        }))
+    }
+
+    fn tail(&self) -> u64 {
+        self.subscription.cursor()
+    }
+}

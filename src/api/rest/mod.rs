@@ -1,0 +1,60 @@
+//! The native API: REST under `/v1`, SSE and long-poll on the same cursor, and the socket.
+
+mod agents;
+mod annotations;
+pub mod events;
+pub(super) mod feed;
+mod identity;
+pub mod meta;
+pub(super) mod projections;
+pub mod runs;
+mod subscriptions;
+pub(super) mod threads;
+
+use threadline_http::routes::{Access, Routes};
+use utoipa_axum::routes;
+
+use crate::{api::ApiState, domain::Scope};
+
+/// Adds the routes and frames of this API.
+pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+    routes
+        .route(Access::Public, routes!(meta::health))
+        .route(Access::Public, routes!(meta::ready))
+        .route(Access::Needs(Scope::Metrics), routes!(meta::metrics))
+        .route(Access::Public, routes!(meta::problem))
+        .route(Access::READ, routes!(threads::list))
+        .route(Access::WRITE, routes!(threads::create))
+        .route(Access::READ, routes!(threads::get))
+        .route(Access::WRITE, routes!(threads::edit, threads::delete))
+        .route(Access::WRITE, routes!(threads::mark_read))
+        .route(Access::READ, routes!(events::read))
+        .route(Access::READ, routes!(projections::messages))
+        .route(Access::READ, routes!(projections::state))
+        .route(Access::READ, routes!(annotations::list))
+        .route(Access::READ, routes!(subscriptions::list))
+        .route(Access::READ, routes!(runs::list))
+        .route(Access::WRITE, routes!(runs::start))
+        .route(Access::READ, routes!(runs::get))
+        .route(Access::WRITE, routes!(runs::append_complete_run))
+        .route(Access::WRITE, routes!(runs::append))
+        .route(Access::WRITE, routes!(runs::heartbeat))
+        .route(Access::WRITE, routes!(runs::finish))
+        .route(Access::WRITE, routes!(runs::fail))
+        .route(Access::WRITE, routes!(runs::stop))
+        .route(Access::WRITE, routes!(runs::release))
+        .route(Access::READ, routes!(agents::list))
+        .route(Access::READ, routes!(agents::get))
+        .route(Access::Needs(Scope::Agents), routes!(agents::put, agents::delete))
+        .route(Access::READ, routes!(feed::read))
+        .route(Access::ADMIN, routes!(identity::list_keys, identity::create_key))
+        .route(Access::ADMIN, routes!(identity::revoke_key))
+        .route(Access::Needs(Scope::Tokens), routes!(identity::create_token))
+        .route(Access::READ, routes!(identity::create_ticket))
+        .route(Access::Operator, routes!(identity::list_projects))
+        .route(Access::ADMIN, routes!(identity::get_project))
+        .route(Access::Operator, routes!(identity::put_project))
+        .route(Access::ADMIN, routes!(identity::renew_secret))
+        .route(Access::ADMIN, routes!(identity::audit))
+        .route(Access::ADMIN, routes!(identity::erase_user))
+}

@@ -1,0 +1,438 @@
+//! REST routes of runs: start, append, heartbeat, finish, fail, stop and release.
+
+use std::sync::OnceLock;
+use threadline_http::negotiation::Content;
+
+use axum::{
+    Json as Answer,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use threadline_http::{
+    auth::AuthError,
+    body::{self, Whole},
+    extract::{Caller, InRun, InThread, Json, Params, lease_seconds, parse_json},
+    negotiation::Form,
+    problem::{Problem, ProblemDocument},
+    view::{ReceiptView, RunView, StartedView},
+};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    agents::{AgentRun, ClientInput},
+    api::{
+        ApiState,
+        rest::events::{self},
+        run_agent::run_agent,
+    },
+    domain::{AgentId, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE},
+    service::{Opening, ServiceError, StartRequest, StartedRun},
+    subscription::FollowMethod,
+};
+
+/// The events, and the body that they came in.
+async fn read_events(state: &ApiState, principal: &Principal, request: Request) -> Result<(NewEvents, Whole), Problem> {
+    let content = Content::of(request.headers())?;
+    let bytes = state.http.bodies.read_appended(request, principal).await?;
+    let events = match content {
+        Content::Json => NewEvents::from_array(&bytes),
+        Content::Ndjson => NewEvents::from_ndjson(&bytes),
+    };
+    Ok((events.map_err(ServiceError::from)?, bytes))
+}
+
+/// A request to start a run.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct StartBody {
+    /// Generated (UUIDv7) if absent.
+    #[schema(value_type = Option<String>)]
+    run_id: Option<RunId>,
+    /// The agent of the run. With `input`, this agent produces it.
+    #[schema(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+    /// The lease in seconds, 1 to 3600. Default 20.
+    lease_seconds: Option<u64>,
+    /// AG-UI's RunAgentInput, complete or with only the new `messages`: Threadline then calls the agent.
+    #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
+    #[serde(deserialize_with = "present")]
+    input: Option<ClientInput>,
+}
+
+/// Rejects null, which would start a run without a producer.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<ClientInput>, D::Error> {
+    ClientInput::deserialize(deserializer).map(Some)
+}
+
+/// Parameters of a streamed run, whose body is its events.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StreamParams {
+    /// Streamed runs: the ID of the run. Generated if absent.
+    #[param(value_type = Option<String>)]
+    run_id: Option<RunId>,
+    /// Streamed runs: the run's agent.
+    #[param(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+    /// Streamed runs: the lease in seconds, 1 to 3600. The server ends the run if its producer sends no byte for this long, even
+    /// if the connection stays open; a blank line renews the lease. Default: 600 s while the connection is open, 20 s after the
+    /// stream breaks.
+    lease_seconds: Option<u64>,
+    /// Streamed runs: producerSeq of the first line, to continue where a broken stream ended. Default 1.
+    producer_seq: Option<u64>,
+}
+
+/// Starts a run. With `input` an agent produces it; with `application/x-ndjson` the body is the run, one event per
+/// line.
+///
+/// With `agentId` and `input` the response is immediate and the agent's events are stored in the log. With `Accept:
+/// text/event-stream` the response streams them as well (as GET …/events does), and `onDisconnect` applies when the
+/// client disconnects.
+///
+/// After a JSON start the producer appends, sends heartbeats and finishes. In a streamed run every byte renews the
+/// lease (also blank lines), and the end of the body finishes the run. The response follows then, or earlier if a
+/// stop was requested, the terminal event was received, or the run ended otherwise. If the stream breaks, the run
+/// continues until its lease expires: send it again with the same runId. With `leaseSeconds` the run ends after that
+/// long without a byte, also on an open connection.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs", tag = "runs",
+    params(("threadId" = String, Path), StreamParams),
+    request_body(content((StartBody = "application/json"), (String = "application/x-ndjson"))), responses(
+    (status = 201, description = "Run started; a streamed run has ended", body = StartedView),
+    (status = 200, description = "The run existed before: the same response again", body = StartedView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or agent not found", body = ProblemDocument),
+    (status = 406, description = "Not acceptable", body = ProblemDocument),
+    (status = 409, description = "Active run conflict, with the run, its start and its lease; or unanswered interrupt",
+        body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 422, description = "Invalid event; the run was ended", body = ProblemDocument),
+    (status = 429, description = "Too many active runs", body = ProblemDocument)))]
+pub async fn start(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Params(params): Params<StreamParams>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let runs = &state.service.runs;
+    if Content::of(request.headers())? == Content::Json {
+        let form = Form::accepted(request.headers())?;
+        let bytes = state.http.bodies.read_appended(request, &principal).await?;
+        let start: StartBody = parse_json(&bytes)?;
+        if start.input.is_some() {
+            return hand_over(&state, &principal, thread, start, params, form).await;
+        }
+        let start = StartRequest {
+            run: start.run_id.or(params.run_id),
+            agent: start.agent_id.or(params.agent_id),
+            lease: lease_seconds(start.lease_seconds.or(params.lease_seconds))?,
+            opening: Opening::Open,
+        };
+        return Ok(answer(&runs.start(&principal, &thread, start).await?));
+    }
+    let lease = lease_seconds(params.lease_seconds)?;
+    let start = StartRequest { run: params.run_id, agent: params.agent_id, lease, opening: Opening::Open };
+    let mut place = state.http.bodies.place(&request);
+    let mut data = request.into_body().into_data_stream();
+    let refused = OnceLock::new();
+    // Borrowed, so that the rest can be read after the run has taken the lines that it needs.
+    let chunks = state.http.bodies.lines(&mut place, &mut data, &refused);
+    let mut credential = state.http.auth.watch(&principal);
+    let result = tokio::select! {
+        result = runs.stream(&principal, &thread, start, params.producer_seq.unwrap_or(1), chunks) => result,
+        // The run keeps its lease, and another stream may continue it.
+        () = credential.over() => {
+            body::discard(data);
+            return Err(AuthError::Over.into());
+        }
+    };
+    match result {
+        Ok(streamed) => {
+            let mut response = answer(&streamed.run);
+            if streamed.early {
+                body::discard(data);
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response)
+        }
+        Err(error) => {
+            body::discard(data);
+            Err(refused.into_inner().unwrap_or_else(|| error.into()))
+        }
+    }
+}
+
+/// Has an agent produce the run.
+async fn hand_over(
+    state: &ApiState,
+    principal: &Principal,
+    thread: ThreadId,
+    start: StartBody,
+    params: StreamParams,
+    form: Form,
+) -> Result<Response, Problem> {
+    let mut input = start.input.unwrap_or_default();
+    let Some(agent) = start.agent_id.or(params.agent_id) else {
+        return Err(Problem::invalid("input requires agentId"));
+    };
+    if input.thread_id.take().is_some_and(|named| named != thread) {
+        return Err(Problem::invalid("input.threadId names another thread than the path"));
+    }
+    let named = start.run_id.or(params.run_id);
+    if named.is_some() && input.run_id.is_some() && named != input.run_id {
+        return Err(Problem::invalid("input.runId and runId differ"));
+    }
+    let id = named.or(input.run_id.take()).unwrap_or_else(RunId::generate);
+    let (agent, _) = state.agents.get(principal, &agent).await?;
+    let lease = lease_seconds(start.lease_seconds.or(params.lease_seconds))?;
+    let run = AgentRun { id: Some(id.clone()), lease, input, makes_thread: false };
+    let waits = form == Form::Sse;
+    let place = if waits { Some(state.http.quota.open(principal)?) } else { None };
+    let (started, mut requester) = run_agent(state, principal, &thread, agent, run, waits).await?;
+    let Some(place) = place else { return Ok(answer(&started)) };
+    let events = &state.service.events;
+    let subscription =
+        events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), FollowMethod::Sse).await;
+    let subscription = subscription.inspect_err(|_| requester.done())?;
+    Ok(events::stream(&thread, subscription, requester, place, state, principal))
+}
+
+fn answer(started: &StartedRun) -> Response {
+    let status = if started.created { StatusCode::CREATED } else { StatusCode::OK };
+    (status, Answer(StartedView::new(started))).into_response()
+}
+
+/// Agent of a complete run.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WholeParams {
+    #[param(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+}
+
+/// Appends a complete run atomically. Waits up to 10 s while another run is active.
+///
+/// Without a terminal event the server appends RUN_FINISHED. The same run again changes nothing.
+#[utoipa::path(put, path = "/v1/threads/{threadId}/runs/{runId}", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path), WholeParams),
+    request_body(content((Vec<serde_json::Value> = "application/json"), (String = "application/x-ndjson"))), responses(
+    (status = 201, description = "Appended", body = StartedView),
+    (status = 200, description = "Appended before", body = StartedView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 409, description = "Active run conflict, or run driven by the server", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 422, description = "Invalid event, or run stored with other events", body = ProblemDocument)))]
+pub async fn append_complete_run(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+    Params(params): Params<WholeParams>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (events, _body) = read_events(&state, &principal, request).await?;
+    let opening = Opening::Complete(events);
+    let start = StartRequest { run: Some(run), agent: params.agent_id, lease: None, opening };
+    Ok(answer(&state.service.runs.start(&principal, &thread, start).await?))
+}
+
+/// Page and position of a list of runs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RunsParams {
+    /// 1 to 500. Default 50.
+    limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    cursor: Option<i64>,
+    /// The runs after the event with this seq: later runs are omitted, and runs that ended later are running.
+    at: Option<u64>,
+}
+
+/// A page of runs.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPageView {
+    runs: Vec<RunView>,
+    /// Cursor of the next page; null on the last page.
+    #[schema(required)]
+    next_cursor: Option<i64>,
+}
+
+/// Lists a thread's runs, newest first.
+#[utoipa::path(get, path = "/v1/threads/{threadId}/runs", tag = "runs",
+    params(("threadId" = String, Path), RunsParams), responses(
+    (status = 200, description = "A page", body = RunPageView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument)))]
+pub async fn list(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Params(params): Params<RunsParams>,
+) -> Result<Answer<RunPageView>, Problem> {
+    let limit = params.limit.unwrap_or(DEFAULT_PAGE);
+    let (runs, more) = state.service.runs.list(&principal, &thread, params.cursor.map(Fence), limit, params.at).await?;
+    let next_cursor = runs.last().filter(|_| more).map(|run| run.fence.0);
+    Ok(Answer(RunPageView { runs: runs.iter().map(RunView::new).collect(), next_cursor }))
+}
+
+/// Shows a run.
+#[utoipa::path(get, path = "/v1/threads/{threadId}/runs/{runId}", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    (status = 200, description = "The run", body = RunView),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument)))]
+pub async fn get(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+) -> Result<Answer<RunView>, Problem> {
+    Ok(Answer(RunView::new(&state.service.runs.get(&principal, &thread, &run).await?)))
+}
+
+/// Number of an append's first event.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AppendParams {
+    /// The number of the first event of this append within the run, counted from 1. It makes a retry idempotent.
+    /// Without it the events are appended at the end of the run, and a retry may append them twice.
+    producer_seq: Option<u64>,
+}
+
+/// Appends events of a run. The response follows once they are durable; the same append again gets the same response.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/events", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path), AppendParams),
+    request_body(content((Vec<serde_json::Value> = "application/json"), (String = "application/x-ndjson"))), responses(
+    (status = 200, description = "Stored", body = ReceiptView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run already ended, run driven by the server, or gap in producerSeq", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 422, description = "Invalid event, or conflicting producerSeq", body = ProblemDocument)))]
+pub async fn append(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+    Params(params): Params<AppendParams>,
+    request: Request,
+) -> Result<Answer<ReceiptView>, Problem> {
+    let (events, _body) = read_events(&state, &principal, request).await?;
+    let receipt = state.service.runs.append(&principal, &thread, &run, params.producer_seq, events).await?;
+    Ok(Answer(ReceiptView::new(&receipt)))
+}
+
+/// A heartbeat.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HeartbeatBody {
+    /// A new lease length, 1 to 3600.
+    lease_seconds: Option<u64>,
+}
+
+/// Renews the lease of a run. Every append does so, too.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/heartbeat", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), request_body = HeartbeatBody, responses(
+    (status = 200, description = "The run", body = RunView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run already ended, or driven by the server", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+pub async fn heartbeat(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+    Json(body): Json<HeartbeatBody>,
+) -> Result<Answer<RunView>, Problem> {
+    let lease = lease_seconds(body.lease_seconds)?;
+    Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, &thread, &run, lease).await?)))
+}
+
+/// Ends a run with RUN_FINISHED, after closing its open messages, tool calls and steps.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/finish", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    (status = 200, description = "The ended run", body = RunView),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run driven by the server", body = ProblemDocument)))]
+pub async fn finish(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+) -> Result<Answer<RunView>, Problem> {
+    Ok(Answer(RunView::new(&state.service.runs.finish(&principal, &thread, &run).await?)))
+}
+
+/// The error of a failed run.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FailBody {
+    /// `code` of the RUN_ERROR.
+    code: Option<String>,
+    /// `message` of the RUN_ERROR.
+    message: Option<String>,
+}
+
+/// Ends a run with RUN_ERROR, after closing its open messages, tool calls and steps.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/fail", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), request_body = FailBody, responses(
+    (status = 200, description = "The ended run", body = RunView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run driven by the server", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+pub async fn fail(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+    Json(body): Json<FailBody>,
+) -> Result<Answer<RunView>, Problem> {
+    let run = state.service.runs.fail(&principal, &thread, &run, body.code, body.message).await?;
+    Ok(Answer(RunView::new(&run)))
+}
+
+/// Requests that a run stops. Its producer has 10 s to end it; then the server does.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/stop", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    (status = 202, description = "Stop requested", body = RunView),
+    (status = 200, description = "The run has ended", body = RunView),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument)))]
+pub async fn stop(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+) -> Result<Response, Problem> {
+    let run = state.service.runs.stop(&principal, &thread, &run).await?;
+    let status = if run.status.is_active() { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, Answer(RunView::new(&run))).into_response())
+}
+
+/// Releases the lock before the last events: the run may append until its terminal event or the next start.
+#[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/release", tag = "runs",
+    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    (status = 200, description = "The run", body = RunView),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 409, description = "Run driven by the server", body = ProblemDocument)))]
+pub async fn release(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InRun(thread, run): InRun,
+) -> Result<Answer<RunView>, Problem> {
+    Ok(Answer(RunView::new(&state.service.runs.release(&principal, &thread, &run).await?)))
+}

@@ -1,0 +1,251 @@
+//! REST routes of threads: create, list, show, edit, mark as read and delete.
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use threadline_http::{
+    cursor::{read_position, write_position},
+    extract::{Caller, InThread, Json, Params},
+    problem::{Problem, ProblemDocument},
+    view::ThreadView,
+};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    api::ApiState,
+    domain::{
+        AgentId, NameSearch, Seq, ThreadId, UserId,
+        limits::{DEFAULT_PAGE, MAX_NAME_BYTES},
+    },
+    service::{CreateThread, EditThread, ListRequest},
+    store::ListOrder,
+};
+
+/// A request to create a thread.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CreateBody {
+    /// Generated (UUIDv7) if absent.
+    #[schema(value_type = Option<String>)]
+    thread_id: Option<ThreadId>,
+    name: Option<String>,
+    /// The agent of the thread.
+    #[schema(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+    /// The owner, if the API key is used without a user.
+    #[schema(value_type = Option<String>)]
+    user_id: Option<UserId>,
+}
+
+/// Creates a thread. A retry returns the same thread.
+#[utoipa::path(post, path = "/v1/threads", tag = "threads", request_body = CreateBody, responses(
+    (status = 201, description = "Created", body = ThreadView),
+    (status = 200, description = "Created before by the same request", body = ThreadView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 409, description = "ID already in use", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+pub async fn create(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Json(body): Json<CreateBody>,
+) -> Result<Response, Problem> {
+    let create = CreateThread {
+        id: body.thread_id,
+        user: body.user_id,
+        agent: body.agent_id,
+        name: body.name,
+        metadata: body.metadata,
+    };
+    let (thread, created) = state.service.threads.create(&principal, create).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Answer(ThreadView::new(&thread))).into_response())
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Order {
+    #[default]
+    Recent,
+    Created,
+}
+
+/// Filter, order and page of a thread list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// If true, the list includes archived threads.
+    #[serde(default)]
+    include_archived: bool,
+    /// Only threads of this agent.
+    #[param(value_type = Option<String>)]
+    agent_id: Option<AgentId>,
+    /// Only threads whose name contains this text, ignoring case and accents: 1 to 1024 bytes, not counting
+    /// surrounding white space. A page may be short or empty and still have a `nextCursor`: one request searches
+    /// 10,000 names.
+    search: Option<String>,
+    /// `recent` (default): by last run, else last edit, newest first. `created`: oldest first; does not shift while
+    /// it is paged.
+    #[serde(default)]
+    #[param(inline)]
+    order: Order,
+    /// 1 to 500. Default 50.
+    limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    cursor: Option<String>,
+    /// User whose threads are listed, if the API key is used without a user.
+    #[param(value_type = Option<String>)]
+    user_id: Option<UserId>,
+}
+
+/// A page of a thread list.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadPageView {
+    threads: Vec<ThreadView>,
+    /// Cursor of the next page; null on the last page.
+    #[schema(required)]
+    next_cursor: Option<String>,
+    /// The list plus the feed after this cursor is complete.
+    feed_cursor: u64,
+}
+
+/// Lists a user's threads.
+#[utoipa::path(get, path = "/v1/threads", tag = "threads", params(ListParams), responses(
+    (status = 200, description = "A page", body = ThreadPageView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
+pub async fn list(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    Params(params): Params<ListParams>,
+) -> Result<Answer<ThreadPageView>, Problem> {
+    let order = match params.order {
+        Order::Recent => ListOrder::Recent,
+        Order::Created => ListOrder::Created,
+    };
+    let after = params.cursor.as_deref().map(read_position).transpose()?;
+    let search = params.search.as_deref().map(read_search).transpose()?;
+    let request = ListRequest {
+        user: params.user_id,
+        include_archived: params.include_archived,
+        agent: params.agent_id,
+        search,
+        order,
+        after,
+        limit: params.limit.unwrap_or(DEFAULT_PAGE),
+    };
+    let page = state.service.threads.list(&principal, request).await?;
+    Ok(Answer(ThreadPageView {
+        threads: page.threads.iter().map(ThreadView::new).collect(),
+        next_cursor: page.next.as_ref().map(write_position),
+        feed_cursor: page.feed_cursor,
+    }))
+}
+
+fn read_search(text: &str) -> Result<NameSearch, Problem> {
+    let refused = || {
+        Problem::invalid(format!("search must have 1 to {MAX_NAME_BYTES} bytes, not counting surrounding white space"))
+    };
+    NameSearch::new(text).ok_or_else(refused)
+}
+
+/// Shows a thread.
+#[utoipa::path(get, path = "/v1/threads/{threadId}", tag = "threads", params(("threadId" = String, Path)), responses(
+    (status = 200, description = "The thread", body = ThreadView),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument)))]
+pub async fn get(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+) -> Result<Answer<ThreadView>, Problem> {
+    Ok(Answer(ThreadView::new(&state.service.threads.get(&principal, &thread).await?)))
+}
+
+/// A change of a thread. An omitted member leaves its field unchanged.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct EditBody {
+    /// The new name; null removes the name.
+    #[serde(deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    name: Option<Option<String>>,
+    /// A merge patch (RFC 7396).
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+    archived: Option<bool>,
+}
+
+/// Distinguishes `null` from absence.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Renames, archives or unarchives a thread, or changes its metadata.
+#[utoipa::path(patch, path = "/v1/threads/{threadId}", tag = "threads", params(("threadId" = String, Path)),
+    request_body = EditBody, responses(
+    (status = 200, description = "The thread after the change", body = ThreadView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+pub async fn edit(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Json(body): Json<EditBody>,
+) -> Result<Answer<ThreadView>, Problem> {
+    let edit = EditThread { name: body.name, metadata: body.metadata, archived: body.archived };
+    Ok(Answer(ThreadView::new(&state.service.threads.edit(&principal, &thread, edit).await?)))
+}
+
+/// The read position of a thread.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReadBody {
+    /// Seq of the newest event that was read, at most the tail.
+    #[schema(required, value_type = u64)]
+    seq: Option<Seq>,
+}
+
+/// Marks a thread as read by its user, up to an event. The mark only moves forward, and the feed reports it.
+#[utoipa::path(put, path = "/v1/threads/{threadId}/read", tag = "threads", params(("threadId" = String, Path)),
+    request_body = ReadBody, responses(
+    (status = 200, description = "The thread after the change", body = ThreadView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 416, description = "`seq` is beyond the end of the log", body = ProblemDocument)))]
+pub async fn mark_read(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+    Json(body): Json<ReadBody>,
+) -> Result<Answer<ThreadView>, Problem> {
+    let seq = body.seq.ok_or_else(|| Problem::invalid("seq is missing: the event up to which the thread was read"))?;
+    Ok(Answer(ThreadView::new(&state.service.threads.mark_read(&principal, &thread, seq).await?)))
+}
+
+/// Deletes a thread and all of its log permanently. An active run ends. A retry by its user gets the same response.
+#[utoipa::path(delete, path = "/v1/threads/{threadId}", tag = "threads", params(("threadId" = String, Path)), responses(
+    (status = 204, description = "Deleted"),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Thread not found", body = ProblemDocument)))]
+pub async fn delete(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InThread(thread): InThread,
+) -> Result<StatusCode, Problem> {
+    state.service.threads.delete(&principal, &thread).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

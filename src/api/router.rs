@@ -1,0 +1,118 @@
+//! All APIs together: one router, one description, one list.
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use threadline_http::{
+    envelope, fallback,
+    observe::{self, REQUEST_ID_HEADER},
+    origins,
+    routes::{Access, Entry, Routes},
+    ws::close::CloseCode,
+};
+use tokio_util::sync::CancellationToken;
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    cors::{AllowHeaders, AllowOrigin, CorsLayer},
+};
+use utoipa::openapi::OpenApi;
+use utoipa_axum::routes;
+
+use super::{ApiState, agui, console, conversations, copilotkit, rest, socket};
+use crate::domain::{AllowedOrigins, limits::PREFLIGHT_AGE};
+
+fn routes() -> Routes<ApiState> {
+    let native = socket::routes(rest::routes(Routes::default().route(Access::Public, routes!(described))));
+    console::routes(copilotkit::routes(conversations::routes(agui::routes(native))))
+}
+
+/// Describes these routes.
+#[utoipa::path(get, path = "/v1/openapi.json", operation_id = "openapi", tag = "server", responses(
+    (status = 200, description = "An OpenAPI document", body = Value)))]
+async fn described() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], openapi_text()).into_response()
+}
+
+/// Router of all APIs, with all middleware.
+pub fn router(state: ApiState) -> Router {
+    let (router, _, entries) = routes().finish();
+    let metrics = state.service.metrics().clone();
+    metrics.know_socket_closes(CloseCode::ALL.map(CloseCode::reason));
+    metrics.http.know(entries.into_iter().map(|entry| entry.path));
+    let router = router
+        .fallback(fallback::not_found)
+        .method_not_allowed_fallback(fallback::method_not_allowed)
+        .layer(middleware::from_fn_with_state(state.http.clone(), origins::origins))
+        .layer(CatchPanicLayer::custom(fallback::panicked));
+    let router = match pages(&state) {
+        // Some pages send cookies with their requests. Threadline has no cookies; with any origin allowed, browsers
+        // would refuse the permission.
+        Some(pages) if !state.http.origins.is_any() => router.layer(cors(pages).allow_credentials(true)),
+        Some(pages) => router.layer(cors(pages)),
+        None => router,
+    };
+    let router = router.layer(middleware::from_fn_with_state(state.service.leaving(), close_while_leaving));
+    // Outermost, so that every response is counted.
+    router.layer(middleware::from_fn_with_state(metrics, observe::observe)).with_state(state)
+}
+
+/// Closes connections of a node that is leaving, so that clients reconnect and a balancer can route them elsewhere.
+async fn close_while_leaving(State(leaving): State<CancellationToken>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    // A response that switches protocols has `upgrade` in this header.
+    if leaving.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// The OpenAPI description of all APIs.
+pub fn openapi() -> OpenApi {
+    routes().finish().1
+}
+
+/// [`openapi`] as it is published.
+pub fn openapi_text() -> String {
+    openapi().to_pretty_json().unwrap_or_default()
+}
+
+pub fn entries() -> Vec<Entry> {
+    routes().finish().2
+}
+
+/// Pages of other origins that may send requests: in development mode pages of this machine, from any port; else the
+/// pages that the operator has named.
+fn pages(state: &ApiState) -> Option<AllowOrigin> {
+    let listed = |allows: fn(&AllowedOrigins, &str) -> bool| {
+        let origins = state.http.origins.clone();
+        AllowOrigin::predicate(move |origin, _| origin.to_str().is_ok_and(|origin| allows(&origins, origin)))
+    };
+    match &state.http.origins {
+        _ if state.http.auth.is_development() => Some(listed(|_, origin| origins::is_loopback_origin(origin))),
+        origins if origins.is_any() => Some(AllowOrigin::any()),
+        origins if origins.is_empty() => None,
+        _ => Some(listed(AllowedOrigins::contains)),
+    }
+}
+
+fn cors(pages: AllowOrigin) -> CorsLayer {
+    CorsLayer::new()
+        .max_age(PREFLIGHT_AGE)
+        .allow_origin(pages)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        // Applications send headers of their own. The credential decides what a request may do, not the headers.
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([
+            header::ETAG,
+            header::RETRY_AFTER,
+            HeaderName::from_static(REQUEST_ID_HEADER),
+            HeaderName::from_static(envelope::EPOCH_HEADER),
+            HeaderName::from_static(envelope::TAIL_HEADER),
+            HeaderName::from_static(agui::THREAD_HEADER),
+            HeaderName::from_static(agui::RUN_HEADER),
+        ])
+}

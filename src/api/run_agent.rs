@@ -1,0 +1,71 @@
+//! Runs of agents that a client requested, through any API.
+
+use threadline_engine::{Service, ServiceError, StartedRun};
+use threadline_http::{detached, problem::Problem};
+use tokio::time;
+
+use crate::{
+    agents::{AgentError, AgentRun},
+    api::ApiState,
+    domain::{
+        Principal, RunId, ThreadId,
+        agent::{Agent, OnDisconnect},
+        limits::AGENT_RETRY,
+    },
+};
+
+/// Number of attempts to stop a run on behalf of a client that has disconnected.
+const STOP_TRIES: usize = 20;
+
+/// Has an agent produce a run. With `waits` the caller streams the run's events, and the run may stop when the client
+/// disconnects. A client that disconnects during the start leaves neither a half-finished start nor a run that should
+/// have been stopped.
+pub async fn run_agent(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    agent: Agent,
+    run: AgentRun,
+    waits: bool,
+) -> Result<(StartedRun, AguiClient), Problem> {
+    let (agents, service) = (state.agents.clone(), state.service.clone());
+    let (principal, thread) = (principal.clone(), thread.clone());
+    let work = async move {
+        let started = agents.run(&principal, &thread, &agent, run).await?;
+        let stops = waits && started.created && agent.on_disconnect == OnDisconnect::Stop;
+        let stop = stops.then(|| (service, principal, thread, started.run.id.clone()));
+        Ok::<_, AgentError>((started, AguiClient { stop }))
+    };
+    // A result that no caller receives is dropped, and the requester with it.
+    Ok(detached(work).await??)
+}
+
+/// Client that requested a run and receives its events. A drop before the end means that the client has disconnected,
+/// which may stop the run.
+pub struct AguiClient {
+    stop: Option<(Service, Principal, ThreadId, RunId)>,
+}
+
+impl AguiClient {
+    /// The response has ended, or the server ends it: the drop does not stop the run.
+    pub fn done(&mut self) {
+        self.stop = None;
+    }
+}
+
+impl Drop for AguiClient {
+    fn drop(&mut self) {
+        let Some((service, principal, thread, run)) = self.stop.take() else { return };
+        tokio::spawn(async move {
+            // No client is left to retry, so the task waits for a store that is unavailable.
+            for _ in 0..STOP_TRIES {
+                let Err(error) = service.runs.stop(&principal, &thread, &run).await else { return };
+                tracing::warn!(%error, %thread, %run, project = %principal.project, "cannot stop a run whose requester disconnected");
+                if !matches!(error, ServiceError::Store(_)) {
+                    return;
+                }
+                time::sleep(AGENT_RETRY).await;
+            }
+        });
+    }
+}

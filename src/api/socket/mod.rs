@@ -1,0 +1,73 @@
+//! The socket: many subscriptions, the feed, appends and stops over one connection. See `proto/socket.md`.
+
+mod answers;
+mod appends;
+mod close_handshake;
+mod frames;
+mod items;
+mod session;
+
+pub use frames::CLIENT_FRAMES;
+
+use axum::{extract::State, response::Response};
+use threadline_http::{
+    extract::Caller,
+    problem::{Problem, ProblemDocument},
+    routes::{Access, Routes},
+    ws::{Terms, Upgrade},
+};
+use utoipa_axum::routes;
+
+use crate::{
+    api::ApiState,
+    domain::limits::{MAX_BATCH_BYTES, UNTRUSTED_FRAME_BYTES},
+    service::ServiceError,
+};
+
+/// A frame's events, for fuzzers; `None` if it is another frame.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn frame_events(text: &str) -> Option<&serde_json::value::RawValue> {
+    match frames::parse(text).ok()?.frame {
+        frames::ClientFrame::Append(append) => Some(append.events),
+        _ => None,
+    }
+}
+
+/// Adds the handshake and the frames of the socket.
+pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+    routes.route(Access::Ticket, routes!(open)).frames("/v1/socket", frames::CLIENT_FRAMES)
+}
+
+/// Subprotocol name of the socket, with the protocol version.
+pub const PROTOCOL: &str = "threadline.v1";
+
+/// Opens the socket (RFC 6455), subprotocol `threadline.v1`.
+///
+/// Browsers cannot set headers: they may add a subprotocol `bearer.<API key>`, or send a ticket.
+#[utoipa::path(get, path = "/v1/socket", tag = "socket",
+    params(("ticket" = Option<String>, Query, description = "Ticket from POST /v1/socket-tickets, in place of a key")), responses(
+    (status = 101, description = "Switching protocols"),
+    (status = 400, description = "Not a WebSocket handshake", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 403, description = "Origin not allowed", body = ProblemDocument),
+    (status = 503, description = "Server shutting down", body = ProblemDocument)))]
+pub async fn open(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    upgrade: Upgrade,
+) -> Result<Response, Problem> {
+    if state.http.draining.is_cancelled() {
+        return Err(ServiceError::Draining.into());
+    }
+    let place = state.http.quota.open(&principal)?;
+    let asked = upgrade.requested_protocols();
+    let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
+    let alive = state.http.connections.token();
+    // An incomplete message is held until its rest arrives, so messages of an untrusted client must be small.
+    let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { MAX_BATCH_BYTES };
+    let terms = Terms { protocol: PROTOCOL, largest, message: state.http.quota.limits().message };
+    Ok(upgrade.open(terms, async move |socket| {
+        let _held = (alive, place);
+        session::run(state, principal, socket, understood).await;
+    }))
+}
