@@ -84,7 +84,8 @@ test("a newcomer finds nothing yet, and has the demo agent think, call a tool an
   await messages(page)
     .getByText(/^\s*State/)
     .click();
-  await messages(page).getByText("Count its words").waitFor();
+  // The state, not the thought that names the same step.
+  await messages(page).getByText('"Count its words"', { exact: true }).waitFor();
   await page.getByTestId("announcer").getByText("The answer is complete.").waitFor({ state: "attached" });
   expect(await rowOf(page, threadId).getAttribute("aria-current")).toBe("page");
   expect((await log(server, threadId)).at(-1)!.event.type).toBe("RUN_FINISHED");
