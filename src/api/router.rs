@@ -39,11 +39,12 @@ async fn described() -> Response {
 
 /// Router of all APIs, with all middleware.
 pub fn router(state: ApiState) -> Router {
-    let (router, _, entries) = routes().finish();
+    let (_, entries) = routes().finish();
     let metrics = state.service.metrics().clone();
     metrics.know_socket_closes(CloseCode::ALL.map(CloseCode::reason));
     metrics.http.know(entries.into_iter().map(|entry| entry.path));
-    let router = router
+    let router = routes()
+        .serve(state.clone())
         .fallback(fallback::not_found)
         .method_not_allowed_fallback(fallback::method_not_allowed)
         .layer(middleware::from_fn_with_state(state.http.clone(), origins::origins))
@@ -57,7 +58,7 @@ pub fn router(state: ApiState) -> Router {
     };
     let router = router.layer(middleware::from_fn_with_state(state.service.leaving(), close_while_leaving));
     // Outermost, so that every response is counted.
-    router.layer(middleware::from_fn_with_state(metrics, observe::observe)).with_state(state)
+    router.layer(middleware::from_fn_with_state(metrics, observe::observe))
 }
 
 /// Closes connections of a node that is leaving, so that clients reconnect and a balancer can route them elsewhere.
@@ -72,7 +73,7 @@ async fn close_while_leaving(State(leaving): State<CancellationToken>, request: 
 
 /// The OpenAPI description of all APIs.
 pub fn openapi() -> OpenApi {
-    routes().finish().1
+    routes().finish().0
 }
 
 /// [`openapi`] as it is published.
@@ -81,7 +82,7 @@ pub fn openapi_text() -> String {
 }
 
 pub fn entries() -> Vec<Entry> {
-    routes().finish().2
+    routes().finish().1
 }
 
 /// Pages of other origins that may send requests: in development mode pages of this machine, from any port; else the

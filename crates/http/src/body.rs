@@ -1,6 +1,9 @@
 //! Request bodies: bounded in size, in the time that they may take, and in the memory that all of them together hold.
 
-use std::{ops::Deref, sync::OnceLock};
+use std::{
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
 
 use axum::{
     body::{BodyDataStream, HttpBody},
@@ -35,11 +38,22 @@ pub struct Bodies {
 }
 
 /// A complete body, with its share of the memory budget of all bodies. The handler must hold it until the request is
-/// answered.
-#[derive(Debug)]
+/// answered. Clones share the memory and the permit.
+#[derive(Debug, Clone)]
 pub struct Whole {
     bytes: Bytes,
-    _held: BudgetPermit,
+    held: Arc<BudgetPermit>,
+}
+
+impl Whole {
+    fn new(bytes: Bytes, held: BudgetPermit) -> Self {
+        Self { bytes, held: Arc::new(held) }
+    }
+
+    /// The body of an inner request: a part of this body, so it stands for the same permit.
+    pub fn inner(&self, part: Bytes) -> Self {
+        Self { bytes: part, held: self.held.clone() }
+    }
 }
 
 /// The rest of a body cannot be read, or was refused.
@@ -69,8 +83,12 @@ impl Bodies {
 
     /// Reads the complete body, of at most `limit` bytes. Both the read timeout and the timeout of the complete body
     /// end the request. While no memory is available, the body is read no further.
-    pub async fn read(&self, request: Request, limit: usize) -> Result<Whole, Problem> {
+    pub async fn read(&self, mut request: Request, limit: usize) -> Result<Whole, Problem> {
         let too_large = || Problem::new(ProblemType::TooLarge, format!("the body exceeds the limit of {limit} bytes"));
+        // An inner request comes with its body.
+        if let Some(whole) = request.extensions_mut().remove::<Whole>() {
+            return if whole.len() > limit { Err(too_large()) } else { Ok(whole) };
+        }
         let mut whole = BytesMut::new();
         let mut held = self.place(&request);
         let mut body = request.into_body();
@@ -80,7 +98,7 @@ impl Bodies {
             let frame = time::timeout_at(memory_timeout, body.frame()).await.map_err(|_| {
                 Problem::new(ProblemType::BodyTimeout, "the rest of the body did not arrive before the timeout")
             })?;
-            let Some(frame) = frame else { return Ok(Whole { bytes: whole.freeze(), _held: held }) };
+            let Some(frame) = frame else { return Ok(Whole::new(whole.freeze(), held)) };
             let frame = frame.map_err(|error| Problem::invalid(format!("the body was cut off: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
             let size = whole.len() + data.len();
@@ -94,7 +112,7 @@ impl Bodies {
             }
             if whole.is_empty() && body.is_end_stream() {
                 // One piece: nothing to copy.
-                return Ok(Whole { bytes: data, _held: held });
+                return Ok(Whole::new(data, held));
             }
             whole.extend_from_slice(&data);
         }
@@ -102,8 +120,11 @@ impl Bodies {
 
     /// Reads a body of events, or of messages for an agent; its bytes count as appended by this principal.
     pub async fn read_appended(&self, request: Request, principal: &Principal) -> Result<Whole, Problem> {
+        let is_counted = request.extensions().get::<Whole>().is_some();
         let whole = self.read(request, MAX_BATCH_BYTES).await?;
-        self.quota.append(principal, whole.len())?;
+        if !is_counted {
+            self.quota.append(principal, whole.len())?;
+        }
         Ok(whole)
     }
 

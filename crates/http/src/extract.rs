@@ -12,7 +12,7 @@ use base64::{
 };
 use serde::de::DeserializeOwned;
 use threadline_core::{
-    AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, Scope, ThreadId, UserId, json,
+    AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, ThreadId, UserId, json,
     limits::{MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
 };
 use threadline_engine::limits::BudgetOwner;
@@ -37,6 +37,11 @@ const CHANNEL_BEARER: &str = "base64url.bearer.phx.";
 #[derive(Debug, Clone)]
 pub struct Caller(pub Principal);
 
+/// Principal of an inner request, authenticated and counted with the request that it came in. An extension of the
+/// request, so no client can set it.
+#[derive(Debug, Clone)]
+pub struct Authenticated(pub Principal);
+
 impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
@@ -44,6 +49,10 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
         let state = state.as_ref();
         // Every registered route states its access. A route that does not accepts only the operator.
         let access = parts.extensions.get().copied().unwrap_or(Access::Operator);
+        if let Some(Authenticated(principal)) = parts.extensions.get().cloned() {
+            access.check(&principal)?;
+            return Ok(Self(principal));
+        }
         let ticket = (access == Access::Ticket).then(|| ticket(parts.uri.query())).flatten();
         let carried = carried(&parts.headers);
         let shown = Shown {
@@ -53,24 +62,12 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
             project: id_header(&parts.headers, PROJECT_HEADER).map_err(AuthError::BadProject)?,
         };
         let principal = state.auth.authenticate(shown).await?;
-        match access {
-            Access::Public => {}
-            Access::Needs(scope) => need(&principal, scope)?,
-            Access::Ticket => need(&principal, Scope::Read)?,
-            Access::Operator if principal.is_operator() => {}
-            // Routes of the operator, and routes that check a value in the query, accept no other key.
-            Access::Operator | Access::Given => return Err(AuthError::NotOperator.into()),
-        }
+        access.check(&principal)?;
         state.quota.admit(&principal)?;
         // The reader of the body takes the budget owner from here.
         parts.extensions.insert(BudgetOwner::of(&principal));
         Ok(Self(principal))
     }
-}
-
-/// Refuses a principal that lacks a scope.
-pub fn need(principal: &Principal, scope: Scope) -> Result<(), AuthError> {
-    if principal.scopes.contains(scope) { Ok(()) } else { Err(AuthError::Lacks(scope)) }
 }
 
 /// Ids are UTF-8, and so are these headers, although headers may hold other bytes.

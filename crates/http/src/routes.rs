@@ -1,15 +1,21 @@
 //! The only place where routes and frames are registered, so that a test can list all of them.
 
-use axum::{Extension, Router, middleware, routing::MethodRouter};
-use threadline_core::Scope;
+use axum::{Extension, Router, body::Body, http::Request, middleware, routing::MethodRouter};
+use threadline_core::{Principal, Scope};
+use threadline_engine::limits::BudgetOwner;
+use tower::ServiceExt;
 use utoipa::openapi::{
-    Content, Info, OpenApi, Ref, RefOr, Response,
+    Content, Info, OpenApi, Ref, RefOr, Response as Described,
     path::{Operation, PathItem},
     security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::{
+    auth::AuthError,
+    body::Whole,
+    extract::Authenticated,
+    fallback,
     parameters::{self, Known},
     problem,
 };
@@ -28,6 +34,9 @@ pub enum Access {
     Ticket,
     /// A client that sends, in the query, a value issued for this route. The handler checks the value.
     Given,
+    /// Any principal. The handler reads and writes nothing itself: it translates the request into an inner one, whose
+    /// route checks the scope.
+    Delegated,
     /// The operator of the installation.
     Operator,
 }
@@ -37,6 +46,44 @@ impl Access {
     pub const WRITE: Self = Self::Needs(Scope::Write);
     /// Administration of a project.
     pub const ADMIN: Self = Self::Needs(Scope::Admin);
+
+    /// Refuses a principal that lacks the permission.
+    pub fn check(self, principal: &Principal) -> Result<(), AuthError> {
+        let scope = match self {
+            Self::Public | Self::Delegated => return Ok(()),
+            Self::Needs(scope) => scope,
+            Self::Ticket => Scope::Read,
+            Self::Operator if principal.is_operator() => return Ok(()),
+            // Routes of the operator, and routes that check a value in the query, accept no other key.
+            Self::Operator | Self::Given => return Err(AuthError::NotOperator),
+        };
+        if principal.scopes.contains(scope) { Ok(()) } else { Err(AuthError::Lacks(scope)) }
+    }
+}
+
+/// All routes, for a handler that was registered with [`Routes::delegate`]. A path or a method that no route has is
+/// answered with 404.
+#[derive(Clone)]
+pub struct InnerRoutes(Router);
+
+impl InnerRoutes {
+    /// Answers an inner request of this principal, with the permission, the limits and the parameters of its route. The
+    /// principal is not authenticated again, and `body` counts as read.
+    pub async fn answer(
+        &self,
+        mut request: Request<Body>,
+        principal: Principal,
+        body: Whole,
+    ) -> axum::response::Response {
+        let extensions = request.extensions_mut();
+        extensions.insert(BudgetOwner::of(&principal));
+        extensions.insert(Authenticated(principal));
+        extensions.insert(body);
+        match self.0.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
 }
 
 /// A registered route, frame or page.
@@ -54,18 +101,37 @@ pub struct Entry {
 /// Builder of the router, of the API description and of the list of entries.
 pub struct Routes<S> {
     router: OpenApiRouter<S>,
+    /// Routes that answer by an inner request.
+    delegating: Router<S>,
     entries: Vec<Entry>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
     fn default() -> Self {
-        Self { router: OpenApiRouter::new(), entries: Vec::new() }
+        Self { router: OpenApiRouter::new(), delegating: Router::new(), entries: Vec::new() }
     }
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// Registers handlers that share a path, as `utoipa_axum::routes!` gathers them.
     pub fn route(mut self, access: Access, routes: UtoipaMethodRouter<S>) -> Self {
+        let routes = self.describe(access, routes);
+        self.router = self.router.routes(routes);
+        self
+    }
+
+    /// Registers handlers that translate their request into one for another route, and take [`InnerRoutes`] as an
+    /// extension. No inner request reaches them.
+    pub fn delegate(mut self, routes: UtoipaMethodRouter<S>) -> Self {
+        let (schemas, paths, methods) = self.describe(Access::Delegated, routes);
+        for path in paths.paths.keys() {
+            self.delegating = self.delegating.route(path, methods.clone());
+        }
+        self.router = self.router.routes((schemas, paths, MethodRouter::new()));
+        self
+    }
+
+    fn describe(&mut self, access: Access, routes: UtoipaMethodRouter<S>) -> UtoipaMethodRouter<S> {
         let (schemas, mut paths, methods) = routes;
         if !matches!(access, Access::Public | Access::Given) {
             paths.paths.values_mut().flat_map(operations).for_each(|operation| {
@@ -83,8 +149,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
                 self.entries.push(Entry { method: Some(method), path: path.clone(), frame: None, access });
             }
         }
-        self.router = self.router.routes((schemas, paths, methods));
-        self
+        (schemas, paths, methods)
     }
 
     /// Registers a page for people. The page is public, and not part of the description, which is for programs.
@@ -106,9 +171,17 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    /// The router, its description, and the list of everything registered.
-    pub fn finish(self) -> (Router<S>, OpenApi, Vec<Entry>) {
-        let (router, mut openapi) = self.router.split_for_parts();
+    /// The router, without fallbacks and layers.
+    pub fn serve(self, state: S) -> Router {
+        let (router, _) = self.router.split_for_parts();
+        let inner = router.clone().fallback(fallback::not_found).method_not_allowed_fallback(fallback::not_found);
+        let inner = InnerRoutes(inner.with_state(state.clone()));
+        router.merge(self.delegating.layer(Extension(inner))).with_state(state)
+    }
+
+    /// The description, and the list of everything registered.
+    pub fn finish(self) -> (OpenApi, Vec<Entry>) {
+        let (_, mut openapi) = self.router.split_for_parts();
         openapi.info = Info::new("Threadline", env!("CARGO_PKG_VERSION"));
         openapi.info.description = Some(
             "Threads for AI agents: durable, resumable, realtime. The socket at /v1/socket is described in \
@@ -119,7 +192,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         openapi.components.get_or_insert_default().add_security_scheme(BEARER, scheme);
         name_problems(&mut openapi);
         complete(&mut openapi);
-        (router, openapi, self.entries)
+        (openapi, self.entries)
     }
 }
 
@@ -154,7 +227,7 @@ fn name_refusals(operation: &mut Operation) {
 /// Describes a refusal, unless the route describes this status itself.
 fn refuse(operation: &mut Operation, status: &str, description: &str, media_type: &str) {
     operation.responses.responses.entry(status.to_owned()).or_insert_with(|| {
-        let mut response = Response::new(description);
+        let mut response = Described::new(description);
         let content = Content::new(Some(Ref::from_schema_name("ProblemDocument")));
         response.content.insert(media_type.to_owned(), content.into());
         RefOr::T(response)

@@ -21,10 +21,10 @@ use tokio::{
 };
 
 use threadline_http::{
-    extract::need,
     negotiation::end_reason,
     observe,
     problem::Problem,
+    routes::Access,
     view::FeedEntryView,
     ws::{
         WebSocket,
@@ -294,7 +294,7 @@ impl Session {
         };
         let appended = if matches!(frame, ClientFrame::Append(_)) { text.len() } else { 0 };
         self.paused = self.state.http.quota.pace(&self.principal, 1, appended);
-        if let Err(error) = need(&self.principal, frame.scope()) {
+        if let Err(error) = Access::Needs(frame.scope()).check(&self.principal) {
             self.refuse(id.as_deref(), error);
             return Ok(());
         }

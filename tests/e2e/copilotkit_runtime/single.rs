@@ -119,3 +119,65 @@ async fn who_may_only_read_changes_nothing_through_it() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_call_is_answered_as_its_route_is_to_every_credential() {
+    let calls = [
+        ("info", json!({}), "GET", "/info"),
+        ("agent/run", json!({ "agentId": "x" }), "POST", "/agent/x/run"),
+        ("agent/suggest", json!({ "agentId": "x" }), "POST", "/agent/x/suggest"),
+        ("agent/connect", json!({ "agentId": "x" }), "POST", "/agent/x/connect"),
+        ("agent/stop", json!({ "agentId": "x", "threadId": "none" }), "POST", "/agent/x/stop/none"),
+        ("resource/request", json!({ "path": "/threads?limit=x" }), "GET", "/threads?limit=x"),
+        (
+            "resource/request",
+            json!({ "path": "/threads/subscribe", "httpMethod": "POST" }),
+            "POST",
+            "/threads/subscribe",
+        ),
+        ("resource/request", json!({ "path": "/threads/none", "httpMethod": "PATCH" }), "PATCH", "/threads/none"),
+        ("resource/request", json!({ "path": "/threads/none", "httpMethod": "DELETE" }), "DELETE", "/threads/none"),
+        (
+            "resource/request",
+            json!({ "path": "/threads/none/archive", "httpMethod": "POST" }),
+            "POST",
+            "/threads/none/archive",
+        ),
+        ("resource/request", json!({ "path": "/threads/none/messages" }), "GET", "/threads/none/messages"),
+        ("resource/request", json!({ "path": "/threads/none/events" }), "GET", "/threads/none/events"),
+        ("resource/request", json!({ "path": "/threads/none/state" }), "GET", "/threads/none/state"),
+    ];
+    crate::harness::run(Options::memory().with_key("secret"), async |server: &Server| {
+        let ann = |client: Client| Client { user: Some("ann".into()), ..client };
+        let unknown = |key: Option<&str>| Client { key: key.map(str::to_owned), ..server.client() };
+        let mut clients = vec![unknown(None), unknown(Some("wrong"))];
+        for scopes in [&[Scope::Read][..], &[Scope::Write], &[Scope::Admin], &[Scope::Read, Scope::Write]] {
+            clients.push(ann(key(server, "default", scopes).await));
+        }
+        let told = |answer: &Answer| {
+            let slug = serde_json::from_slice::<Value>(&answer.body).ok().map(|body| body["type"].clone());
+            (answer.status, slug.filter(|_| answer.status >= 400))
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        for (client, (method, params, verb, path)) in
+            clients.iter().flat_map(|client| calls.iter().map(move |call| (client, call)))
+        {
+            let request = client.request(verb.parse().expect("a method"), &format!("/copilotkit{path}"));
+            let request =
+                request.header("content-type", "application/json").body(if *verb == "GET" { "" } else { "{}" });
+            let own = crate::harness::http::send(request).await;
+            let inner = call(client, method, params.clone(), json!({})).await;
+            assert_eq!(
+                told(&inner),
+                told(&own),
+                "{verb} {path} as {:?}: {} and {}",
+                client.key,
+                inner.text(),
+                own.text()
+            );
+            seen.insert(own.status);
+        }
+        assert_eq!(Vec::from_iter(seen), [200, 400, 401, 403, 404]);
+    })
+    .await;
+}

@@ -1,6 +1,7 @@
 //! First request of a page: the agents, and the supported operations on threads.
 
 use axum::{
+    Extension,
     extract::State,
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
@@ -8,7 +9,8 @@ use axum::{
 use serde_json::{Map, Value, json};
 use threadline_http::{extract::Caller, problem::Problem};
 
-use crate::{api::ApiState, domain::Principal};
+use super::single::SingleEndpoint;
+use crate::api::ApiState;
 
 /// Describes the server: agents, routes, and the address of the socket that keeps thread lists live.
 ///
@@ -18,19 +20,10 @@ use crate::{api::ApiState, domain::Principal};
 pub async fn info(
     State(state): State<ApiState>,
     Caller(principal): Caller,
+    single: Option<Extension<SingleEndpoint>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    tell(&state, &principal, &headers, false).await
-}
-
-/// Describes the server, for the route and for the single endpoint. `single` is true for the single endpoint.
-pub async fn tell(
-    state: &ApiState,
-    principal: &Principal,
-    headers: &HeaderMap,
-    single: bool,
-) -> Result<Response, Problem> {
-    let agents = state.agents.list(principal).await?;
+    let agents = state.agents.list(&principal).await?;
     let agents: Map<String, Value> = agents
         .into_iter()
         .map(|(agent, _)| {
@@ -38,7 +31,7 @@ pub async fn tell(
             (name.clone(), json!({ "name": name, "description": "", "className": "ThreadlineAgent" }))
         })
         .collect();
-    let socket = socket(headers);
+    let socket = socket(&headers);
     let threads = json!({ "list": true, "inspect": true, "mutations": true, "realtimeMetadata": socket.is_some() });
     let mut told = json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -54,7 +47,7 @@ pub async fn tell(
     if let Some(socket) = socket {
         told["intelligence"] = json!({ "wsUrl": socket });
     }
-    if single {
+    if single.is_some() {
         // Clients of the single endpoint read this member; without it they would not send requests about threads in the
         // envelope.
         told["singleRoute"] = json!({ "resourceOperations": true, "threadEndpoints": threads });

@@ -28,7 +28,7 @@ use crate::{agents::ClientInput, api::ApiState, domain::Principal};
 /// Registers the routes of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
     routes
-        .route(Access::READ, routes!(single::call))
+        .delegate(routes!(single::call))
         .route(Access::READ, routes!(info::info))
         .route(Access::WRITE, routes!(runs::run))
         .route(Access::READ, routes!(runs::connect))

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     agents::{AgentRun, ClientInput},
     api::{ApiState, run_agent::run_agent},
-    domain::{AgentId, Principal, RunId, RunStatus, ThreadId, json as text},
+    domain::{Principal, RunId, RunStatus, ThreadId, json as text},
     service::ServiceError,
     subscription::FollowMethod,
 };
@@ -54,18 +54,9 @@ pub async fn run(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let input = super::read(&state, &principal, request).await?;
-    start(&state, &principal, &agent, input).await
-}
-
-/// Starts a run, for the route and for the single endpoint.
-pub async fn start(
-    state: &ApiState,
-    principal: &Principal,
-    agent: &AgentId,
-    mut input: ClientInput,
-) -> Result<Response, Problem> {
-    let (agent, _) = state.agents.get(principal, agent).await?;
+    let mut input = super::read(&state, &principal, request).await?;
+    let (state, principal) = (&state, &principal);
+    let (agent, _) = state.agents.get(principal, &agent).await?;
     if suggest::is_one(&input) {
         return suggest::answer(state, principal, &agent, input).await;
     }
@@ -173,17 +164,8 @@ pub async fn connect(
     request: Request,
 ) -> Result<Response, Problem> {
     let input = super::read(&state, &principal, request).await?;
-    come_back(&state, &principal, &agent, &input).await
-}
-
-/// Reconnects a client, for the route and for the single endpoint.
-pub async fn come_back(
-    state: &ApiState,
-    principal: &Principal,
-    agent: &AgentId,
-    input: &ClientInput,
-) -> Result<Response, Problem> {
-    state.agents.get(principal, agent).await?;
+    let (state, principal) = (&state, &principal);
+    state.agents.get(principal, &agent).await?;
     let Some(thread) = &input.thread_id else { return Err(Problem::invalid("threadId is missing")) };
     let place = state.http.quota.open(principal)?;
     let known = reasoning(&input.messages);
@@ -231,22 +213,17 @@ pub async fn stop(
     InAgentThread(_agent, thread): InAgentThread,
     Json(body): Json<StopBody>,
 ) -> Result<Answer<Value>, Problem> {
-    end(&state, &principal, &thread, body).await.map(Answer)
-}
-
-/// Requests a stop, for the route and for the single endpoint.
-pub async fn end(state: &ApiState, principal: &Principal, thread: &ThreadId, body: StopBody) -> Result<Value, Problem> {
-    let active = state.service.threads.get(principal, thread).await?.active_run.map(|run| run.id);
+    let active = state.service.threads.get(&principal, &thread).await?.active_run.map(|run| run.id);
     let meant = active.filter(|active| body.run_id.as_ref().is_none_or(|named| is_meant(active, named)));
     let Some(run) = meant else {
-        return Ok(json!({ "stopped": false, "message": format!("Thread {thread} has no such active run.") }));
+        return Ok(Answer(json!({ "stopped": false, "message": format!("Thread {thread} has no such active run.") })));
     };
-    let run = state.service.runs.stop(principal, thread, &run).await?;
+    let run = state.service.runs.stop(&principal, &thread, &run).await?;
     if !run.status.is_active() {
-        return Ok(json!({ "stopped": false, "message": format!("Run {} has just ended.", run.id) }));
+        return Ok(Answer(json!({ "stopped": false, "message": format!("Run {} has just ended.", run.id) })));
     }
     let interrupt = json!({ "type": "RUN_ERROR", "message": "Run stopped by user", "code": "STOPPED" });
-    Ok(json!({ "stopped": true, "interrupt": interrupt }))
+    Ok(Answer(json!({ "stopped": true, "interrupt": interrupt })))
 }
 
 #[cfg(test)]

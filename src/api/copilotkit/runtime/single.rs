@@ -1,31 +1,31 @@
 //! Single endpoint: the body names the method.
 
 use axum::{
-    Json as Answer,
+    Extension,
+    body::{Body, Bytes},
     extract::{Request, State},
-    http::{HeaderMap, Uri},
-    response::{IntoResponse, Response},
+    http::{HeaderMap, HeaderValue, Method, Uri, header},
+    response::Response,
 };
-use percent_encoding::percent_decode_str;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_http::{
-    extract::{Caller, need, parse_json, query},
+    extract::{Caller, parse_json},
     negotiation::Content,
-    parameters,
     problem::{Problem, ProblemDocument, ProblemType},
+    routes::InnerRoutes,
 };
 use utoipa::ToSchema;
 
-use super::{
-    info, runs, suggest,
-    threads::{self, AnyBody, Part},
-};
 use crate::{
-    agents::ClientInput,
     api::ApiState,
-    domain::{AgentId, Principal, Scope, ThreadId},
+    domain::{AgentId, ThreadId},
 };
+
+/// Marks inner requests of the single endpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct SingleEndpoint;
 
 /// A method and its parameters.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -74,102 +74,67 @@ pub struct CallParams {
 pub async fn call(
     State(state): State<ApiState>,
     Caller(principal): Caller,
+    Extension(routes): Extension<InnerRoutes>,
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Problem> {
     if Content::of(&headers)? != Content::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send application/json"));
     }
-    let bytes = state.http.bodies.read_appended(request, &principal).await?;
-    let call: Call = parse_json(&bytes)?;
-    drop(bytes);
-    let params = &call.params;
-    let agent = || params.agent_id.as_ref().ok_or_else(|| Problem::invalid("params.agentId is missing"));
-    match &*call.method {
-        "info" => info::tell(&state, &principal, &headers, true).await,
-        "agent/run" => {
-            need(&principal, Scope::Write)?;
-            runs::start(&state, &principal, agent()?, call.body()?).await
-        }
-        "agent/suggest" => {
-            need(&principal, Scope::Write)?;
-            let (agent, _) = state.agents.get(&principal, agent()?).await?;
-            suggest::answer(&state, &principal, &agent, call.body()?).await
-        }
-        "agent/connect" => {
-            let input: ClientInput = call.body()?;
-            runs::come_back(&state, &principal, agent()?, &input).await
-        }
-        "agent/stop" => {
-            need(&principal, Scope::Write)?;
-            let thread = params.thread_id.as_ref();
-            let thread = thread.ok_or_else(|| Problem::invalid("params.threadId is missing"))?;
-            Ok(Answer(runs::end(&state, &principal, thread, call.body()?).await?).into_response())
-        }
-        "resource/request" => resource(&state, &principal, &call).await,
-        "inspector/metadata" | "inspector/learning" | "transcribe" => {
-            Err(Problem::new(ProblemType::NotFound, "the server does not support this method"))
-        }
-        other => Err(Problem::invalid(format!("unknown method {other:?}"))),
+    let whole = state.http.bodies.read_appended(request, &principal).await?;
+    let call: Call = parse_json(&whole)?;
+    let (method, uri) = call.target()?;
+    let body = whole.inner(call.body.map_or_else(Bytes::new, |body| body.get().to_owned().into()));
+    drop(whole);
+    let mut inner = Request::new(Body::empty());
+    (*inner.method_mut(), *inner.uri_mut(), *inner.headers_mut()) = (method, uri, headers);
+    // Of the envelope, not of the body in it.
+    for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
+        inner.headers_mut().remove(name);
     }
+    inner.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    inner.extensions_mut().insert(SingleEndpoint);
+    Ok(routes.answer(inner, principal, body).await)
 }
 
 impl Call {
-    /// Parses the nested body with the same checks as the body of a request of its own.
-    fn body<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
-        parse_json(self.body.as_ref().map_or("", |body| body.get()).as_bytes())
+    /// Route that the method names: the HTTP method, and the path with its query.
+    fn target(&self) -> Result<(Method, Uri), Problem> {
+        let missing = |name: &str| Problem::invalid(format!("params.{name} is missing"));
+        let agent = || self.params.agent_id.as_ref().map(encoded).ok_or_else(|| missing("agentId"));
+        let thread = || self.params.thread_id.as_ref().map(encoded).ok_or_else(|| missing("threadId"));
+        let (method, path) = match &*self.method {
+            "info" => (Method::GET, "/info".to_owned()),
+            "agent/run" => (Method::POST, format!("/agent/{}/run", agent()?)),
+            "agent/suggest" => (Method::POST, format!("/agent/{}/suggest", agent()?)),
+            "agent/connect" => (Method::POST, format!("/agent/{}/connect", agent()?)),
+            "agent/stop" => (Method::POST, format!("/agent/{}/stop/{}", agent()?, thread()?)),
+            "resource/request" => self.resource()?,
+            "inspector/metadata" | "inspector/learning" | "transcribe" => {
+                return Err(Problem::new(ProblemType::NotFound, "the server does not support this method"));
+            }
+            other => return Err(Problem::invalid(format!("unknown method {other:?}"))),
+        };
+        let uri = format!("/copilotkit{path}").parse();
+        Ok((method, uri.map_err(|_| Problem::invalid("params.path is not a path below this address"))?))
+    }
+
+    /// Route of a resource. Only threads have routes of their own; whatever else has a path is a method.
+    fn resource(&self) -> Result<(Method, String), Problem> {
+        let path = self.params.path.as_deref().unwrap_or_default();
+        if !path.starts_with('/') || path.starts_with("//") {
+            return Err(Problem::invalid("params.path is not a path below this address"));
+        }
+        if path.split(['/', '?']).nth(1) != Some("threads") {
+            return Err(Problem::new(ProblemType::NotFound, "no resource has this path"));
+        }
+        let method = self.params.http_method.as_deref().unwrap_or("GET").to_ascii_uppercase();
+        let method = Method::from_bytes(method.as_bytes());
+        Ok((method.map_err(|_| Problem::invalid("params.httpMethod is not a method"))?, path.to_owned()))
     }
 }
 
-/// Serves a route that is named by its path.
-async fn resource(state: &ApiState, principal: &Principal, call: &Call) -> Result<Response, Problem> {
-    let path = call.params.path.as_deref().unwrap_or_default();
-    let uri = path.parse::<Uri>().ok().filter(|_| path.starts_with('/') && !path.starts_with("//"));
-    let Some(uri) = uri else { return Err(Problem::invalid("params.path is not a path below this address")) };
-    let segments: Vec<String> = uri
-        .path()
-        .split('/')
-        .skip(1)
-        .map(|segment| percent_decode_str(segment).decode_utf8().map(String::from))
-        .collect::<Result<_, _>>()
-        .map_err(|_| Problem::invalid("params.path is not UTF-8"))?;
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let method = call.params.http_method.as_deref().unwrap_or("GET").to_ascii_uppercase();
-    let thread = |id: &str| ThreadId::new(id).map_err(|error| Problem::invalid(format!("params.path: {error}")));
-    let write = || need(principal, Scope::Write);
-    match (&*method, &*segments) {
-        ("GET", ["threads"]) => parameters::check_for::<threads::ListParams>(&uri)?,
-        _ => parameters::check(&uri, &[])?,
-    }
-    match (&*method, &*segments) {
-        ("GET", ["threads"]) => threads::page(state, principal, query(&uri)?).await,
-        ("POST", ["threads", "subscribe"]) => threads::token(state, principal).await,
-        ("PATCH", ["threads", id]) => {
-            write()?;
-            threads::change(state, principal, &thread(id)?, call.body()?).await
-        }
-        ("DELETE", ["threads", id]) => {
-            write()?;
-            threads::remove(state, principal, &thread(id)?).await
-        }
-        ("POST", ["threads", id, "archive"]) => {
-            write()?;
-            call.body::<AnyBody>()?;
-            threads::put_away(state, principal, &thread(id)?).await
-        }
-        ("GET", ["threads", id, part]) => {
-            let part = match *part {
-                "messages" => Part::Messages,
-                "events" => Part::Events,
-                "state" => Part::State,
-                _ => return Err(nothing()),
-            };
-            threads::show(state, principal, &thread(id)?, part).await
-        }
-        _ => Err(nothing()),
-    }
-}
-
-fn nothing() -> Problem {
-    Problem::new(ProblemType::NotFound, "no resource has this path")
+/// An id as one segment of a path.
+fn encoded(id: &impl ToString) -> String {
+    utf8_percent_encode(&id.to_string(), NON_ALPHANUMERIC).to_string()
 }

@@ -2,13 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use axum::{
-    Json as Answer,
-    extract::State,
-    response::{IntoResponse, Response},
-};
+use axum::{Json as Answer, extract::State, response::Response};
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 use threadline_http::{
     extract::{Caller, InThread, Json, Params},
     problem::{Problem, ProblemDocument},
@@ -53,15 +49,9 @@ pub async fn list(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     Params(params): Params<ListParams>,
-) -> Result<Response, Problem> {
-    page(&state, &principal, params).await
-}
-
-/// Reads a page of threads, for the route and for the single endpoint.
-pub async fn page(state: &ApiState, principal: &Principal, params: ListParams) -> Result<Response, Problem> {
+) -> Result<Answer<ThreadList>, Problem> {
     let ListParams { agent_id: agent, include_archived, limit, cursor } = params;
-    let list = listing::page(state, principal, Asked { agent, include_archived, limit, cursor }).await?;
-    Ok(Answer(list).into_response())
+    Ok(Answer(listing::page(&state, &principal, Asked { agent, include_archived, limit, cursor }).await?))
 }
 
 /// A body whose members are ignored.
@@ -77,13 +67,8 @@ pub async fn subscribe(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     Json(_body): Json<AnyBody>,
-) -> Result<Response, Problem> {
-    token(&state, &principal).await
-}
-
-/// Issues a token for the topic of the list, for the route and for the single endpoint.
-pub async fn token(state: &ApiState, principal: &Principal) -> Result<Response, Problem> {
-    Ok(Answer(json!({ "joinToken": feed_token(state, principal).await? })).into_response())
+) -> Result<Answer<Value>, Problem> {
+    Ok(Answer(json!({ "joinToken": feed_token(&state, &principal).await? })))
 }
 
 /// A change of a thread; other members are ignored.
@@ -106,21 +91,10 @@ pub async fn edit(
     Caller(principal): Caller,
     InThread(thread): InThread,
     Json(body): Json<RenameBody>,
-) -> Result<Response, Problem> {
-    change(&state, &principal, &thread, body).await
-}
-
-/// Changes a thread, for the route and for the single endpoint.
-pub async fn change(
-    state: &ApiState,
-    principal: &Principal,
-    thread: &ThreadId,
-    body: RenameBody,
-) -> Result<Response, Problem> {
+) -> Result<Answer<ThreadRecord>, Problem> {
     let name = body.name.map(|name| Some(name).filter(|name| !name.is_empty()));
     let edit = EditThread { name, archived: body.archived, metadata: None };
-    let thread = state.service.threads.edit(principal, thread, edit).await?;
-    Ok(Answer(ThreadRecord::from(&thread)).into_response())
+    Ok(Answer(ThreadRecord::from(&state.service.threads.edit(&principal, &thread, edit).await?)))
 }
 
 /// Archives a thread.
@@ -135,14 +109,10 @@ pub async fn archive(
     Caller(principal): Caller,
     InThread(thread): InThread,
     Json(_body): Json<AnyBody>,
-) -> Result<Response, Problem> {
-    put_away(&state, &principal, &thread).await
-}
-
-/// Archives a thread, for the route and for the single endpoint.
-pub async fn put_away(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Result<Response, Problem> {
-    change(state, principal, thread, RenameBody { name: None, archived: Some(true) }).await?;
-    Ok(Answer(json!({ "threadId": thread.as_str(), "archived": true })).into_response())
+) -> Result<Answer<Value>, Problem> {
+    let edit = EditThread { name: None, archived: Some(true), metadata: None };
+    state.service.threads.edit(&principal, &thread, edit).await?;
+    Ok(Answer(json!({ "threadId": thread.as_str(), "archived": true })))
 }
 
 /// Deletes a thread and all of its log permanently.
@@ -157,14 +127,9 @@ pub async fn delete(
     Caller(principal): Caller,
     InThread(thread): InThread,
     Json(_body): Json<AnyBody>,
-) -> Result<Response, Problem> {
-    remove(&state, &principal, &thread).await
-}
-
-/// Deletes a thread, for the route and for the single endpoint.
-pub async fn remove(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Result<Response, Problem> {
-    state.service.threads.delete(principal, thread).await?;
-    Ok(Answer(json!({ "threadId": thread.as_str(), "deleted": true })).into_response())
+) -> Result<Answer<Value>, Problem> {
+    state.service.threads.delete(&principal, &thread).await?;
+    Ok(Answer(json!({ "threadId": thread.as_str(), "deleted": true })))
 }
 
 /// Returns all messages of a thread, oldest first.
@@ -214,14 +179,14 @@ pub async fn state(
 
 /// Part of a thread that a request reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+enum Part {
     Messages,
     Events,
     State,
 }
 
 /// Responds with one part of a thread.
-pub async fn show(state: &ApiState, principal: &Principal, thread: &ThreadId, part: Part) -> Result<Response, Problem> {
+async fn show(state: &ApiState, principal: &Principal, thread: &ThreadId, part: Part) -> Result<Response, Problem> {
     // The reads below do not distinguish a missing thread from an empty one.
     state.service.threads.get(principal, thread).await?;
     let mut answer = state.http.answers.to(principal);
