@@ -236,7 +236,7 @@ impl<L: Listener> App<L> {
         self.state.http.auth = self.state.http.auth.clone().with_check(timeouts.credentials);
         self.state.http.bodies.read_timeout = timeouts.body;
         self.state.http.bodies.memory_timeout = timeouts.room;
-        self.state.http.answers.memory_timeout = timeouts.room;
+        self.state.http.responses.memory_timeout = timeouts.room;
         self.state.http.close = timeouts.close;
         Self { timeouts, ..self }
     }

@@ -30,8 +30,7 @@ use crate::{
     agents::{AgentRun, ClientInput},
     api::run_agent::{AguiClient, run_agent},
     domain::{RunId, ThreadId, limits::RUN_END_TIMEOUT},
-    service::ServiceError,
-    store::StoreError,
+    service::{ServiceError, StoreError},
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
 

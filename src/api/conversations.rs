@@ -1,6 +1,6 @@
 //! API of conversations as documents: the complete list of messages under a name.
 
-use std::{io::Write, ops::ControlFlow};
+use std::io::Write;
 
 use axum::{
     Json as Answer,
@@ -133,8 +133,7 @@ pub async fn read(
             return Ok(tagged(StatusCode::NOT_MODIFIED.into_response(), &now));
         }
     }
-    let mut answer = state.http.answers.to(&caller.0);
-    loop {
+    let make = || async {
         let projected = state.service.projections.at(&caller.0, &name, params.at, epoch).await?;
         let version = Version { epoch: projected.epoch, seq: projected.seq };
         let mut document = Vec::new();
@@ -144,12 +143,11 @@ pub async fn read(
         document.extend_from_slice(b",\"messages\":");
         document.extend_from_slice(&projected.conversation.messages_json());
         document.push(b'}');
-        drop(projected);
-        match answer.json(document).await? {
-            ControlFlow::Break(response) => return Ok(tagged(response, &etag(version))),
-            ControlFlow::Continue(again) => answer = again,
-        }
-    }
+        Ok((document, version))
+    };
+    let (document, version) = state.http.responses.chunk(&caller.0, make).await?;
+    let response = ([(header::CONTENT_TYPE, "application/json")], document).into_response();
+    Ok(tagged(response, &etag(version)))
 }
 
 /// A request to save a conversation.

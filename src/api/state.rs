@@ -3,7 +3,7 @@
 use threadline_engine::Service;
 use threadline_http::{HttpState, auth::Auth};
 
-use crate::{agents::Agents, api::copilotkit};
+use crate::{agents::Agents, api::copilotkit::node::Node};
 
 /// State of all handlers.
 #[derive(Clone)]
@@ -13,7 +13,7 @@ pub struct ApiState {
     /// Agents that can be called to produce a run.
     pub agents: Agents,
     /// State that the CopilotKit API keeps on this node between requests.
-    pub copilotkit: copilotkit::Node,
+    pub copilotkit: Node,
 }
 
 impl AsRef<HttpState> for ApiState {
@@ -25,6 +25,6 @@ impl AsRef<HttpState> for ApiState {
 impl ApiState {
     /// State with the default heartbeat and close timeout.
     pub fn new(service: Service, agents: Agents, auth: Auth) -> Self {
-        Self { http: HttpState::new(&service, auth), service, agents, copilotkit: copilotkit::Node::default() }
+        Self { http: HttpState::new(&service, auth), service, agents, copilotkit: Node::default() }
     }
 }

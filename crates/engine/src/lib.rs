@@ -46,6 +46,8 @@ use crate::{
     subscription::Hub,
     upkeep::{retention, run_notices},
 };
+pub use threadline_store::{ListOrder, ListPosition, ReadFrom, StoreError};
+
 pub use crate::{
     commit::{
         receipt::AppendReceipt,

@@ -351,11 +351,11 @@ impl From<ServiceError> for Problem {
                 let wait = u64::try_from(DRAIN_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
                 Self::new(Type::Draining, detail).retry_after(wait)
             }
-            ServiceError::Store(threadline_store::StoreError::Unavailable(reason)) => {
+            ServiceError::Store(threadline_engine::StoreError::Unavailable(reason)) => {
                 tracing::warn!(reason, "store unavailable");
                 Self::new(Type::StoreUnavailable, "the store failed; see the server's log").retry_after(1_000)
             }
-            ServiceError::Store(threadline_store::StoreError::Corrupt(reason)) => {
+            ServiceError::Store(threadline_engine::StoreError::Corrupt(reason)) => {
                 tracing::error!(reason, "the store is corrupt");
                 Self::new(Type::Internal, "see the server's log")
             }

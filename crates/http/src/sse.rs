@@ -10,8 +10,7 @@ use axum::{
 use futures_util::{Stream, stream};
 use serde_json::{Value, json};
 use threadline_core::{Principal, limits::DRAIN_RETRY_AFTER};
-use threadline_engine::{ServiceError, limits::StreamPermit};
-use threadline_store::StoreError;
+use threadline_engine::{ServiceError, StoreError, limits::StreamPermit};
 use tokio::time::{self, Instant};
 use tokio_util::sync::CancellationToken;
 

@@ -14,7 +14,7 @@ use crate::{
     body::Bodies,
     origins::RefusedOrigins,
     problem::Problem,
-    response::Answers,
+    response::ResponseBudget,
 };
 
 /// State that extractors, streams and sockets share. An API's own state hands it out by `AsRef`, without a copy.
@@ -26,7 +26,7 @@ pub struct HttpState {
     pub quota: Quota,
     pub bodies: Bodies,
     /// Memory budget of large responses.
-    pub answers: Answers,
+    pub responses: ResponseBudget,
     /// Cancelled once the node is shutting down.
     pub draining: CancellationToken,
     /// Counts connections and sockets, so that the end of the last one can be waited for.
@@ -56,7 +56,7 @@ impl HttpState {
             auth,
             quota: service.quota.clone(),
             bodies: Bodies::new(service.quota.clone()),
-            answers: Answers::new(service.quota.clone()),
+            responses: ResponseBudget::new(service.quota.clone()),
             draining: service.draining(),
             connections: TaskTracker::new(),
             heartbeat: HEARTBEAT_INTERVAL,

@@ -1,7 +1,5 @@
 //! REST route of a thread's annotations.
 
-use std::ops::ControlFlow;
-
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -85,14 +83,11 @@ pub async fn list(
     InThread(thread): InThread,
     Params(params): Params<AnnotationsParams>,
 ) -> Result<Response, Problem> {
-    let mut answer = state.http.answers.to(&caller.0);
-    loop {
+    let make = || async {
         let document = page(&state, &caller, &thread, &params).await?;
-        match answer.json(document).await? {
-            ControlFlow::Break(response) => return Ok(response),
-            ControlFlow::Continue(again) => answer = again,
-        }
-    }
+        Ok(document)
+    };
+    state.http.responses.json(&caller.0, make).await
 }
 
 async fn page(

@@ -1,7 +1,5 @@
 //! Reading a thread's log: pages, NDJSON, SSE, long-poll.
 
-use std::ops::ControlFlow;
-
 use axum::{
     body::{Body, Bytes},
     extract::State,
@@ -27,8 +25,7 @@ use crate::{
     api::{ApiState, run_agent::AguiClient},
     domain::{Epoch, Principal, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
     quota::StreamPermit,
-    service::PageRequest,
-    store::{ReadFrom, StoreError},
+    service::{PageRequest, ReadFrom, StoreError},
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
 
@@ -133,16 +130,13 @@ async fn page(
     thread: &ThreadId,
     request: PageRequest,
 ) -> Result<Response, Problem> {
-    let mut answer = state.http.answers.to(principal);
-    loop {
+    let make = || async {
         let made = state.service.events.page(principal, thread, request.clone()).await;
         // The page itself must not be held while no memory is available.
         let document = made.map(|page| envelope::page(thread, &page))?;
-        match answer.json(document).await? {
-            ControlFlow::Break(response) => return Ok(response),
-            ControlFlow::Continue(again) => answer = again,
-        }
-    }
+        Ok(document)
+    };
+    state.http.responses.json(principal, make).await
 }
 
 /// Events of a run, for the client that requested it.

@@ -23,7 +23,7 @@ use crate::{
     api::ApiState,
     domain::{UserId, limits::DEFAULT_PAGE},
     metrics::GaugeGuard,
-    store::StoreError,
+    service::StoreError,
     subscription::{FeedDelivery, FeedSubscription},
 };
 

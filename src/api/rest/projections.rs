@@ -1,6 +1,6 @@
 //! Messages and state of a thread, folded from the log at any seq.
 
-use std::{io::Write, ops::ControlFlow};
+use std::io::Write;
 
 use axum::{extract::State, response::Response};
 use serde::Deserialize;
@@ -88,14 +88,11 @@ pub async fn messages(
     InThread(thread): InThread,
     Params(params): Params<MessagesParams>,
 ) -> Result<Response, Problem> {
-    let mut answer = state.http.answers.to(&caller.0);
-    loop {
+    let make = || async {
         let document = messages_document(&state, &caller, &thread, &params).await?;
-        match answer.json(document).await? {
-            ControlFlow::Break(response) => return Ok(response),
-            ControlFlow::Continue(again) => answer = again,
-        }
-    }
+        Ok(document)
+    };
+    state.http.responses.json(&caller.0, make).await
 }
 
 async fn messages_document(
@@ -165,14 +162,11 @@ pub async fn state(
     InThread(thread): InThread,
     Params(params): Params<StateParams>,
 ) -> Result<Response, Problem> {
-    let mut answer = state.http.answers.to(&caller.0);
-    loop {
+    let make = || async {
         let document = state_document(&state, &caller, &thread, &params).await?;
-        match answer.json(document).await? {
-            ControlFlow::Break(response) => return Ok(response),
-            ControlFlow::Continue(again) => answer = again,
-        }
-    }
+        Ok(document)
+    };
+    state.http.responses.json(&caller.0, make).await
 }
 
 async fn state_document(

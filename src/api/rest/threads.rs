@@ -22,8 +22,7 @@ use crate::{
         AgentId, NameSearch, Seq, ThreadId, UserId,
         limits::{DEFAULT_PAGE, MAX_NAME_BYTES},
     },
-    service::{CreateThread, EditThread, ListRequest},
-    store::ListOrder,
+    service::{CreateThread, EditThread, ListOrder, ListRequest},
 };
 
 /// A request to create a thread.

@@ -8,7 +8,7 @@ use crate::{
     api::socket::frames::FrameTag,
     domain::{Batch, Fence, RunId, ThreadId, limits::FRAME_TARGET_BYTES},
     metrics::GaugeGuard,
-    store::StoreError,
+    service::StoreError,
     subscription::{Delivery, FeedDelivery, FeedSubscription, Subscription, TopicRef},
 };
 

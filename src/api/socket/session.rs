@@ -49,8 +49,7 @@ use crate::{
         limits::{MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
     },
     metrics::GaugeGuard,
-    service::ServiceError,
-    store::StoreError,
+    service::{ServiceError, StoreError},
     subscription::{Delivery, FeedDelivery, FollowMethod, TopicState},
 };
 

@@ -6,7 +6,6 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use threadline_http::{
     auth::AuthError,
@@ -18,10 +17,7 @@ use utoipa::ToSchema;
 use super::acting::{self, ForUser};
 use crate::{
     api::ApiState,
-    domain::{
-        Principal, ProjectId, UserId,
-        limits::{FEED_LOOK_BACK, LIST_MEMORY, MAX_LISTS},
-    },
+    domain::{Principal, UserId, limits::FEED_LOOK_BACK},
 };
 
 fn acts_for(principal: &Principal) -> Result<&UserId, Problem> {
@@ -33,30 +29,6 @@ fn acts_for(principal: &Principal) -> Result<&UserId, Problem> {
 pub async fn join_code(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
     let names = state.http.auth.feed_names(&principal.project, acts_for(principal)?).await?;
     names.into_iter().next().ok_or_else(|| AuthError::NoProject.into())
-}
-
-/// Feed positions of users at the time when their lists were read. Cheap to clone.
-#[derive(Clone)]
-pub struct Lists(Cache<(ProjectId, UserId), u64>);
-
-impl Default for Lists {
-    fn default() -> Self {
-        Self(Cache::builder().max_capacity(MAX_LISTS).time_to_live(LIST_MEMORY).build())
-    }
-}
-
-impl Lists {
-    /// Records the position of the user's feed as of which the first page of a list was read.
-    pub fn read(&self, principal: &Principal, position: u64) {
-        if let Some(user) = &principal.user {
-            // The oldest position is kept: several pages of one user may each be about to request a token.
-            self.0.get_with((principal.project.clone(), user.clone()), || position);
-        }
-    }
-
-    fn position(&self, principal: &Principal) -> Option<u64> {
-        self.0.get(&(principal.project.clone(), principal.user.clone()?))
-    }
 }
 
 /// Issues a token for the topic of the user's list. The page then receives the changes since its list was read.

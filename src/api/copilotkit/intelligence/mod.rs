@@ -9,6 +9,7 @@ mod annotations;
 pub mod event_id;
 pub mod joining;
 pub mod legacy;
+pub mod list_positions;
 mod lock;
 pub mod reading;
 mod sockets;

@@ -1,6 +1,6 @@
 //! Content of a thread: its messages, and its events and state for the inspector.
 
-use std::{io::Write, ops::ControlFlow};
+use std::io::Write;
 
 use axum::{Json as Answer, extract::State, response::Response};
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,7 @@ use crate::{
         limits::{MAX_EVENT_PAGE, MAX_INSPECTED_BYTES},
     },
     projection::conversation::Conversation,
-    service::{PageRequest, ServiceError},
-    store::ReadFrom,
+    service::{PageRequest, ReadFrom, ServiceError},
 };
 
 /// Message, read in the form of AG-UI and written in the form of this API.
@@ -78,14 +77,11 @@ pub async fn messages(
     Params(asked): Params<acting::ForUser>,
 ) -> Result<Response, Problem> {
     let (_, principal) = acting::thread(&state, principal, asked.user_id, &id).await?;
-    let mut answer = state.http.answers.to(&principal);
-    loop {
+    let make = || async {
         let projected = state.service.projections.at(&principal, &id, None, None).await?;
-        match answer.json(messages_document(&projected.conversation)).await? {
-            ControlFlow::Break(response) => return Ok(response),
-            ControlFlow::Continue(again) => answer = again,
-        }
-    }
+        Ok(messages_document(&projected.conversation))
+    };
+    state.http.responses.json(&principal, make).await
 }
 
 /// `{"messages": […]}`, in the form that clients of the CopilotKit APIs read.
@@ -127,13 +123,8 @@ pub async fn events(
     InThread(id): InThread,
 ) -> Result<Response, Problem> {
     let principal = acting::holder(principal);
-    let mut answer = state.http.answers.to(&principal);
-    loop {
-        match answer.json(events_document(&state, &principal, &id).await?).await? {
-            ControlFlow::Break(response) => return Ok(response),
-            ControlFlow::Continue(again) => answer = again,
-        }
-    }
+    let make = || async { events_document(&state, &principal, &id).await };
+    state.http.responses.json(&principal, make).await
 }
 
 /// `{"events": […]}` in the form of the inspector; no events if the thread does not exist.

@@ -3,38 +3,30 @@
 //! A session is a task on the node that opened it, and lives as long as its client polls. Responses are JSON objects.
 //! The client evaluates the `status` member; the HTTP status is for every other reader.
 
-use std::sync::Arc;
-
 use axum::{
     extract::Request,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use dashmap::DashMap;
 use serde_json::json;
-use threadline_http::{
-    auth::secret::{self, NoRandomness},
-    body::Whole,
-    problem::{Problem, ProblemType},
-};
-use tokio::sync::{mpsc, oneshot};
+use threadline_http::problem::{Problem, ProblemType};
+use tokio::sync::oneshot;
 
-use super::{channel::SocketKind, poll_session};
+use super::{
+    channel::SocketKind,
+    poll_session,
+    poll_sessions::{PollOpened, Polled, Post},
+};
 use crate::{
     api::ApiState,
     domain::{
-        Digest, Principal,
+        Principal,
         json::quoted,
-        limits::{
-            CHANNEL_FRAME_BYTES, MAX_POLL_SESSIONS, POLL_SESSION_QUEUE, POLL_SESSIONS_PART, UNTRUSTED_FRAME_BYTES,
-        },
+        limits::{CHANNEL_FRAME_BYTES, UNTRUSTED_FRAME_BYTES},
     },
     quota::{BudgetOwner, StreamPermit},
     service::ServiceError,
 };
-
-/// Prefix of the token of a session.
-const TOKEN_PREFIX: &str = "tlp_";
 
 /// Values of `status` that Phoenix's client knows.
 mod status {
@@ -48,72 +40,6 @@ mod status {
     pub const GONE: u16 = 410;
     /// Failure after which the client retries.
     pub const FAILED: u16 = 500;
-}
-
-/// Long-poll sessions of a node. Cheap to clone; clones share the sessions.
-#[derive(Clone, Default)]
-pub struct Sessions(Arc<DashMap<Digest, Session>>);
-
-/// Handle of a session's task.
-#[derive(Clone)]
-struct Session {
-    principal: Principal,
-    polls: mpsc::Sender<oneshot::Sender<Polled>>,
-    posts: mpsc::Sender<Post>,
-}
-
-/// Answer to a poll.
-pub enum Polled {
-    /// Frames for the client.
-    Frames(Vec<String>),
-    /// No frame before the timeout, or another poll has replaced this one.
-    Nothing,
-    /// The session has ended; the client may open another.
-    Gone,
-    /// The session has ended because its credential is no longer valid.
-    Forbidden,
-    /// The session has ended because of an error.
-    Failed,
-}
-
-/// Frames that a client sent, one per line.
-pub struct Post {
-    /// Body of the request. The memory of the body counts against the budget for request bodies until all lines are
-    /// processed.
-    pub lines: Whole,
-    /// Signalled once all lines are processed.
-    pub taken: oneshot::Sender<()>,
-}
-
-/// Registration of a session. Dropping it removes the session.
-pub struct Opened {
-    sessions: Sessions,
-    digest: Digest,
-    /// Polls from the client.
-    pub polls: mpsc::Receiver<oneshot::Sender<Polled>>,
-    /// Frames from the client.
-    pub posts: mpsc::Receiver<Post>,
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        self.sessions.0.remove(&self.digest);
-    }
-}
-
-impl Sessions {
-    fn open(&self, principal: Principal) -> Result<(String, Opened), NoRandomness> {
-        let token = secret::generate(TOKEN_PREFIX)?;
-        let digest = secret::digest(&token);
-        let (polls, polled) = mpsc::channel(POLL_SESSION_QUEUE);
-        let (posts, posted) = mpsc::channel(POLL_SESSION_QUEUE);
-        self.0.insert(digest, Session { principal, polls, posts });
-        Ok((token, Opened { sessions: self.clone(), digest, polls: polled, posts: posted }))
-    }
-
-    fn find(&self, token: &str) -> Option<Session> {
-        self.0.get(&secret::digest(token)).map(|found| found.clone())
-    }
 }
 
 /// Opens a session in which the principal joins topics. If the session is refused, the plane is closed.
@@ -135,15 +61,13 @@ pub async fn open<P: SocketKind>(state: &ApiState, principal: Principal, plane: 
     }
 }
 
-fn admitted(state: &ApiState, principal: &Principal) -> Result<(StreamPermit, String, Opened), Problem> {
+fn admitted(state: &ApiState, principal: &Principal) -> Result<(StreamPermit, String, PollOpened), Problem> {
     if state.http.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
     let place = state.http.quota.open(principal)?;
     let polls = &state.copilotkit.polls;
-    // One project must not occupy all sessions of the node.
-    let own = polls.0.iter().filter(|session| session.principal.project == principal.project).count();
-    if polls.0.len() >= MAX_POLL_SESSIONS || own >= MAX_POLL_SESSIONS / POLL_SESSIONS_PART {
+    if polls.is_full_for(principal) {
         return Err(Problem::new(ProblemType::Busy, "the maximum number of long-poll sessions is open on this node"));
     }
     let (token, opened) = polls.open(principal.clone()).map_err(|error| {

@@ -4,6 +4,7 @@ pub mod channel;
 pub mod frame;
 pub mod longpoll;
 mod poll_session;
+pub mod poll_sessions;
 pub mod session;
 pub mod socket;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tokio::{
 
 use super::{
     channel::SocketKind,
-    longpoll::{Opened, Polled, Post},
+    poll_sessions::{PollOpened, Polled, Post},
     session::Session,
 };
 use crate::{
@@ -43,7 +43,7 @@ struct Task<P> {
 }
 
 /// Serves a session until it ends.
-pub(super) async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P, mut opened: Opened) {
+pub(super) async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P, mut opened: PollOpened) {
     let metrics = state.service.metrics().clone();
     let _present = GaugeGuard::new(&metrics.sockets);
     let session = Session::new(state.http.quota.clone(), principal.clone(), plane);
@@ -69,7 +69,7 @@ pub(super) async fn run<P: SocketKind>(state: ApiState, principal: Principal, pl
 
 impl<P: SocketKind> Task<P> {
     /// Serves until the client makes no more requests (`None`), or must be disconnected.
-    async fn serve(&mut self, state: &ApiState, principal: &Principal, opened: &mut Opened) -> Option<CloseCode> {
+    async fn serve(&mut self, state: &ApiState, principal: &Principal, opened: &mut PollOpened) -> Option<CloseCode> {
         let draining = state.http.draining.clone();
         let mut credential = state.http.auth.watch(principal);
         loop {
@@ -170,7 +170,7 @@ impl<P: SocketKind> Task<P> {
     }
 
     /// Lets the client fetch the replies that it has not received: without them it would send the same frames again.
-    async fn hand_over(&mut self, opened: &mut Opened, until: Instant) {
+    async fn hand_over(&mut self, opened: &mut PollOpened, until: Instant) {
         while self.session.out_bytes() > 0 {
             match time::timeout_at(until, opened.polls.recv()).await {
                 Ok(Some(answer)) => {

@@ -11,7 +11,8 @@ mod past;
 mod runs;
 mod single;
 mod stream;
-pub mod suggest;
+mod suggest;
+pub mod suggestion_limit;
 mod threads;
 
 use axum::extract::Request;

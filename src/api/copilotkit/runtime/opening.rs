@@ -15,8 +15,7 @@ use crate::{
     api::ApiState,
     domain::{Principal, Run, Thread, ThreadId, limits::MAX_EVENT_PAGE},
     projection::resuming::Resuming,
-    service::{PageRequest, ServiceError},
-    store::ReadFrom,
+    service::{PageRequest, ReadFrom, ServiceError},
     subscription::{FollowMethod, Subscription},
 };
 

@@ -169,14 +169,13 @@ pub async fn connect(
     let Some(thread) = &input.thread_id else { return Err(Problem::invalid("threadId is missing")) };
     let place = state.http.quota.open(principal)?;
     let known = reasoning(&input.messages);
-    let mut answer = state.http.answers.to(principal);
-    let (first, rest) = loop {
-        let Some(opening) = opening(state, principal, thread, &known).await? else { break (None, None) };
-        match answer.bytes(opening.told).await? {
-            std::ops::ControlFlow::Break(told) => break (Some(told).filter(|told| !told.is_empty()), opening.rest),
-            std::ops::ControlFlow::Continue(again) => answer = again,
-        }
+    let known = &known;
+    let make = || async move {
+        let opening = opening(state, principal, thread, known).await?;
+        Ok(opening.map_or_else(|| (Vec::new(), None), |opening| (opening.told, opening.rest)))
     };
+    let (first, rest) = state.http.responses.chunk(principal, make).await?;
+    let first = Some(first).filter(|first| !first.is_empty());
     let followed = Run::new(state, first, rest, None);
     Ok(sse::response(followed, None, place, &state.http, principal))
 }

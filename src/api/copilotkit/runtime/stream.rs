@@ -16,7 +16,7 @@ use crate::{
         LogSlice, RunId, ThreadId, json as text,
         limits::{MAX_OPEN_PARTS, PAGE_BYTES, RUN_END_TIMEOUT},
     },
-    store::StoreError,
+    service::StoreError,
     subscription::{Delivery, EndReason, Subscription},
 };
 

@@ -3,34 +3,31 @@
 //! Newer clients send the request to its own route. Older clients, and clients of the single endpoint, request a run in
 //! a new thread, which would stay in every list. Such a request is recognized by the tool that the agent is to use.
 
-use std::sync::Arc;
-
 use axum::{
     body::Bytes,
     extract::{Request, State},
     response::Response,
 };
 use futures_util::StreamExt;
-use moka::sync::Cache;
 use threadline_http::{
     extract::{Caller, InAgent},
     problem::{Problem, ProblemDocument},
     sse::{self, Farewell, Followed},
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::stream::{Telling, write};
 use crate::{
     agents::{Asked, ClientInput, source::AgentFailure},
     api::ApiState,
     domain::{
-        Limit, Principal, ProjectId, UserId,
+        Limit, Principal,
         agent::Agent,
         json as text,
-        limits::{LIST_MEMORY, MAX_LISTS, MAX_SUGGESTING, QUOTA_RETRY},
+        limits::{MAX_SUGGESTING, QUOTA_RETRY},
     },
     projection::closing::{Ending, OpenParts},
-    store::StoreError,
+    service::StoreError,
 };
 
 /// Tool with which an agent makes suggestions.
@@ -75,15 +72,15 @@ pub async fn answer(
     // Suggestions are no runs and do not count as runs. A principal that may start no run gets no suggestions, and
     // their number at a time is limited.
     state.service.runs.check_room(principal).await?;
-    let turn = state
+    let permit = state
         .copilotkit
-        .suggesting
-        .turn(principal)
+        .suggestions
+        .permit(principal)
         .ok_or_else(|| state.http.quota.refuse(Limit::UserRuns, MAX_SUGGESTING as u64, QUOTA_RETRY))?;
     let place = state.http.quota.open(principal)?;
     let asked = state.agents.ask(principal, agent, input)?;
     let telling = Telling::new(asked.thread.clone(), asked.run.clone(), false);
-    let followed = Suggestions { asked, telling, open: OpenParts::default(), over: false, _turn: turn };
+    let followed = Suggestions { asked, telling, open: OpenParts::default(), over: false, _permit: permit };
     Ok(sse::response(followed, None, place, &state.http, principal))
 }
 
@@ -92,24 +89,7 @@ struct Suggestions {
     telling: Telling,
     open: OpenParts,
     over: bool,
-    _turn: OwnedSemaphorePermit,
-}
-
-/// Limits on concurrent requests for suggestions, one per user. Cheap to clone.
-#[derive(Clone)]
-pub struct Suggesting(Cache<(ProjectId, Option<UserId>), Arc<Semaphore>>);
-
-impl Default for Suggesting {
-    fn default() -> Self {
-        Self(Cache::builder().max_capacity(MAX_LISTS).time_to_idle(LIST_MEMORY).build())
-    }
-}
-
-impl Suggesting {
-    fn turn(&self, principal: &Principal) -> Option<OwnedSemaphorePermit> {
-        let whose = (principal.project.clone(), principal.user.clone());
-        self.0.get_with(whose, || Arc::new(Semaphore::new(MAX_SUGGESTING))).try_acquire_owned().ok()
-    }
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Followed for Suggestions {

@@ -1,7 +1,5 @@
 //! Threads, for thread lists and inspectors of the browser packages.
 
-use std::ops::ControlFlow;
-
 use axum::{Json as Answer, extract::State, response::Response};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -189,8 +187,7 @@ enum Part {
 async fn show(state: &ApiState, principal: &Principal, thread: &ThreadId, part: Part) -> Result<Response, Problem> {
     // The reads below do not distinguish a missing thread from an empty one.
     state.service.threads.get(principal, thread).await?;
-    let mut answer = state.http.answers.to(principal);
-    loop {
+    let make = || async {
         let document = match part {
             Part::Messages => {
                 let projected = state.service.projections.at(principal, thread, None, None).await?;
@@ -207,9 +204,7 @@ async fn show(state: &ApiState, principal: &Principal, thread: &ThreadId, part: 
                 format!("{{\"state\":{}}}", shown.as_ref().map_or("null", |shown| shown.get())).into_bytes()
             }
         };
-        match answer.json(document).await? {
-            ControlFlow::Break(response) => return Ok(response),
-            ControlFlow::Continue(again) => answer = again,
-        }
-    }
+        Ok(document)
+    };
+    state.http.responses.json(principal, make).await
 }

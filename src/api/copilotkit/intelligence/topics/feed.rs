@@ -25,8 +25,7 @@ use crate::{
         limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
     },
     metrics::GaugeGuard,
-    service::{ListRequest, PageRequest, ServiceError},
-    store::ReadFrom,
+    service::{ListRequest, PageRequest, ReadFrom, ServiceError},
     subscription::{FeedDelivery, FeedSubscription},
 };
 

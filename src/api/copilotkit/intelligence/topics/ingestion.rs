@@ -28,8 +28,7 @@ use crate::{
         json as text,
         limits::{INGEST_TIMEOUT, MAX_EVENT_PAGE},
     },
-    service::{PageRequest, ServiceError, evicted},
-    store::ReadFrom,
+    service::{PageRequest, ReadFrom, ServiceError, evicted},
     subscription::{TopicRef, TopicState},
 };
 

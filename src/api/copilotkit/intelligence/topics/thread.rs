@@ -24,8 +24,7 @@ use crate::{
     },
     domain::{Batch, Epoch, LogSlice, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
     metrics::GaugeGuard,
-    service::{PageRequest, ServiceError},
-    store::{ReadFrom, StoreError},
+    service::{PageRequest, ReadFrom, ServiceError, StoreError},
     subscription::{Delivery, EndReason, FollowMethod, Subscription, TopicState},
 };
 
