@@ -27,7 +27,6 @@ use crate::{
         limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
     },
     lock::redis::RedisLock,
-    naming::{Names, Naming},
     redis_link::{self, AddressError, RedisConnection},
     service::{LockTiming, Ports, Service},
     store::{
@@ -35,6 +34,7 @@ use crate::{
         postgres::{self, PgStore},
         sqlite::{self, SqliteStore},
     },
+    titles::{TitleGenerator, TitleSettings},
 };
 
 /// Configuration of `threadline serve`.
@@ -60,8 +60,8 @@ pub struct ServeConfig {
     pub limits: Limits,
     /// Origins of web pages that may send requests from browsers.
     pub origins: AllowedOrigins,
-    /// Naming of threads that have no name; `None` if it is off.
-    pub naming: Option<Naming>,
+    /// TitleSettings of threads that have no name; `None` if it is off.
+    pub naming: Option<TitleSettings>,
 }
 
 /// Place of all data.
@@ -87,7 +87,7 @@ impl ServeConfig {
             agent_networks: Vec::new(),
             limits: Limits::default(),
             origins: AllowedOrigins::default(),
-            naming: Some(Naming::default()),
+            naming: Some(TitleSettings::default()),
         }
     }
 }
@@ -145,7 +145,7 @@ pub struct App<L = TcpListener> {
     store: Option<Opened>,
     state: ApiState,
     timeouts: Timeouts,
-    naming: Option<Naming>,
+    naming: Option<TitleSettings>,
 }
 
 impl App {
@@ -248,7 +248,7 @@ impl<L: Listener> App<L> {
     }
 
     /// Turns on the naming of threads that have no name.
-    pub fn with_names(self, naming: Naming) -> Self {
+    pub fn with_names(self, naming: TitleSettings) -> Self {
         Self { naming: Some(naming), ..self }
     }
 
@@ -285,7 +285,7 @@ impl<L: Listener> App<L> {
                 let projects = projects.clone();
                 Box::pin(async move { projects.generates_names(&id).await }) as BoxFuture<'static, bool>
             });
-            Names::start(service.clone(), agents.clone(), wanted, naming)
+            TitleGenerator::start(service.clone(), agents.clone(), wanted, naming)
         });
         let connections = state.http.connections.clone();
         let most = service.quota.limits().connections;

@@ -16,11 +16,11 @@ use crate::{
         AgentId, Batch, Epoch, NewEvents, RunId, ThreadId, Timestamp, UserId, json,
         limits::{MAX_ID_BYTES, MAX_JSON_DEPTH, ROW_BYTES},
     },
-    moving, naming,
     projection::{
         closing::{Ending, OpenParts},
         conversation::{Conversation, Draft},
     },
+    titles, transfer,
 };
 
 /// Fuzz target: one parser, or several with the same input.
@@ -48,12 +48,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "conversation", run: conversation },
     Target { name: "documents", run: documents },
     Target { name: "events", run: events },
-    Target { name: "export", run: moving::fuzzing::export },
+    Target { name: "export", run: transfer::fuzzing::export },
     Target { name: "frames", run: api::frames },
     Target { name: "hints", run: bus::redis::fuzz },
     Target { name: "ids", run: ids },
     Target { name: "json", run: json_scan },
-    Target { name: "names", run: naming::fuzzing::names },
+    Target { name: "names", run: titles::fuzzing::names },
     Target { name: "openai-stream", run: agents::openai_stream },
     Target { name: "patch", run: patch },
     Target { name: "requests", run: api::requests },

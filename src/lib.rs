@@ -9,14 +9,14 @@
 //! - [`quota`]: limits of users and projects. [`service`]: the use cases. [`auth`]: authentication.
 //! - [`egress`]: allowed addresses for requests of the server. [`agents`]: running agents, each kind a source of
 //!   events.
-//! - [`naming`]: names for threads that have none.
+//! - [`titles`]: names for threads that have none.
 //! - [`api`]: the APIs; requests enter here. [`server`]: the listener.
 //! - [`app`]: assembly of the server.
 //!
 //! [`metrics`] holds the counters of a node, from all modules.
 //!
 //! In addition, [`client`]: the Rust client, `crates/client`, which depends on `crates/core` alone, and [`cli`]: the
-//! command line, which depends on the client. [`moving`] exports threads from one store and imports them into another.
+//! command line, which depends on the client. [`transfer`] exports threads from one store and imports them into another.
 
 pub mod agents;
 pub mod api;
@@ -25,10 +25,10 @@ pub mod cli;
 pub mod config;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-pub mod moving;
-pub mod naming;
 pub mod progress;
 pub mod telemetry;
+pub mod titles;
+pub mod transfer;
 
 pub use threadline_client as client;
 pub use threadline_core::{self as domain, projection};

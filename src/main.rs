@@ -10,9 +10,9 @@ use threadline::{
     app::{self, App, ServeConfig, StoreChoice},
     cli::{self, Cli, Command, ListenAddress},
     config::{self, Configuration, LogFormat, without_secrets},
-    naming::Naming,
     service::LockTiming,
     telemetry,
+    titles::TitleSettings,
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -44,8 +44,8 @@ async fn main() -> ExitCode {
         Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, &args).await),
         Command::Threads(args) => cli::report(cli::threads::run(&cli.connect, &args).await),
         Command::Health(args) => cli::report(cli::health::run(&cli.connect, &args).await),
-        Command::Export(args) => cli::report(cli::moving::export(&cli.connect, &args).await),
-        Command::Import(args) => cli::report(cli::moving::import(&cli.connect, &args).await),
+        Command::Export(args) => cli::report(cli::transfer::export(&cli.connect, &args).await),
+        Command::Import(args) => cli::report(cli::transfer::import(&cli.connect, &args).await),
         Command::Keys(args) => cli::report(cli::identity::keys(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Token(args) => cli::report(cli::identity::token(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Projects(args) => {
@@ -54,7 +54,7 @@ async fn main() -> ExitCode {
         Command::Users(args) => cli::report(cli::identity::users(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Audit(args) => cli::report(cli::identity::audit(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Backup(args) => cli::report(cli::backup::run(&args).await),
-        Command::Restored(args) => cli::report(cli::moving::restored(&args).await),
+        Command::Restored(args) => cli::report(cli::transfer::restored(&args).await),
         Command::Migrate(args) => match app::migrate(&args.store).await {
             Ok(done) => {
                 println!("{done}");
@@ -125,8 +125,8 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
         limits,
         origins,
         naming: args.generate_thread_names.then(|| match naming_endpoint {
-            Some(endpoint) => Naming::default().with_endpoint(endpoint),
-            None => Naming::default(),
+            Some(endpoint) => TitleSettings::default().with_endpoint(endpoint),
+            None => TitleSettings::default(),
         }),
     };
     let redis = config.redis.as_deref().map(|url| format!("\n  redis   {}", without_secrets(url))).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 
-use super::CliError;
+use super::error::CliError;
 use crate::app;
 
 /// Source and destination of a backup.
@@ -31,7 +31,7 @@ pub struct BackupArgs {
 
 /// Copies the data directory, and prints the size of the copy.
 pub async fn run(args: &BackupArgs) -> Result<(), CliError> {
-    let bytes = app::backup(&args.data, &args.to).await.map_err(|error| CliError::Moving(error.to_string()))?;
+    let bytes = app::backup(&args.data, &args.to).await.map_err(|error| CliError::Transfer(error.to_string()))?;
     writeln!(io::stdout(), "backed up {} to {}: {bytes} bytes", args.data.display(), args.to.display())?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::{env, ffi::OsString, io, os::unix::process::CommandExt, path::PathBuf, 
 
 use clap::Args;
 
-use super::CliError;
+use super::error::CliError;
 
 /// Name of the benchmark program.
 const PROGRAM: &str = "threadline-bench";

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::{ArgMatches, Args};
 
-use super::CliError;
+use super::error::CliError;
 use crate::config::{self, ServeArgs};
 
 /// Form of the output, and the settings.

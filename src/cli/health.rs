@@ -5,7 +5,7 @@ use std::{io::Write, time::Duration};
 use clap::Args;
 use tokio::time::{Instant, sleep};
 
-use super::{CliError, ConnectArgs, output::shown};
+use super::{connect::ConnectArgs, error::CliError, output::shown};
 use crate::client::{Client, Readiness};
 
 /// Kind of the check, and its timeout.

@@ -10,7 +10,8 @@ use clap::{Args, Subcommand, builder::RangedU64ValueParser};
 use serde_json::{Value, json};
 
 use super::{
-    CliError, ConnectArgs,
+    connect::ConnectArgs,
+    error::CliError,
     output::{note, shown},
 };
 use crate::domain::limits::{DEFAULT_PAGE, MAX_PAGE};

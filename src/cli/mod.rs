@@ -5,34 +5,33 @@
 pub mod backup;
 pub mod bench;
 pub mod config;
+mod connect;
+mod error;
 mod following;
 pub mod health;
 pub mod identity;
-pub mod moving;
 mod output;
 mod render;
 pub mod run;
 pub mod tail;
 pub mod threads;
-
-use std::{io, process::ExitCode};
+pub mod transfer;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::{
-    client::{Client, ClientConfig, ClientError},
-    config::{ConfigError, StoreUrl, tidy},
-};
+use crate::config::{StoreUrl, tidy};
 
 pub use crate::config::{API_KEY_VARIABLE, ListenAddress, ServeArgs};
 pub use backup::BackupArgs;
 pub use bench::BenchArgs;
 pub use config::ConfigArgs;
+pub use connect::ConnectArgs;
+pub use error::{CliError, MISUSED, report};
 pub use health::HealthArgs;
-pub use moving::{ExportArgs, ImportArgs, RestoredArgs};
 pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
+pub use transfer::{ExportArgs, ImportArgs, RestoredArgs};
 
 /// A self-hosted, realtime, event-sourced thread platform for AI agents.
 #[derive(Debug, Parser)]
@@ -85,45 +84,6 @@ Every setting is described in docs/configuration.md; `--help` shows the limits a
 /// Complete grammar of the command line, ready for parsing.
 pub fn command() -> clap::Command {
     tidy(Cli::command())
-}
-
-/// Server that a command connects to, the user to act as, and the project to act in.
-#[derive(Debug, Clone, Args)]
-pub struct ConnectArgs {
-    /// Address of the server to talk to
-    #[arg(
-        long,
-        global = true,
-        env = "THREADLINE_URL",
-        default_value = "http://127.0.0.1:7420",
-        value_name = "URL",
-        help_heading = "Server to talk to"
-    )]
-    pub url: String,
-    /// User to act as [default: the server's default user; with an API key: the whole project]
-    #[arg(long, global = true, env = "THREADLINE_USER", value_name = "ID", help_heading = "Server to talk to")]
-    pub user: Option<String>,
-    /// Project to act in, with the operator's key [default: the key's own]
-    #[arg(long, global = true, env = "THREADLINE_PROJECT", value_name = "ID", help_heading = "Server to talk to")]
-    pub project: Option<String>,
-}
-
-impl ConnectArgs {
-    /// Makes a client for the selected server, with the API key from the environment.
-    pub fn client(&self) -> Result<Client, ClientError> {
-        let mut config = ClientConfig::new(&self.url);
-        config.user.clone_from(&self.user);
-        config.project.clone_from(&self.project);
-        config.api_key = match std::env::var(API_KEY_VARIABLE) {
-            // A key from a file often ends in a newline.
-            Ok(key) => Some(key.trim().to_owned()).filter(|key| !key.is_empty()),
-            Err(std::env::VarError::NotPresent) => None,
-            Err(std::env::VarError::NotUnicode(_)) => {
-                return Err(ClientError::Config(format!("{API_KEY_VARIABLE} is not text")));
-            }
-        };
-        Client::new(config)
-    }
 }
 
 /// Commands of the program, with their arguments.
@@ -183,51 +143,6 @@ pub struct MigrateArgs {
     pub store: String,
 }
 
-/// Exit code for unusable input: arguments, variables or a file.
-pub const MISUSED: u8 = 2;
-
-/// Reason why a command failed.
-#[derive(Debug, thiserror::Error)]
-pub enum CliError {
-    /// The server could not be reached, or refused the request.
-    #[error("{0}")]
-    Client(#[from] ClientError),
-    /// The run ended in RUN_ERROR.
-    #[error("the run failed: {0}")]
-    Run(String),
-    /// Error in the configuration.
-    #[error("{0}")]
-    Config(#[from] ConfigError),
-    /// Threads could not be moved, or only some of them.
-    #[error("{0}")]
-    Moving(String),
-    /// The benchmark program could not be started.
-    #[error("{0}")]
-    Bench(String),
-    /// The output could not be written.
-    #[error("cannot write the output: {0}")]
-    Output(io::Error),
-}
-
-impl From<io::Error> for CliError {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
-/// Maps the result of a command to its exit code, and prints an error. An output that is closed early (`| head`) is a
-/// success.
-pub fn report(result: Result<(), CliError>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            output::note(&format!("error: {error}"));
-            if matches!(error, CliError::Config(_)) { ExitCode::from(MISUSED) } else { ExitCode::FAILURE }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,12 +190,5 @@ mod tests {
                 assert!(text.contains("postgres://user:password@host/database") && !text.contains("secret"), "{text}");
             }
         }
-    }
-
-    #[test]
-    fn a_reader_that_has_gone_is_a_good_end() {
-        let gone = CliError::Output(io::ErrorKind::BrokenPipe.into());
-        assert_eq!(report(Err(gone)), ExitCode::SUCCESS);
-        assert_eq!(report(Err(CliError::Output(io::ErrorKind::StorageFull.into()))), ExitCode::FAILURE);
     }
 }

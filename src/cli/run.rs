@@ -10,7 +10,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    CliError, ConnectArgs,
+    connect::ConnectArgs,
+    error::CliError,
     following::{Next, ctrl_c, next},
     output::note,
 };

@@ -9,7 +9,8 @@ use std::{
 use clap::Args;
 
 use super::{
-    CliError, ConnectArgs,
+    connect::ConnectArgs,
+    error::CliError,
     following::{Next, ctrl_c, next},
     output::note,
     render,

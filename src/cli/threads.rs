@@ -8,7 +8,8 @@ use clap::{
 };
 
 use super::{
-    CliError, ConnectArgs,
+    connect::ConnectArgs,
+    error::CliError,
     output::{note, shown},
     render,
 };

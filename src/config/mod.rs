@@ -99,7 +99,7 @@ pub enum ConfigError {
     KeyNotText(&'static str),
     /// The naming endpoint is incomplete or invalid.
     #[error("invalid endpoint for thread names: {0}")]
-    Naming(String),
+    TitleSettings(String),
     /// Refusal of the command line by its parser.
     #[error("{0}")]
     Arguments(#[from] clap::Error),
@@ -206,7 +206,7 @@ fn naming_endpoint(
     key: impl FnOnce() -> Result<Option<String>, ConfigError>,
 ) -> Result<Option<Agent>, ConfigError> {
     let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
-    let wrong = |what: &str| Err(ConfigError::Naming(what.to_owned()));
+    let wrong = |what: &str| Err(ConfigError::TitleSettings(what.to_owned()));
     let (base_url, model) = match (given(&args.naming_base_url), given(&args.naming_model)) {
         (Some(base_url), Some(model)) => (base_url, model),
         (Some(_), None) => {
@@ -228,7 +228,7 @@ fn naming_endpoint(
         ..Definition::default()
     };
     let id = AgentId::new("thread-names").map_err(|error| ConfigError::Name("thread-names".to_owned(), error))?;
-    definition.into_agent(id, |_| None).map(Some).map_err(ConfigError::Naming)
+    definition.into_agent(id, |_| None).map(Some).map_err(ConfigError::TitleSettings)
 }
 
 /// Reads the operator's key. A blank variable is an error and must not mean development mode; so is a key that is short

@@ -13,7 +13,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("egress", &["domain"]),
     ("agents", &["domain", "egress", "metrics", "projection", "service", "subscription"]),
     // Names for threads that have none.
-    ("naming", &["agents", "domain", "metrics", "projection", "service"]),
+    ("titles", &["agents", "domain", "metrics", "projection", "service"]),
     ("auth", &["domain", "egress", "store"]),
     ("api", &["agents", "auth", "domain", "metrics", "projection", "quota", "service", "store", "subscription"]),
     ("timed_io", &[]),
@@ -31,7 +31,7 @@ const MAY: &[(&str, &[&str])] = &[
             "domain",
             "egress",
             "lock",
-            "naming",
+            "titles",
             "redis_link",
             "server",
             "service",
@@ -40,21 +40,21 @@ const MAY: &[(&str, &[&str])] = &[
     ),
     ("telemetry", &[]),
     // Ways into parsers, in builds for fuzzers only; they stand beside their parsers.
-    ("fuzzing", &["agents", "api", "auth", "bus", "client", "domain", "moving", "naming", "projection"]),
+    ("fuzzing", &["agents", "api", "auth", "bus", "client", "domain", "transfer", "titles", "projection"]),
     ("progress", &[]),
     // Takes threads from one store to another, by way of files.
-    ("moving", &["domain", "progress", "store"]),
-    ("cli", &["app", "client", "config", "domain", "egress", "moving", "progress"]),
+    ("transfer", &["domain", "progress", "store"]),
+    ("cli", &["app", "client", "config", "domain", "egress", "transfer", "progress"]),
 ];
 
 /// Crates that a module must not know.
 const MUST_NOT: &[(&str, &[&str])] = &[
     ("egress", &["redis", "sqlx", "axum", "hyper"]),
     ("agents", &["redis", "sqlx", "axum", "hyper"]),
-    ("naming", &["redis", "sqlx", "axum", "hyper", "reqwest"]),
+    ("titles", &["redis", "sqlx", "axum", "hyper", "reqwest"]),
     ("api", &["redis", "sqlx", "reqwest"]),
     ("cli", &["redis", "sqlx", "axum", "hyper"]),
-    ("moving", &["redis", "sqlx", "axum", "hyper", "reqwest"]),
+    ("transfer", &["redis", "sqlx", "axum", "hyper", "reqwest"]),
 ];
 
 /// Files that are longer than 500 lines, and why.

@@ -19,10 +19,10 @@ use threadline::{
         limits::{HEADER_TIMEOUT, MAX_AGENT_RUNS},
     },
     lock::redis::RedisLock,
-    naming::Naming,
     redis_link::{RedisConnection, client},
     service::{Ports, Service},
     store::{DynStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
+    titles::TitleSettings,
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
 
@@ -69,7 +69,7 @@ pub struct Options {
     /// Whether the store is looked at through a [`Glass`].
     pub glass: bool,
     /// How threads without a name are named, if they are.
-    pub naming: Option<Naming>,
+    pub naming: Option<TitleSettings>,
 }
 
 impl Options {
@@ -89,7 +89,7 @@ impl Options {
             lookup: None,
             agent_runs: MAX_AGENT_RUNS,
             glass: false,
-            naming: Some(Naming::default()),
+            naming: Some(TitleSettings::default()),
         }
     }
 
@@ -127,7 +127,7 @@ impl Options {
         Self { glass: true, ..self.without_naming() }
     }
 
-    pub fn with_naming(self, naming: Naming) -> Self {
+    pub fn with_naming(self, naming: TitleSettings) -> Self {
         Self { naming: Some(naming), ..self }
     }
 

@@ -115,7 +115,7 @@ async fn an_endpoint_that_fails_again_and_again_is_left_alone() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let closed = format!("http://{}/v1", listener.local_addr().expect("an address"));
     drop(listener);
-    let naming = Naming::default().with_endpoint(endpoint_at(&closed));
+    let naming = TitleSettings::default().with_endpoint(endpoint_at(&closed));
     run(Options::memory().with_naming(naming), async |server: &Server| {
         let dev = server.client();
         for n in 1..=3 {

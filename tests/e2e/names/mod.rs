@@ -14,7 +14,7 @@ use threadline::{
         agent::{Agent, AgentKind, OnDisconnect, Secret},
         limits::NAMING_TIMEOUT,
     },
-    naming::Naming,
+    titles::TitleSettings,
 };
 
 use crate::{
@@ -42,8 +42,8 @@ fn endpoint_at(url: &str) -> Agent {
     }
 }
 
-fn endpoint(model: &FakeAgent) -> Naming {
-    Naming::default().with_endpoint(endpoint_at(&model.url))
+fn endpoint(model: &FakeAgent) -> TitleSettings {
+    TitleSettings::default().with_endpoint(endpoint_at(&model.url))
 }
 
 /// A test with a server that asks this model for names.

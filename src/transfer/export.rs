@@ -13,11 +13,14 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Counter, Moved, MovingError, annotations,
+    annotations,
+    counts::{Counter, Transferred},
     directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, hex, json_line},
+    error::TransferError,
     format::{AgentFacts, AgentLine, FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
-    manifest::{self, FileEntry, Header, Line, Selection, ThreadEntry, Threads},
+    manifest::{self, FileEntry, Header, Line, ThreadEntry, Threads},
     projects,
+    selection::Selection,
 };
 use crate::{
     domain::{
@@ -36,13 +39,13 @@ pub async fn export(
     selection: &Selection,
     now: Timestamp,
     progress: &Progress,
-) -> Result<Moved, MovingError> {
+) -> Result<Transferred, TransferError> {
     let directory = Arc::new(Directory::make(directory)?);
     let known = manifest::known(&directory, selection)?;
     let header = Header::new(selection, now);
     manifest::begin(&directory, &header, &known)?;
     let path = directory.at(JOURNAL);
-    let journal = File::options().append(true).open(&path).map_err(|error| MovingError::Io(path.clone(), error))?;
+    let journal = File::options().append(true).open(&path).map_err(|error| TransferError::Io(path.clone(), error))?;
     let mut journal = (journal, path);
 
     // Changes that a crash has kept from their feeds receive their positions, as at the start of a server.
@@ -54,7 +57,7 @@ pub async fn export(
         some => some as u64,
     };
     let counter = Counter::new(progress, "exported", total);
-    let mut moved = Moved::default();
+    let mut moved = Transferred::default();
     let mut threads = Threads::new();
     let mut after = None;
     loop {
@@ -76,7 +79,7 @@ pub async fn export(
             };
             if fresh {
                 let line = json_line(&Line::Thread(entry.clone()));
-                journal.0.write_all(&line).map_err(|error| MovingError::Io(journal.1.clone(), error))?;
+                journal.0.write_all(&line).map_err(|error| TransferError::Io(journal.1.clone(), error))?;
                 moved.threads += 1;
                 moved.events += entry.tail;
             } else {
@@ -87,7 +90,7 @@ pub async fn export(
     }
     let found: HashSet<&ThreadId> = threads.keys().map(|(_, id)| id).collect();
     if let Some(missing) = selection.threads.iter().find(|id| !found.contains(id)) {
-        return Err(MovingError::NoThread(missing.to_string()));
+        return Err(TransferError::NoThread(missing.to_string()));
     }
     let mut others = Vec::new();
     if selection.is_all() {
@@ -117,7 +120,7 @@ async fn one(
     moved: MovedThread,
     former: Option<ThreadEntry>,
     counter: &Counter<'_>,
-) -> Result<Done, MovingError> {
+) -> Result<Done, TransferError> {
     let thread = &moved.thread;
     let same = |former: &ThreadEntry| {
         (former.epoch, former.tail, former.version) == (thread.epoch, thread.tail, thread.version)
@@ -167,7 +170,7 @@ async fn one(
 
 /// Reads a thread's runs, newest first, as of the thread's tail: later runs are left out. `None` if the thread was
 /// deleted.
-async fn runs(store: &dyn TransferStore, moved: &MovedThread) -> Result<Option<Vec<Run>>, MovingError> {
+async fn runs(store: &dyn TransferStore, moved: &MovedThread) -> Result<Option<Vec<Run>>, TransferError> {
     let (key, tail) = (moved.thread.key, moved.thread.tail);
     let mut runs = Vec::new();
     let mut before = Some(Fence(moved.fence.0.saturating_add(1)));
@@ -217,12 +220,12 @@ fn facts(path: &Path) -> io::Result<Facts> {
     Ok(Facts { bytes, sha256: hex(&sum.0.finalize()) })
 }
 
-fn entry(file: NewFile, count: u64) -> Result<FileEntry, MovingError> {
+fn entry(file: NewFile, count: u64) -> Result<FileEntry, TransferError> {
     let Facts { bytes, sha256 } = file.finish()?;
     Ok(FileEntry { count, bytes, sha256 })
 }
 
-async fn agents(store: &dyn TransferStore, directory: &Directory) -> Result<FileEntry, MovingError> {
+async fn agents(store: &dyn TransferStore, directory: &Directory) -> Result<FileEntry, TransferError> {
     let mut file = NewFile::begin(directory, AGENTS)?;
     let agents = store.all_agents().await?;
     let count = agents.len() as u64;
@@ -236,7 +239,7 @@ async fn feeds(
     store: &dyn TransferStore,
     directory: &Directory,
     selection: &Selection,
-) -> Result<FileEntry, MovingError> {
+) -> Result<FileEntry, TransferError> {
     let mut file = NewFile::begin(directory, FEEDS)?;
     let (mut count, mut after) = (0, None);
     loop {

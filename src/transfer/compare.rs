@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::MovingError;
+use super::error::TransferError;
 use crate::{
     domain::{Batch, Seq, ThreadKey, limits::MAX_EVENT_PAGE},
     store::{ReadFrom, TransferStore},
@@ -23,7 +23,7 @@ impl<'s> Comparison<'s> {
     }
 
     /// Compares the log with the next batches. Returns the seq of the first event that differs.
-    pub async fn next(&mut self, batches: &[Arc<Batch>]) -> Result<Option<Seq>, MovingError> {
+    pub async fn next(&mut self, batches: &[Arc<Batch>]) -> Result<Option<Seq>, TransferError> {
         for batch in batches {
             let mut after = batch.first_seq - 1;
             while after < batch.last_seq {

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Damage,
     directory::{Directory, Facts, hex},
+    error::Damage,
     format::{EventLine, RunLine, ThreadFacts, ThreadLine},
     manifest::ThreadEntry,
 };

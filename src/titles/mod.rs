@@ -5,16 +5,16 @@
 //! or the agent that did the run, if its definition allows it. No request waits for naming: a run whose notice finds
 //! the queue full, and a thread whose model gives no usable name, stay unchanged, and a later run repeats the attempt.
 
-mod asking;
+mod circuit_breaker;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod greetings;
 mod heuristic;
-mod phrases;
-mod plain;
-mod resting;
+mod markup;
+mod model_request;
 mod title;
-mod titles;
 mod words;
+mod worker;
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,31 +36,31 @@ use crate::{
     projection::conversation::Conversation,
     service::{RunNotice, Service, ServiceError},
 };
-use asking::Opening;
-use titles::Title;
+use model_request::Opening;
+use worker::Title;
 
 /// Decides for a project whether its threads are named.
 pub type Wanted = Arc<dyn Fn(ProjectId) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// Configuration of naming: its endpoint and its timeout.
 #[derive(Debug, Clone)]
-pub struct Naming {
+pub struct TitleSettings {
     endpoint: Option<Agent>,
     patience: Duration,
 }
 
-impl Default for Naming {
+impl Default for TitleSettings {
     /// No endpoint: threads are named by their users' first words, and by agents that name threads.
     fn default() -> Self {
         Self { endpoint: None, patience: NAMING_TIMEOUT }
     }
 }
 
-impl Naming {
+impl TitleSettings {
     /// Sets the operator's endpoint, which is asked about every thread.
     pub fn with_endpoint(self, mut endpoint: Agent) -> Self {
         if let AgentKind::OpenAi { instructions, .. } = &mut endpoint.kind {
-            *instructions = Some(asking::INSTRUCTIONS.to_owned());
+            *instructions = Some(model_request::INSTRUCTIONS.to_owned());
         }
         Self { endpoint: Some(endpoint), ..self }
     }
@@ -73,7 +73,7 @@ impl Naming {
 
 /// Running naming tasks of a node.
 #[derive(Debug)]
-pub struct Names {
+pub struct TitleGenerator {
     leaving: CancellationToken,
     loops: Vec<JoinHandle<()>>,
 }
@@ -83,22 +83,22 @@ struct Shared {
     service: Service,
     agents: Agents,
     wanted: Wanted,
-    naming: Naming,
+    naming: TitleSettings,
     titles: mpsc::Sender<Title>,
     /// Locks that serialize the notices of a thread: those of a run's start and of its end may arrive together.
     turns: [Mutex<()>; NAMERS],
     leaving: CancellationToken,
 }
 
-impl Names {
+impl TitleGenerator {
     /// Names threads whose runs start or end from now on. Must be called once per service, inside a tokio runtime.
-    pub fn start(service: Service, agents: Agents, wanted: Wanted, naming: Naming) -> Self {
+    pub fn start(service: Service, agents: Agents, wanted: Wanted, naming: TitleSettings) -> Self {
         let leaving = CancellationToken::new();
         let Some(notices) = service.run_notices(NAMING_QUEUE) else { return Self { leaving, loops: Vec::new() } };
         let (titles, waiting) = mpsc::channel(TITLE_QUEUE);
         let (turns, left) = (Default::default(), leaving.clone());
         let shared = Arc::new(Shared { service, agents, wanted, naming, titles, turns, leaving: left });
-        let loops = vec![tokio::spawn(run(shared.clone(), notices)), tokio::spawn(titles::run(shared, waiting))];
+        let loops = vec![tokio::spawn(run(shared.clone(), notices)), tokio::spawn(worker::run(shared, waiting))];
         Self { leaving, loops }
     }
 

@@ -1,41 +1,13 @@
-//! Moves threads between stores through files: `threadline export` and `threadline import`.
-//!
-//! ```text
-//!   store ──► one file per thread, then the manifest ──► staged unseen ──► published, thread by thread ──► store
-//! ```
-//!
-//! The files are described in `proto/export.md`. Both commands may be interrupted at any moment and repeated: a thread
-//! is complete or absent, and existing data is verified and skipped.
+//! Failures of an export or import, and what it refuses.
 
-mod annotations;
-mod compare;
-mod directory;
-mod export;
-mod format;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
-mod import;
-mod manifest;
-mod projects;
-mod reading;
-mod restored;
+use std::{fmt, io, path::PathBuf};
 
-use std::{
-    fmt, io,
-    path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering},
-};
-
-pub use export::export;
-pub use import::import;
-pub use manifest::Selection;
-pub use restored::restored;
-
-use crate::{progress::Progress, store::StoreError};
+use super::selection::Selection;
+use crate::store::StoreError;
 
 /// Reason why a command stops. Data moved so far stays; the command may be repeated.
 #[derive(Debug, thiserror::Error)]
-pub enum MovingError {
+pub enum TransferError {
     /// A file or directory cannot be used.
     #[error("cannot use {path}: {1}", path = .0.display())]
     Io(PathBuf, #[source] io::Error),
@@ -81,11 +53,13 @@ pub struct Damage {
 }
 
 impl Damage {
-    fn whole(file: &str, what: impl fmt::Display) -> Self {
+    /// Damage of a whole file.
+    pub fn whole(file: &str, what: impl fmt::Display) -> Self {
         Self { file: file.to_owned(), line: None, what: what.to_string() }
     }
 
-    fn at(file: &str, line: u64, what: impl fmt::Display) -> Self {
+    /// Damage of one line.
+    pub fn at(file: &str, line: u64, what: impl fmt::Display) -> Self {
         Self { file: file.to_owned(), line: Some(line), what: what.to_string() }
     }
 }
@@ -97,19 +71,6 @@ impl fmt::Display for Damage {
             None => write!(f, "{}: {}", self.file, self.what),
         }
     }
-}
-
-/// Counts of an export or import.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
-    /// Threads that were written.
-    pub threads: u64,
-    /// Events of the written threads.
-    pub events: u64,
-    /// Threads that existed already, unchanged.
-    pub present: u64,
-    /// Threads, agents, projects and keys that were refused.
-    pub refused: u64,
 }
 
 /// Item that was refused, while the rest is moved.
@@ -124,36 +85,5 @@ pub struct Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.why)
-    }
-}
-
-/// Progress of an export or import.
-struct Counter<'p> {
-    progress: &'p Progress,
-    verb: &'static str,
-    total: u64,
-    threads: AtomicU64,
-    events: AtomicU64,
-}
-
-impl<'p> Counter<'p> {
-    fn new(progress: &'p Progress, verb: &'static str, total: u64) -> Self {
-        Self { progress, verb, total, threads: AtomicU64::new(0), events: AtomicU64::new(0) }
-    }
-
-    fn thread(&self) {
-        self.threads.fetch_add(1, Ordering::Relaxed);
-        self.look();
-    }
-
-    fn events(&self, count: u64) {
-        self.events.fetch_add(count, Ordering::Relaxed);
-        self.look();
-    }
-
-    fn look(&self) {
-        let (threads, events) = (self.threads.load(Ordering::Relaxed), self.events.load(Ordering::Relaxed));
-        self.progress
-            .bar(threads, self.total, || format!("{} {threads} of {} threads, {events} events", self.verb, self.total));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::MovingError;
+use super::error::TransferError;
 use crate::{
     domain::{ProjectId, ThreadId},
     store::private,
@@ -47,33 +47,35 @@ impl Drop for Directory {
 
 impl Directory {
     /// Opens and locks an existing directory.
-    pub fn open(path: &Path) -> Result<Self, MovingError> {
+    pub fn open(path: &Path) -> Result<Self, TransferError> {
         let lock = match File::open(path) {
             Ok(lock) => lock,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(MovingError::Nothing(path.to_owned())),
-            Err(error) => return Err(MovingError::Io(path.to_owned(), error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(TransferError::Nothing(path.to_owned()));
+            }
+            Err(error) => return Err(TransferError::Io(path.to_owned(), error)),
         };
         match lock.try_lock() {
             Ok(()) => Ok(Self { path: path.to_owned(), lock }),
-            Err(TryLockError::WouldBlock) => Err(MovingError::InUse(path.to_owned())),
-            Err(TryLockError::Error(error)) => Err(MovingError::Io(path.to_owned(), error)),
+            Err(TryLockError::WouldBlock) => Err(TransferError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => Err(TransferError::Io(path.to_owned(), error)),
         }
     }
 
     /// Opens the directory or creates it, with access for its owner only, since agents have keys and projects secrets.
     /// An existing directory is closed to other users.
-    pub fn make(path: &Path) -> Result<Self, MovingError> {
+    pub fn make(path: &Path) -> Result<Self, TransferError> {
         let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-        make(path).map_err(|error| MovingError::Io(path.to_owned(), error))?;
+        make(path).map_err(|error| TransferError::Io(path.to_owned(), error))?;
         let directory = Self::open(path)?;
         let begun = directory.has(MANIFEST) || directory.has(JOURNAL);
         if !begun && fs::read_dir(path).and_then(|mut inside| inside.next().transpose()).is_ok_and(|it| it.is_some()) {
-            return Err(MovingError::NotAnExport(path.to_owned()));
+            return Err(TransferError::NotAnExport(path.to_owned()));
         }
         let threads = directory.at(THREADS);
-        make(&threads).map_err(|error| MovingError::Io(threads.clone(), error))?;
+        make(&threads).map_err(|error| TransferError::Io(threads.clone(), error))?;
         for made in [path, &threads] {
-            private::close_to_others(made).map_err(|exposed| MovingError::Io(made.to_owned(), exposed.into()))?;
+            private::close_to_others(made).map_err(|exposed| TransferError::Io(made.to_owned(), exposed.into()))?;
         }
         Ok(directory)
     }
@@ -93,20 +95,20 @@ impl Directory {
     }
 
     /// Removes a file if it exists, after making earlier renames in the directory durable.
-    pub fn remove(&self, file: &str) -> Result<(), MovingError> {
+    pub fn remove(&self, file: &str) -> Result<(), TransferError> {
         sync_directory(&self.path)?;
         match fs::remove_file(self.at(file)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(MovingError::Io(self.at(file), error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TransferError::Io(self.at(file), error)),
             _ => Ok(()),
         }
     }
 
     /// Removes the files of threads that are not among these, and unfinished files.
-    pub fn keep_only(&self, files: &std::collections::HashSet<&str>) -> Result<(), MovingError> {
+    pub fn keep_only(&self, files: &std::collections::HashSet<&str>) -> Result<(), TransferError> {
         let threads = self.at(THREADS);
         let fail = |path: &Path| {
             let path = path.to_owned();
-            move |error| MovingError::Io(path, error)
+            move |error| TransferError::Io(path, error)
         };
         for directory in fs::read_dir(&threads).map_err(fail(&threads))? {
             let directory = directory.map_err(fail(&threads))?.path();
@@ -124,8 +126,8 @@ impl Directory {
 }
 
 /// Makes the entries of a directory durable.
-fn sync_directory(path: &Path) -> Result<(), MovingError> {
-    File::open(path).and_then(|it| it.sync_all()).map_err(|error| MovingError::Io(path.to_owned(), error))
+fn sync_directory(path: &Path) -> Result<(), TransferError> {
+    File::open(path).and_then(|it| it.sync_all()).map_err(|error| TransferError::Io(path.to_owned(), error))
 }
 
 /// File name of a thread: made from a digest of its ids, since ids may not be valid file names.
@@ -163,7 +165,7 @@ pub struct NewFile {
 
 impl NewFile {
     /// Begins a file; an existing file stays until the new one is finished.
-    pub fn begin(directory: &Directory, file: &str) -> Result<Self, MovingError> {
+    pub fn begin(directory: &Directory, file: &str) -> Result<Self, TransferError> {
         let (path, draft) = (directory.at(file), directory.at(&format!("{file}.tmp")));
         let make = || {
             if let Some(parent) = path.parent() {
@@ -171,19 +173,19 @@ impl NewFile {
             }
             File::options().write(true).create(true).truncate(true).mode(0o600).open(&draft)
         };
-        let out = make().map_err(|error| MovingError::Io(draft.clone(), error))?;
+        let out = make().map_err(|error| TransferError::Io(draft.clone(), error))?;
         Ok(Self { path, draft, out: BufWriter::new(out), digest: Sha256::new(), bytes: 0 })
     }
 
     /// Appends bytes to the file.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), MovingError> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), TransferError> {
         self.digest.update(bytes);
         self.bytes += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(|error| MovingError::Io(self.draft.clone(), error))
+        self.out.write_all(bytes).map_err(|error| TransferError::Io(self.draft.clone(), error))
     }
 
     /// Appends a line of JSON.
-    pub fn line(&mut self, line: &impl serde::Serialize) -> Result<(), MovingError> {
+    pub fn line(&mut self, line: &impl serde::Serialize) -> Result<(), TransferError> {
         self.write(&json_line(line))
     }
 
@@ -193,14 +195,14 @@ impl NewFile {
     }
 
     /// Makes the file durable, and renames it to its final place.
-    pub fn finish(self) -> Result<Facts, MovingError> {
+    pub fn finish(self) -> Result<Facts, TransferError> {
         let facts = Facts { bytes: self.bytes, sha256: self.sha256() };
         let Self { path, draft, out, .. } = self;
         let put = || {
             out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
             fs::rename(&draft, &path)
         };
-        put().map_err(|error| MovingError::Io(path.clone(), error))?;
+        put().map_err(|error| TransferError::Io(path.clone(), error))?;
         Ok(facts)
     }
 }
@@ -222,7 +224,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("files");
         let directory = Directory::make(&path).expect("is made");
-        assert!(matches!(Directory::open(&path), Err(MovingError::InUse(_))));
+        assert!(matches!(Directory::open(&path), Err(TransferError::InUse(_))));
         // A child process holds this between fork and exec.
         let inherited = directory.lock.try_clone().expect("another of the same file");
         drop(directory);

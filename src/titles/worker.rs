@@ -11,8 +11,8 @@ use tracing::Instrument;
 
 use super::{
     Shared,
-    asking::{Opening, Unnamed, hear},
-    resting::Resting,
+    circuit_breaker::Resting,
+    model_request::{Opening, Unnamed, hear},
 };
 use crate::{
     agents::{AgentError, Origin, agent_span},

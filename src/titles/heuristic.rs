@@ -1,15 +1,15 @@
 //! Name from the user's first message, in the user's own words.
 
 use super::{
-    phrases::{self, BEHIND_GREETINGS, GREETED, GREETINGS, REQUESTS},
-    plain,
+    greetings::{self, BEHIND_GREETINGS, GREETED, GREETINGS, REQUESTS},
+    markup,
     words::{count, cut, is_mark, is_word, phrase, start, words},
 };
 use crate::domain::limits::NAMING_TEXT_BYTES;
 
 /// Makes a name; none if the message contains no words, or only a greeting.
 pub(super) fn name(message: &str) -> Option<String> {
-    let lines = plain::lines(start(message, NAMING_TEXT_BYTES));
+    let lines = markup::lines(start(message, NAMING_TEXT_BYTES));
     let sentences: Vec<&str> = lines.iter().flat_map(|line| sentences(line)).filter(|one| is_word(one)).collect();
     let telling = sentences.iter().map(|sentence| ungreeted(sentence)).find(|sentence| count(sentence) > 1);
     // A sentence with little content, like `Bananas`, is used completely.
@@ -58,7 +58,7 @@ fn last_word(text: &str) -> usize {
 
 /// Name from a message that is only a greeting, used until there is a better one.
 pub(super) fn greeting(message: &str) -> Option<String> {
-    let lines = plain::lines(start(message, NAMING_TEXT_BYTES));
+    let lines = markup::lines(start(message, NAMING_TEXT_BYTES));
     let sentence = lines.iter().flat_map(|line| sentences(line)).find(|one| is_word(one))?;
     Some(capital(cut(sentence))).filter(|name| is_word(name))
 }
@@ -73,8 +73,8 @@ fn ungreeted(text: &str) -> &str {
     let (mut rest, mut is_greeted) = (text, false);
     loop {
         let trimmed = rest.trim_start_matches(is_between);
-        let greeted = phrases::of(GREETED).filter(|_| is_greeted);
-        let shorter = phrases::of(GREETINGS).chain(greeted).filter_map(|phrase| behind_greeting(trimmed, phrase));
+        let greeted = greetings::of(GREETED).filter(|_| is_greeted);
+        let shorter = greetings::of(GREETINGS).chain(greeted).filter_map(|phrase| behind_greeting(trimmed, phrase));
         let Some(shorter) = shorter.min_by_key(|rest| rest.len()) else {
             return if is_greeted { trimmed } else { text.trim() };
         };
@@ -100,7 +100,7 @@ fn behind_greeting<'a>(text: &'a str, greeting: &str) -> Option<&'a str> {
 
 /// True if the text begins with a new greeting or phrase, so that it is not part of the greeting before it.
 fn begins_anew(text: &str) -> bool {
-    let mut phrases = [GREETINGS, GREETED, BEHIND_GREETINGS, REQUESTS].into_iter().flat_map(phrases::of);
+    let mut phrases = [GREETINGS, GREETED, BEHIND_GREETINGS, REQUESTS].into_iter().flat_map(greetings::of);
     phrases.any(|phrase| without(text, phrase.trim_end_matches(',')).is_some())
 }
 
@@ -108,7 +108,7 @@ fn begins_anew(text: &str) -> bool {
 fn to_the_point(sentence: &str) -> &str {
     let mut rest = sentence;
     while let Some(shorter) =
-        phrases::of(REQUESTS).filter_map(|request| without(rest, request)).min_by_key(|rest| rest.len())
+        greetings::of(REQUESTS).filter_map(|request| without(rest, request)).min_by_key(|rest| rest.len())
     {
         if count(shorter) < 2 {
             break;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::phrases::{self, DANGLING};
+use super::greetings::{self, DANGLING};
 use crate::domain::limits::{
     MAX_NAME_BYTES, NAME_CHARACTER_BYTES, NAME_CHARACTERS, NAME_CLAUSE_WORDS, NAME_COLUMNS, NAME_WORD_CHARACTERS,
     NAME_WORDS,
@@ -194,7 +194,7 @@ fn drop_dangling(name: &mut String) {
 
 fn is_dangling(word: &str) -> bool {
     let word = word.to_lowercase();
-    phrases::of(DANGLING).any(|dangling| dangling == word)
+    greetings::of(DANGLING).any(|dangling| dangling == word)
 }
 
 /// Text without spaces at its ends, and without punctuation that neither begins nor ends a word.

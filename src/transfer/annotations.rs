@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    Damage, MovingError,
     directory::{ANNOTATIONS, Directory, Facts, NewFile},
+    error::{Damage, TransferError},
     format::{AnnotationFacts, AnnotationLine},
     manifest::{FileEntry, Threads},
     reading::Lines,
@@ -29,7 +29,7 @@ pub async fn write(
     store: &dyn TransferStore,
     directory: &Directory,
     threads: &Threads,
-) -> Result<Option<FileEntry>, MovingError> {
+) -> Result<Option<FileEntry>, TransferError> {
     let annotated = annotated(store, threads).await?;
     let (mut file, mut count) = (None, 0);
     for ((project, id), key) in annotated {
@@ -58,7 +58,7 @@ pub async fn write(
 }
 
 /// Finds those exported threads that have annotations.
-async fn annotated(store: &dyn TransferStore, threads: &Threads) -> Result<BTreeMap<Id, ThreadKey>, MovingError> {
+async fn annotated(store: &dyn TransferStore, threads: &Threads) -> Result<BTreeMap<Id, ThreadKey>, TransferError> {
     let (mut found, mut after) = (BTreeMap::new(), None);
     loop {
         let page = store.annotated_threads(after, MAX_PAGE).await?;
@@ -92,13 +92,13 @@ pub async fn put(
     directory: &Directory,
     file: &FileEntry,
     taken: &Taken,
-) -> Result<(), MovingError> {
-    let mut lines = open(directory, file).map_err(MovingError::Damaged)?;
-    while next(&mut lines).map_err(MovingError::Damaged)?.is_some() {}
-    let mut lines = open(directory, file).map_err(MovingError::Damaged)?;
+) -> Result<(), TransferError> {
+    let mut lines = open(directory, file).map_err(TransferError::Damaged)?;
+    while next(&mut lines).map_err(TransferError::Damaged)?.is_some() {}
+    let mut lines = open(directory, file).map_err(TransferError::Damaged)?;
     // Annotations are grouped by thread, so that one lookup per thread is enough.
     let mut newest: Option<(Id, Option<ThreadKey>)> = None;
-    while let Some((id, annotation)) = next(&mut lines).map_err(MovingError::Damaged)? {
+    while let Some((id, annotation)) = next(&mut lines).map_err(TransferError::Damaged)? {
         let known = newest.as_ref().filter(|(same, _)| *same == id).map(|(_, key)| *key);
         let key = match known {
             Some(key) => key,

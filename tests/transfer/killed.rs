@@ -13,9 +13,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use threadline::{
     domain::{Clock, Timestamp},
-    moving::{self, Refusal, Selection},
     progress::Progress,
     store::{ReadFrom, ThreadStore, TransferStore, memory::MemoryStore, sqlite::SqliteStore},
+    transfer::{self, Refusal, Selection},
 };
 
 use crate::{
@@ -157,7 +157,9 @@ async fn an_export_beside_writers_has_the_beginning_of_each_log() {
     while !writers.iter().all(|writer| writer.is_finished()) {
         let files = home.path().join(exports.len().to_string());
         let now = Clock::system().now();
-        moving::export(store.clone(), &files, &Selection::default(), now, &Progress::silent()).await.expect("exports");
+        transfer::export(store.clone(), &files, &Selection::default(), now, &Progress::silent())
+            .await
+            .expect("exports");
         exports.push(files);
     }
     for writer in writers {
@@ -168,7 +170,7 @@ async fn an_export_beside_writers_has_the_beginning_of_each_log() {
         let copy: Arc<dyn TransferStore> = Arc::new(MemoryStore::new(Clock::system()));
         let refused = |refusal: &Refusal| panic!("{refusal}");
         let all = Selection::default();
-        moving::import(copy.clone(), &files, &all, &Progress::silent(), refused).await.expect("imports");
+        transfer::import(copy.clone(), &files, &all, &Progress::silent(), refused).await.expect("imports");
         for there in copy.all_threads(None, 10).await.expect("lists") {
             let thread = there.thread;
             let original = server.store.thread(&thread.project, &thread.id).await.expect("looks").expect("is there");

@@ -5,9 +5,9 @@ use std::{path::Path, sync::Arc};
 use serde_json::json;
 use threadline::{
     domain::{Clock, Timestamp},
-    moving::{self, Moved, Selection},
     progress::Progress,
     store::{TransferStore, memory::MemoryStore, sqlite::SqliteStore},
+    transfer::{self, Selection, Transferred},
 };
 
 use crate::{
@@ -78,14 +78,14 @@ async fn opened(data: &Path, moment: Timestamp) -> SqliteStore {
     SqliteStore::open(data, Clock::manual(moment)).await.expect("opens")
 }
 
-async fn out(store: &Arc<dyn TransferStore>, files: &Path) -> Moved {
+async fn out(store: &Arc<dyn TransferStore>, files: &Path) -> Transferred {
     let (all, now) = (Selection::default(), Timestamp(0));
-    moving::export(store.clone(), files, &all, now, &Progress::silent()).await.expect("exports")
+    transfer::export(store.clone(), files, &all, now, &Progress::silent()).await.expect("exports")
 }
 
-async fn back(store: &Arc<dyn TransferStore>, files: &Path) -> Moved {
-    let refused = |refusal: &moving::Refusal| panic!("{refusal}");
-    moving::import(store.clone(), files, &Selection::default(), &Progress::silent(), refused).await.expect("imports")
+async fn back(store: &Arc<dyn TransferStore>, files: &Path) -> Transferred {
+    let refused = |refusal: &transfer::Refusal| panic!("{refusal}");
+    transfer::import(store.clone(), files, &Selection::default(), &Progress::silent(), refused).await.expect("imports")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,9 +4,9 @@ use std::{fs, path::Path, sync::Arc};
 
 use threadline::{
     domain::{ApiKey, Clock, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp},
-    moving::{self, Moved, Refusal, Selection},
     progress::Progress,
     store::{StoredProject, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
+    transfer::{self, Refusal, Selection, Transferred},
 };
 
 use crate::{backing::Postgres, command::files};
@@ -49,15 +49,15 @@ async fn fill(store: &Store) {
     }
 }
 
-async fn out(store: &Store, files: &Path, selection: &Selection) -> Moved {
-    moving::export(store.clone(), files, selection, Timestamp(0), &Progress::silent()).await.expect("exports")
+async fn out(store: &Store, files: &Path, selection: &Selection) -> Transferred {
+    transfer::export(store.clone(), files, selection, Timestamp(0), &Progress::silent()).await.expect("exports")
 }
 
 /// Imports; what was refused.
 async fn back(store: &Store, files: &Path) -> Vec<Refusal> {
     let mut refused = Vec::new();
     let refuse = |refusal: &Refusal| refused.push(refusal.clone());
-    moving::import(store.clone(), files, &Selection::default(), &Progress::silent(), refuse).await.expect("imports");
+    transfer::import(store.clone(), files, &Selection::default(), &Progress::silent(), refuse).await.expect("imports");
     refused
 }
 
@@ -163,7 +163,7 @@ async fn a_file_that_was_changed_is_not_used() {
         fs::write(&path, whole.replace(from, to)).expect("written");
         let into = memory();
         let refuse = |refusal: &Refusal| panic!("{refusal}");
-        let told = moving::import(into.clone(), &files, &Selection::default(), &Progress::silent(), refuse).await;
+        let told = transfer::import(into.clone(), &files, &Selection::default(), &Progress::silent(), refuse).await;
         let told = told.expect_err("damaged").to_string();
         assert!(told.starts_with("projects.ndjson"), "{told}");
         assert!(into.all_keys().await.expect("reads").is_empty() && into.projects().await.expect("reads").is_empty());

@@ -7,9 +7,9 @@ use threadline::{
     domain::{
         Annotation, AnnotationId, Clock, NewAnnotation, NewThread, ProjectId, ThreadId, ThreadKey, Timestamp, UserId,
     },
-    moving::{self, Moved, MovingError, Refusal, Selection},
     progress::Progress,
     store::{TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
+    transfer::{self, Refusal, Selection, TransferError, Transferred},
 };
 
 use crate::{backing::Postgres, command::assert_same_files};
@@ -74,15 +74,15 @@ async fn all(store: &Store) -> Vec<Vec<(u64, Annotation)>> {
     all
 }
 
-async fn out(store: &Store, files: &Path, selection: &Selection) -> Moved {
-    moving::export(store.clone(), files, selection, Timestamp(0), &Progress::silent()).await.expect("exports")
+async fn out(store: &Store, files: &Path, selection: &Selection) -> Transferred {
+    transfer::export(store.clone(), files, selection, Timestamp(0), &Progress::silent()).await.expect("exports")
 }
 
 /// Imports; what was refused.
 async fn back(store: &Store, files: &Path, selection: &Selection) -> Vec<String> {
     let mut refused = Vec::new();
     let refuse = |refusal: &Refusal| refused.push(refusal.what.clone());
-    moving::import(store.clone(), files, selection, &Progress::silent(), refuse).await.expect("imports");
+    transfer::import(store.clone(), files, selection, &Progress::silent(), refuse).await.expect("imports");
     refused
 }
 
@@ -207,9 +207,9 @@ async fn a_file_that_was_changed_is_not_used() {
         let refuse = |refusal: &Refusal| panic!("{refusal}");
         let told = loop {
             let (store, everything, silent) = (into.clone(), Selection::default(), Progress::silent());
-            match moving::import(store, &files, &everything, &silent, refuse).await.expect_err("damaged") {
+            match transfer::import(store, &files, &everything, &silent, refuse).await.expect_err("damaged") {
                 // The one before may hold the directory for a moment longer.
-                MovingError::InUse(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                TransferError::InUse(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 damaged => break damaged.to_string(),
             }
         };
@@ -217,8 +217,8 @@ async fn a_file_that_was_changed_is_not_used() {
         assert!(all(&into).await.iter().all(Vec::is_empty), "threads are there, and none of these");
     }
     fs::write(&path, &whole).expect("written");
-    while let Err(MovingError::InUse(_)) =
-        moving::import(memory(), &files, &Selection::default(), &Progress::silent(), |_: &Refusal| {}).await
+    while let Err(TransferError::InUse(_)) =
+        transfer::import(memory(), &files, &Selection::default(), &Progress::silent(), |_: &Refusal| {}).await
     {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -7,13 +7,16 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 
 use super::{
-    Counter, Damage, Moved, MovingError, Refusal, annotations,
+    annotations,
     compare::Comparison,
+    counts::{Counter, Transferred},
     directory::{AGENTS, Directory, FEEDS},
+    error::{Damage, Refusal, TransferError},
     format::{AgentLine, FeedLine},
-    manifest::{self, FileEntry, Manifest, Selection, ThreadEntry},
+    manifest::{self, FileEntry, Manifest, ThreadEntry},
     projects,
     reading::{Lines, ThreadFile},
+    selection::Selection,
 };
 use crate::{
     domain::{
@@ -35,14 +38,14 @@ pub async fn import(
     selection: &Selection,
     progress: &Progress,
     mut refused: impl FnMut(&Refusal),
-) -> Result<Moved, MovingError> {
+) -> Result<Transferred, TransferError> {
     let directory = Arc::new(Directory::open(directory)?);
     let Manifest { threads, agents, projects, annotations, feeds } = manifest::read(&directory)?;
     if let Some(missing) = selection.threads.iter().find(|id| !threads.iter().any(|entry| entry.thread_id == **id)) {
-        return Err(MovingError::NoThread(format!("{missing} in this export")));
+        return Err(TransferError::NoThread(format!("{missing} in this export")));
     }
-    let mut moved = Moved::default();
-    let mut refuse = |moved: &mut Moved, refusal: Refusal| {
+    let mut moved = Transferred::default();
+    let mut refuse = |moved: &mut Transferred, refusal: Refusal| {
         moved.refused += 1;
         progress.clear();
         refused(&refusal);
@@ -109,7 +112,7 @@ async fn one(
     directory: Arc<Directory>,
     entry: ThreadEntry,
     counter: &Counter<'_>,
-) -> Result<(ThreadEntry, Outcome), MovingError> {
+) -> Result<(ThreadEntry, Outcome), TransferError> {
     let there = store.thread(&entry.project_id, &entry.thread_id).await?;
     if there.as_ref().is_some_and(|there| there.epoch != entry.epoch) {
         let why = "another thread with this ID exists, with other events: delete one of the two, or omit this one";
@@ -162,7 +165,7 @@ async fn compared(
     key: ThreadKey,
     read: &mut mpsc::Receiver<Piece>,
     counter: &Counter<'_>,
-) -> Result<Step, MovingError> {
+) -> Result<Step, TransferError> {
     let mut comparison = Comparison::new(store, key);
     while let Some(piece) = read.recv().await {
         let Piece::Batches(batches) = piece else { continue };
@@ -182,7 +185,7 @@ async fn staged(
     store: &dyn TransferStore,
     read: &mut mpsc::Receiver<Piece>,
     counter: &Counter<'_>,
-) -> Result<Step, MovingError> {
+) -> Result<Step, TransferError> {
     let Some(Piece::Thread(moved)) = read.recv().await else { return Ok(Step::Nothing) };
     let mut staged = None;
     while let Some(piece) = read.recv().await {
@@ -257,7 +260,7 @@ async fn put_agents(
     store: &dyn TransferStore,
     directory: &Directory,
     file: &FileEntry,
-) -> Result<Vec<Refusal>, MovingError> {
+) -> Result<Vec<Refusal>, TransferError> {
     let read = || {
         let mut lines = Lines::open(directory, AGENTS, file.facts())?;
         let mut agents = Vec::new();
@@ -267,7 +270,7 @@ async fn put_agents(
         Ok(agents)
     };
     // The complete file is validated before any of it is used.
-    let agents = read().map_err(MovingError::Damaged)?;
+    let agents = read().map_err(TransferError::Damaged)?;
     let there = store.all_agents().await?;
     let mut refused = Vec::new();
     for agent in agents {
@@ -289,7 +292,7 @@ async fn put_feeds(
     directory: &Directory,
     file: &FileEntry,
     selection: &Selection,
-) -> Result<(), MovingError> {
+) -> Result<(), TransferError> {
     // The complete file is validated before any of it is used; then one feed at a time, since all of them may be large.
     let mut feeds = Feeds::open(directory, file)?;
     while feeds.next()?.is_some() {}
@@ -309,14 +312,14 @@ struct Feeds {
 }
 
 impl Feeds {
-    fn open(directory: &Directory, file: &FileEntry) -> Result<Self, MovingError> {
-        let lines = Lines::open(directory, FEEDS, file.facts()).map_err(MovingError::Damaged)?;
+    fn open(directory: &Directory, file: &FileEntry) -> Result<Self, TransferError> {
+        let lines = Lines::open(directory, FEEDS, file.facts()).map_err(TransferError::Damaged)?;
         Ok(Self { lines, begun: None })
     }
 
-    fn next(&mut self) -> Result<Option<(ProjectId, UserId, FeedImage)>, MovingError> {
-        while self.lines.advance().map_err(MovingError::Damaged)? {
-            match (self.lines.parse().map_err(MovingError::Damaged)?, &mut self.begun) {
+    fn next(&mut self) -> Result<Option<(ProjectId, UserId, FeedImage)>, TransferError> {
+        while self.lines.advance().map_err(TransferError::Damaged)? {
+            match (self.lines.parse().map_err(TransferError::Damaged)?, &mut self.begun) {
                 (FeedLine::Feed { project_id, user_id, head }, begun) => {
                     let feed = begun.replace((project_id, user_id, FeedImage { head, entries: Vec::new() }));
                     if feed.is_some() {
@@ -330,7 +333,7 @@ impl Feeds {
                 }
                 (FeedLine::Entry { .. }, _) => {
                     let what = "positions must increase up to the head of the feed";
-                    return Err(MovingError::Damaged(self.lines.damage(what)));
+                    return Err(TransferError::Damaged(self.lines.damage(what)));
                 }
             }
         }

@@ -6,9 +6,9 @@
 use serde_json::Value;
 
 use super::{
-    asking::INSTRUCTIONS,
-    phrases::{ABOUT, ANNOUNCEMENTS, GENERIC, LABELS, REFUSALS, of},
-    plain,
+    greetings::{ABOUT, ANNOUNCEMENTS, GENERIC, LABELS, REFUSALS, of},
+    markup,
+    model_request::INSTRUCTIONS,
     words::{count, cut, is_mark, is_spaceless, is_treacherous, is_word, tidy},
 };
 use crate::domain::limits::{NAME_CHARACTERS, NAME_WORDS_TOLERATED, NAMING_SHOWN_BYTES};
@@ -68,7 +68,7 @@ pub(super) fn name(answer: &str) -> Result<String, TitleError> {
     if is_markup(line) {
         return Err(TitleError::Markup);
     }
-    let name = bare(&plain::inline(line));
+    let name = bare(&markup::inline(line));
     judge(&name)?;
     match count(&name) {
         0 => Err(TitleError::Empty),

@@ -1,8 +1,8 @@
 //! Export and import of projects and their API keys. Of a key only its digest moves: the key works with both stores.
 
 use super::{
-    Damage, MovingError, Refusal,
     directory::{Directory, Facts, NewFile, PROJECTS},
+    error::{Damage, Refusal, TransferError},
     format::{KeyFacts, ProjectFacts, ProjectLine},
     manifest::FileEntry,
     reading::Lines,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Writes the file of projects. Returns `None`, and leaves no file, if there are no projects and no keys.
-pub async fn write(store: &dyn TransferStore, directory: &Directory) -> Result<Option<FileEntry>, MovingError> {
+pub async fn write(store: &dyn TransferStore, directory: &Directory) -> Result<Option<FileEntry>, TransferError> {
     let mut lines = Vec::new();
     for project in store.projects().await? {
         lines.push(ProjectLine::Project(ProjectFacts::of(project)?));
@@ -59,8 +59,8 @@ pub async fn put(
     store: &dyn TransferStore,
     directory: &Directory,
     file: &FileEntry,
-) -> Result<Vec<Refusal>, MovingError> {
-    let items = read(directory, file.facts()).map_err(MovingError::Damaged)?;
+) -> Result<Vec<Refusal>, TransferError> {
+    let items = read(directory, file.facts()).map_err(TransferError::Damaged)?;
     let mut refused = Vec::new();
     for item in items {
         match item {
@@ -85,13 +85,13 @@ pub async fn put(
     Ok(refused)
 }
 
-async fn is_there(store: &dyn TransferStore, project: &StoredProject) -> Result<bool, MovingError> {
+async fn is_there(store: &dyn TransferStore, project: &StoredProject) -> Result<bool, TransferError> {
     let all = store.projects().await?;
     let same = |own: &StoredProject| (&own.settings, &own.secrets) == (&project.settings, &project.secrets);
     Ok(all.iter().any(|own| own.id == project.id && same(own)))
 }
 
-async fn is_known(store: &dyn TransferStore, key: &ApiKey, digest: &Digest) -> Result<bool, MovingError> {
+async fn is_known(store: &dyn TransferStore, key: &ApiKey, digest: &Digest) -> Result<bool, TransferError> {
     let same = |own: &ApiKey| ApiKey { revoked_at: key.revoked_at, ..own.clone() } == *key;
     let known = store.key(digest).await?.is_some_and(|own| same(&own));
     if let Some(at) = key.revoked_at.filter(|_| known) {

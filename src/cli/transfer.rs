@@ -8,13 +8,13 @@ use std::{
 
 use clap::Args;
 
-use super::{CliError, ConnectArgs, output::note};
+use super::{connect::ConnectArgs, error::CliError, output::note};
 use crate::{
     app::{CommandStore, StoreChoice},
     config::StoreUrl,
     domain::{Clock, ThreadId, UserId},
-    moving::{self, Moved, Selection},
     progress::Progress,
+    transfer::{self, Selection, Transferred},
 };
 
 /// The store that a command opens directly, without a server.
@@ -115,7 +115,7 @@ fn thread_id(text: &str) -> Result<ThreadId, String> {
 
 fn selection(connect: &ConnectArgs, threads: &[ThreadId]) -> Result<Selection, CliError> {
     let user = connect.user.as_ref().map(UserId::new).transpose();
-    let user = user.map_err(|error| CliError::Moving(format!("invalid user: {error}")))?;
+    let user = user.map_err(|error| CliError::Transfer(format!("invalid user: {error}")))?;
     let selection = Selection { threads: threads.to_vec(), user };
     if !selection.is_all() {
         // The user may come from the environment, so that a partial export would pass for a complete one without this
@@ -129,7 +129,7 @@ pub async fn export(connect: &ConnectArgs, args: &ExportArgs) -> Result<(), CliE
     let selection = selection(connect, &args.threads)?;
     let opened = CommandStore::open(&args.place.choice(), false).await.map_err(told)?;
     let progress = Progress::default();
-    let moved = moving::export(opened.store(), &args.to, &selection, Clock::system().now(), &progress).await;
+    let moved = transfer::export(opened.store(), &args.to, &selection, Clock::system().now(), &progress).await;
     progress.clear();
     opened.close().await;
     say("exported", &moved.map_err(told)?, "to", &args.to)
@@ -139,15 +139,15 @@ pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliE
     let selection = selection(connect, &args.threads)?;
     let opened = CommandStore::open(&args.place.choice(), true).await.map_err(told)?;
     let progress = Progress::default();
-    let refused = |refusal: &moving::Refusal| note(&format!("rejected: {refusal}"));
-    let moved = moving::import(opened.store(), &args.from, &selection, &progress, refused).await;
+    let refused = |refusal: &transfer::Refusal| note(&format!("rejected: {refusal}"));
+    let moved = transfer::import(opened.store(), &args.from, &selection, &progress, refused).await;
     progress.clear();
     opened.close().await;
     let moved = moved.map_err(told)?;
     say("imported", &moved, "from", &args.from)?;
     match moved.refused {
         0 => Ok(()),
-        refused => Err(CliError::Moving(format!("{refused} rejected, see above; everything else is imported"))),
+        refused => Err(CliError::Transfer(format!("{refused} rejected, see above; everything else is imported"))),
     }
 }
 
@@ -155,21 +155,21 @@ pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliE
 pub async fn restored(args: &RestoredArgs) -> Result<(), CliError> {
     let opened = CommandStore::open(&args.place.choice(), false).await.map_err(told)?;
     let progress = Progress::default();
-    let threads = moving::restored(opened.store().as_ref(), &progress).await;
+    let threads = transfer::restored(opened.store().as_ref(), &progress).await;
     progress.clear();
     opened.close().await;
-    let threads = threads.map_err(|error| CliError::Moving(format!("{error}\nRun the same command again.")))?;
+    let threads = threads.map_err(|error| CliError::Transfer(format!("{error}\nRun the same command again.")))?;
     let counted = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
     writeln!(io::stdout(), "{counted}: earlier cursors are invalid now")?;
     Ok(())
 }
 
 fn told(error: impl std::fmt::Display) -> CliError {
-    CliError::Moving(error.to_string())
+    CliError::Transfer(error.to_string())
 }
 
-fn say(verb: &str, moved: &Moved, way: &str, path: &Path) -> Result<(), CliError> {
-    let Moved { threads, events, present, .. } = moved;
+fn say(verb: &str, moved: &Transferred, way: &str, path: &Path) -> Result<(), CliError> {
+    let Transferred { threads, events, present, .. } = moved;
     let mut out = io::stdout().lock();
     let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let (threads, events) = (counted(*threads, "thread"), counted(*events, "event"));

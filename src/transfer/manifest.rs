@@ -10,55 +10,12 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Damage, MovingError,
     directory::{Directory, Facts, JOURNAL, MANIFEST, NewFile, file_of},
+    error::{Damage, TransferError},
     format::{FORMAT, VERSION},
+    selection::Selection,
 };
 use crate::domain::{Epoch, ProjectId, Seq, ThreadId, Timestamp, UserId};
-
-/// Threads that an export or import includes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Selection {
-    /// Ids of the included threads; all threads if empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub threads: Vec<ThreadId>,
-    /// Owner of the included threads; all users if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<UserId>,
-}
-
-impl Selection {
-    /// True if everything is included.
-    pub fn is_all(&self) -> bool {
-        self.threads.is_empty() && self.user.is_none()
-    }
-
-    /// True if this thread is included.
-    pub fn takes(&self, id: &ThreadId, user: &UserId) -> bool {
-        (self.threads.is_empty() || self.threads.contains(id)) && self.takes_user(user)
-    }
-
-    /// True if this user's feed is included, which requires all of the user's threads.
-    pub fn takes_feed(&self, user: &UserId) -> bool {
-        self.threads.is_empty() && self.takes_user(user)
-    }
-
-    fn takes_user(&self, user: &UserId) -> bool {
-        self.user.as_ref().is_none_or(|only| only == user)
-    }
-}
-
-impl fmt::Display for Selection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.threads.as_slice() {
-            [] => f.write_str("all threads")?,
-            [only] => write!(f, "the thread {only}")?,
-            [first, rest @ ..] => write!(f, "the thread {first} and {} more", rest.len())?,
-        }
-        self.user.as_ref().map_or(Ok(()), |user| write!(f, " of user {user}"))
-    }
-}
 
 /// First line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,25 +129,29 @@ pub struct Manifest {
 /// Threads by project and id.
 pub type Threads = BTreeMap<(ProjectId, ThreadId), ThreadEntry>;
 
-fn lines(directory: &Directory, name: &str) -> Result<impl Iterator<Item = std::io::Result<Vec<u8>>>, MovingError> {
+fn lines(directory: &Directory, name: &str) -> Result<impl Iterator<Item = std::io::Result<Vec<u8>>>, TransferError> {
     let path = directory.at(name);
-    let file = File::open(&path).map_err(|error| MovingError::Io(path, error))?;
+    let file = File::open(&path).map_err(|error| TransferError::Io(path, error))?;
     Ok(BufReader::new(file).split(b'\n'))
 }
 
 /// Reads the manifest of a finished export, and validates every line.
-pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
+pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
     if !directory.has(MANIFEST) {
         let path = directory.path().to_owned();
-        return Err(if directory.has(JOURNAL) { MovingError::Unfinished(path) } else { MovingError::Nothing(path) });
+        return Err(if directory.has(JOURNAL) {
+            TransferError::Unfinished(path)
+        } else {
+            TransferError::Nothing(path)
+        });
     }
-    let damaged = |line, what: &dyn fmt::Display| MovingError::Damaged(Damage::at(MANIFEST, line, what));
+    let damaged = |line, what: &dyn fmt::Display| TransferError::Damaged(Damage::at(MANIFEST, line, what));
     let mut manifest = Manifest { threads: Vec::new(), agents: None, projects: None, annotations: None, feeds: None };
     let (mut digest, mut events) = (<sha2::Sha256 as sha2::Digest>::new(), 0u64);
     let mut complete = None;
     let mut number = 0;
     for line in lines(directory, MANIFEST)? {
-        let line = line.map_err(|error| MovingError::Io(directory.at(MANIFEST), error))?;
+        let line = line.map_err(|error| TransferError::Io(directory.at(MANIFEST), error))?;
         number += 1;
         if complete.is_some() {
             return Err(damaged(number, &"unexpected data after the end"));
@@ -236,13 +197,13 @@ pub fn read(directory: &Directory) -> Result<Manifest, MovingError> {
 }
 
 /// Reads the entries of an earlier export, finished or not. Unreadable lines count as absent.
-pub fn known(directory: &Directory, selection: &Selection) -> Result<Threads, MovingError> {
+pub fn known(directory: &Directory, selection: &Selection) -> Result<Threads, TransferError> {
     let mut known = Threads::new();
     for name in [MANIFEST, JOURNAL].into_iter().filter(|name| directory.has(name)) {
         let mut lines = lines(directory, name)?.map_while(Result::ok);
         let Some(header) = lines.next().and_then(|line| serde_json::from_slice::<Header>(&line).ok()) else { continue };
         if header.selection != *selection {
-            return Err(MovingError::OtherSelection(directory.path().to_owned(), header.selection));
+            return Err(TransferError::OtherSelection(directory.path().to_owned(), header.selection));
         }
         if header.version != VERSION {
             continue;
@@ -259,7 +220,7 @@ pub fn known(directory: &Directory, selection: &Selection) -> Result<Threads, Mo
 }
 
 /// Begins a new journal with the known entries, and removes the finished manifest.
-pub fn begin(directory: &Directory, header: &Header, known: &Threads) -> Result<(), MovingError> {
+pub fn begin(directory: &Directory, header: &Header, known: &Threads) -> Result<(), TransferError> {
     let mut journal = NewFile::begin(directory, JOURNAL)?;
     journal.line(header)?;
     for entry in known.values() {
@@ -275,7 +236,7 @@ pub fn finish(
     header: &Header,
     threads: &Threads,
     others: impl IntoIterator<Item = Line>,
-) -> Result<(), MovingError> {
+) -> Result<(), TransferError> {
     let mut file = NewFile::begin(directory, MANIFEST)?;
     file.line(header)?;
     for entry in threads.values() {
