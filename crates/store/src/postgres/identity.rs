@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     IdentityStore, StoreResult, StoredProject,
-    sql::identity::{self, key_columns},
+    sql::{identity, queries::text_of},
 };
 
 const MAKE_PROJECT: &str = "\
@@ -19,32 +19,18 @@ const MAKE_PROJECT: &str = "\
 pub(super) const CHANGE_PROJECT: &str = "\
     UPDATE projects SET version = $2, settings = $3, secrets = $4 WHERE id = $1 AND version + 1 = $2 RETURNING id";
 /// Inserts no row if the digest or the id is taken; waits for a transaction that takes it at this moment.
-const PUT_KEY: &str = concat!(
-    "INSERT INTO api_keys (digest, ",
-    key_columns!(),
-    ") VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id"
-);
-pub(super) const KEY: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE digest = $1");
-pub(super) const KEYS: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE project = $1 ORDER BY id");
-pub(super) const REVOKE: &str = concat!(
-    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE project = $1 AND id = $2 RETURNING ",
-    key_columns!()
-);
-/// Other nodes may be removing the same expired tickets: locked ones are skipped, so that no node waits for another.
-pub(super) const PUT_TICKET: &str = "\
-    WITH old AS MATERIALIZED (
-      SELECT digest FROM socket_tickets WHERE until <= $4::bigint AND digest <> $1::bytea
-      ORDER BY until LIMIT $5::bigint FOR UPDATE SKIP LOCKED
-    ), gone AS (
-      DELETE FROM socket_tickets WHERE digest = ANY (ARRAY(SELECT digest FROM old))
-    )
-    INSERT INTO socket_tickets (digest, bearer, until) VALUES ($1, $2::text, $3::bigint)
-    ON CONFLICT (digest) DO UPDATE SET bearer = excluded.bearer, until = excluded.until";
-pub(super) const SWEEP_TICKETS: &str = "\
-    WITH old AS MATERIALIZED (
-      SELECT digest FROM socket_tickets WHERE until <= $1::bigint ORDER BY until LIMIT $2::bigint FOR UPDATE SKIP LOCKED
-    )
-    DELETE FROM socket_tickets WHERE digest = ANY (ARRAY(SELECT digest FROM old)) RETURNING digest";
+const PUT_KEY: &str = "\
+    INSERT INTO api_keys (digest, project, id, scopes, created_at, expires_at, revoked_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id";
+pub(super) const KEY: &str =
+    "SELECT project, id, scopes, created_at, expires_at, revoked_at FROM api_keys WHERE digest = $1";
+pub(super) const KEYS: &str =
+    "SELECT project, id, scopes, created_at, expires_at, revoked_at FROM api_keys WHERE project = $1 ORDER BY id";
+pub(super) const REVOKE: &str = "\
+    UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE project = $1 AND id = $2
+    RETURNING project, id, scopes, created_at, expires_at, revoked_at";
+pub(super) const PUT_TICKET: &str = text_of(include_str!("../../queries/postgres/put_ticket.sql"));
+pub(super) const SWEEP_TICKETS: &str = text_of(include_str!("../../queries/postgres/sweep_tickets.sql"));
 pub(super) const TAKE_TICKET: &str =
     "DELETE FROM socket_tickets WHERE digest = $1 RETURNING CASE WHEN until > $2 THEN bearer END";
 const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES ($1, $2, $3, $4, $5)";
@@ -52,7 +38,8 @@ pub(super) const AUDIT: &str = "\
     SELECT number, project, at, actor, action, facts FROM audit
     WHERE project = $1 AND number < $2 ORDER BY number DESC LIMIT $3";
 
-pub(super) const ALL_KEYS: &str = concat!("SELECT digest, ", key_columns!(), " FROM api_keys ORDER BY project, id");
+pub(super) const ALL_KEYS: &str =
+    "SELECT digest, project, id, scopes, created_at, expires_at, revoked_at FROM api_keys ORDER BY project, id";
 
 #[async_trait]
 impl IdentityStore for PgStore {

@@ -9,6 +9,7 @@ pub(super) mod append;
 pub(super) mod columns;
 pub(super) mod identity;
 pub(super) mod pages;
+pub(super) mod queries;
 pub(super) mod seal;
 pub(super) mod snapshots;
 
