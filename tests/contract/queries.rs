@@ -3,8 +3,11 @@
 
 use std::{fs, path::Path};
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use threadline::{domain::Clock, store::postgres::PgStore};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use threadline::{
+    domain::Clock,
+    store::{postgres::PgStore, sqlite::SqliteStore},
+};
 
 use crate::backing::postgres::Postgres;
 
@@ -64,5 +67,31 @@ async fn postgres_prepares_every_file() {
         assert_eq!(types, parameters, "{name}");
         let example = if parameters.is_empty() { example } else { format!("({example})") };
         run(&mut session, format!("BEGIN; EXECUTE file_{name} {example}; ROLLBACK")).await;
+    }
+}
+
+#[tokio::test]
+async fn sqlite_prepares_every_file() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    SqliteStore::open(dir.path(), Clock::system()).await.expect("opens").close().await;
+    let url = format!("sqlite://{}/threadline.db", dir.path().display());
+    let mut session = SqliteConnection::connect(&url).await.expect("connects");
+    for File { name, text, parameters, example } in files("sqlite", '?') {
+        let (_, text) = text.split_once("\n\n").expect("an empty line after the head");
+        let values: Vec<&str> = example.split(", ").collect();
+        assert_eq!(values.len(), parameters.len(), "{name}: one value for each parameter");
+        let mut with_values = text.to_owned();
+        // From the last, since `?1` is in `?10`.
+        for (index, value) in values.iter().enumerate().rev() {
+            let number = format!("?{}", index + 1);
+            assert!(with_values.contains(&number), "{name}: there is no {number}");
+            with_values = with_values.replace(&number, value);
+        }
+        assert!(!with_values.contains('?'), "{name}: a parameter that the head does not name");
+        let begin = if text.starts_with("BEGIN") { "" } else { "BEGIN; " };
+        let uncommitted = with_values.trim_end().trim_end_matches("COMMIT");
+        let end = if uncommitted.trim_end().ends_with(';') { "ROLLBACK" } else { "; ROLLBACK" };
+        let done = sqlx::raw_sql(AssertSqlSafe(format!("{begin}{uncommitted}\n{end}"))).execute(&mut session).await;
+        done.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }

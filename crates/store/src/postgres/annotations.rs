@@ -7,12 +7,9 @@ use threadline_core::{Annotation, NewAnnotation, ThreadKey, limits::PG_RACES};
 use super::{
     PgStore,
     fetch::Kind,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
-use crate::{
-    AnnotationStore, StoreError, StoreResult,
-    sql::{annotations, queries::text_of},
-};
+use crate::{AnnotationStore, StoreError, StoreResult, sql::annotations};
 
 pub(super) const PUT: &str = text_of(include_str!("../../queries/postgres/put_annotation.sql"));
 pub(super) const PAGE: &str = text_of(include_str!("../../queries/postgres/annotations.sql"));

@@ -16,7 +16,7 @@ use super::{
     PgStore,
     fetch::{Kind, Statement},
     pool,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     Append, Appended, StoreResult,
@@ -24,7 +24,6 @@ use crate::{
         append::{End, GroupCommit, GroupFailure, appended},
         columns::Cells,
         corrupt,
-        queries::text_of,
     },
 };
 

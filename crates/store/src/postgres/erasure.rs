@@ -9,12 +9,9 @@ use threadline_core::{
 
 use super::{
     PgStore,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
-use crate::{
-    ErasureStore, IdlePage, StoreError, StoreResult,
-    sql::{pages, queries::text_of},
-};
+use crate::{ErasureStore, IdlePage, StoreError, StoreResult, sql::pages};
 
 pub(super) const IDLE: &str = text_of(include_str!("../../queries/postgres/idle.sql"));
 pub(super) const FOOTPRINT: &str = text_of(include_str!("../../queries/postgres/footprint.sql"));

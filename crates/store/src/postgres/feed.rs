@@ -10,12 +10,9 @@ use threadline_core::{
 
 use super::{
     PgStore,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
-use crate::{
-    FeedPage, FeedStore, StoreResult,
-    sql::{pages, queries::text_of},
-};
+use crate::{FeedPage, FeedStore, StoreResult, sql::pages};
 
 pub(super) const PUMP: &str = text_of(include_str!("../../queries/postgres/pump.sql"));
 const HEAD: &str = "SELECT head FROM feed_heads WHERE project = $1 AND user_id = $2";

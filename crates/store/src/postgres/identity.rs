@@ -7,12 +7,9 @@ use threadline_core::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Timestamp, l
 
 use super::{
     PgStore,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
-use crate::{
-    IdentityStore, StoreResult, StoredProject,
-    sql::{identity, queries::text_of},
-};
+use crate::{IdentityStore, StoreResult, StoredProject, sql::identity};
 
 const MAKE_PROJECT: &str = "\
     INSERT INTO projects (id, version, settings, secrets) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING id";

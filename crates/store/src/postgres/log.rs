@@ -9,7 +9,7 @@ use threadline_core::{
 
 use super::{
     PgStore,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     Append, Appended, Head, LogPage, LogStore, ReadFrom, StoreResult,
@@ -17,7 +17,6 @@ use crate::{
     sql::{
         append::append_all,
         pages::{self, Cap},
-        queries::text_of,
         seal,
     },
 };

@@ -1,6 +1,6 @@
-//! Values, as all modules of this back-end bind and read them.
+//! Names that all modules of this back-end use for statements and rows.
 
-pub(super) use crate::sql::{columns::Columns, limit, millis, to_i64};
+pub(super) use crate::sql::{columns::Columns, limit, millis, queries::text_of, to_i64};
 
 /// A text as Postgres can keep it, which has no character 0. Ids and JSON never have one.
 pub(super) fn text(text: String) -> String {

@@ -12,13 +12,12 @@ use threadline_core::{
 use super::{
     PgStore,
     fetch::{Failure, Kind, Statement, Work},
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
     start::Look,
 };
 use crate::{
     ActiveHead, ActiveRuns, CloseOutcome, Closing, Due, HeartbeatRequest, RunStore, StartOutcome, StartRun,
-    StopOutcome, StoreError, StoreResult,
-    sql::{pages, queries::text_of},
+    StopOutcome, StoreError, StoreResult, sql::pages,
 };
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/run_by_id.sql"));

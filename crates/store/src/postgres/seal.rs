@@ -6,12 +6,12 @@ use threadline_core::{Seq, ThreadKey, limits::PG_SEAL_ROWS};
 
 use super::{
     PgStore,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     ReadFrom, StoreResult,
     segment::{LogRow, Segment},
-    sql::{pages::Cap, queries::text_of, seal::Sealing},
+    sql::{pages::Cap, seal::Sealing},
 };
 
 pub(super) const SWAP: &str = text_of(include_str!("../../queries/postgres/seal_swap.sql"));

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{Seq, ThreadKey};
 
-use super::{PgStore, rows};
-use crate::{
-    Snapshot, SnapshotStore, StoreResult, Unprojected,
-    sql::{queries::text_of, snapshots},
+use super::{
+    PgStore,
+    rows::{self, text_of},
 };
+use crate::{Snapshot, SnapshotStore, StoreResult, Unprojected, sql::snapshots};
 
 const PUT: &str = text_of(include_str!("../../queries/postgres/put_snapshot.sql"));
 pub(super) const NEWEST: &str = "\

@@ -11,11 +11,11 @@ use super::{
     PgStore,
     append::Pieces,
     fetch::Kind,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     CloseOutcome, Closing, Committed, Head, StartOutcome, StartRun, StoreError, StoreResult,
-    sql::{append::End, columns::Cells, corrupt, queries::text_of},
+    sql::{append::End, columns::Cells, corrupt},
 };
 
 /// A start, which may close the run before.

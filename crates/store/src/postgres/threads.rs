@@ -10,12 +10,9 @@ use threadline_core::{
 use super::{
     PgStore,
     fetch::{Rows, Statement},
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
-use crate::{
-    ListOrder, ListThreads, StoreError, StoreResult, ThreadPage, ThreadStore,
-    sql::{pages, queries::text_of},
-};
+use crate::{ListOrder, ListThreads, StoreError, StoreResult, ThreadPage, ThreadStore, sql::pages};
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/thread_by_id.sql"));
 

@@ -12,12 +12,12 @@ use super::{
     PgStore, annotations,
     fetch::{Kind, Statement},
     identity,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
     TransferStore,
-    sql::{self, corrupt, pages, queries::text_of},
+    sql::{self, corrupt, pages},
 };
 
 pub(super) const ALL: &str = text_of(include_str!("../../queries/postgres/all_threads.sql"));

@@ -9,14 +9,6 @@ use super::{
 };
 use crate::{StoreResult, StoredProject};
 
-/// Columns of a key, as [`keys`] takes them.
-macro_rules! key_columns {
-    () => {
-        "project, id, scopes, created_at, expires_at, revoked_at"
-    };
-}
-pub(crate) use key_columns;
-
 /// Scopes by name. A name that only a newer release knows grants nothing here.
 fn scopes(names: &str) -> Scopes {
     Scopes::of(&names.split_ascii_whitespace().filter_map(Scope::named).collect::<Vec<_>>())
@@ -45,7 +37,7 @@ fn key<R: Cells>(columns: &mut Columns<'_, R>) -> StoreResult<ApiKey> {
     })
 }
 
-/// API keys, from rows of `key_columns!`.
+/// API keys: project, id, scopes, and the times of creation, expiry and revocation.
 pub(crate) fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ApiKey>> {
     each(rows, key)
 }

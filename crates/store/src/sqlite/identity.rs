@@ -6,38 +6,27 @@ use threadline_core::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Timestamp, l
 
 use super::{
     SqliteStore, fetch,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
-use crate::{
-    IdentityStore, StoreResult, StoredProject,
-    sql::identity::{self, key_columns},
-};
+use crate::{IdentityStore, StoreResult, StoredProject, sql::identity};
 
 const MAKE_PROJECT: &str = "\
     INSERT INTO projects (id, version, settings, secrets) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
 pub(super) const CHANGE_PROJECT: &str = "\
     UPDATE projects SET version = ?2, settings = ?3, secrets = ?4 WHERE id = ?1 AND version + 1 = ?2";
 /// Changes no row if the digest or the id is taken.
-const PUT_KEY: &str = concat!(
-    "INSERT INTO api_keys (digest, ",
-    key_columns!(),
-    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING"
-);
-pub(super) const KEY: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE digest = ?1");
-pub(super) const KEYS: &str = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE project = ?1 ORDER BY id");
-pub(super) const REVOKE: &str = concat!(
-    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE project = ?1 AND id = ?2 RETURNING ",
-    key_columns!()
-);
-macro_rules! sweep_tickets {
-    () => {
-        "DELETE FROM socket_tickets
-         WHERE digest IN (SELECT digest FROM socket_tickets WHERE until <= ?1 ORDER BY until LIMIT ?2)"
-    };
-}
-pub(super) const SWEEP_TICKETS: &str = sweep_tickets!();
-pub(super) const PUT_TICKET: &str =
-    concat!(sweep_tickets!(), "; INSERT OR REPLACE INTO socket_tickets (digest, bearer, until) VALUES (?3, ?4, ?5)");
+const PUT_KEY: &str = "\
+    INSERT INTO api_keys (digest, project, id, scopes, created_at, expires_at, revoked_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
+pub(super) const KEY: &str =
+    "SELECT project, id, scopes, created_at, expires_at, revoked_at FROM api_keys WHERE digest = ?1";
+pub(super) const KEYS: &str =
+    "SELECT project, id, scopes, created_at, expires_at, revoked_at FROM api_keys WHERE project = ?1 ORDER BY id";
+pub(super) const REVOKE: &str = "\
+    UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE project = ?1 AND id = ?2
+    RETURNING project, id, scopes, created_at, expires_at, revoked_at";
+pub(super) const SWEEP_TICKETS: &str = text_of(include_str!("../../queries/sqlite/sweep_tickets.sql"));
+pub(super) const PUT_TICKET: &str = text_of(include_str!("../../queries/sqlite/put_ticket.sql"));
 pub(super) const TAKE_TICKET: &str =
     "DELETE FROM socket_tickets WHERE digest = ?1 RETURNING CASE WHEN until > ?2 THEN bearer END";
 const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -45,7 +34,8 @@ pub(super) const AUDIT: &str = "\
     SELECT number, project, at, actor, action, facts FROM audit
     WHERE project = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3";
 
-pub(super) const ALL_KEYS: &str = concat!("SELECT digest, ", key_columns!(), " FROM api_keys ORDER BY project, id");
+pub(super) const ALL_KEYS: &str =
+    "SELECT digest, project, id, scopes, created_at, expires_at, revoked_at FROM api_keys ORDER BY project, id";
 
 #[async_trait]
 impl IdentityStore for SqliteStore {
