@@ -1,6 +1,6 @@
 -- Stores a ticket, and removes a few expired ones. Other nodes may be removing the same: locked ones are skipped, so
 -- that no node waits for another.
--- Caller: put_ticket in src/postgres/identity.rs
+-- Caller: put_ticket in src/sql/tables/identity.rs
 -- $1 digest bytea
 -- $2 bearer text
 -- $3 until bigint

@@ -1,5 +1,5 @@
 -- Removes expired tickets. Those that another node has locked are skipped.
--- Caller: sweep_tickets in src/postgres/identity.rs
+-- Caller: sweep_tickets in src/sql/tables/identity.rs
 -- $1 now bigint: the time
 -- $2 limit bigint
 -- example: 500, 10

@@ -11,13 +11,12 @@ use threadline_core::{
 use super::{
     PgStore, annotations,
     fetch::{Kind, Statement},
-    identity,
     rows::{self, Columns, text_of},
 };
 use crate::{
     AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
     TransferStore,
-    sql::{self, corrupt, pages},
+    sql::{self, corrupt, pages, tables::identity},
 };
 
 pub(super) const ALL: &str = text_of(include_str!("../../queries/postgres/all_threads.sql"));
@@ -140,7 +139,7 @@ impl TransferStore for PgStore {
     }
 
     async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
-        sql::identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
+        identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
     }
 
     async fn all_feeds(

@@ -77,10 +77,10 @@ mod tests {
     #[test]
     fn statements_are_texts_and_not_made() {
         let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        for folder in ["postgres", "sqlite", "sql"] {
+        for folder in ["postgres", "sqlite", "sql", "sql/tables"] {
             for entry in fs::read_dir(src.join(folder)).expect("sources") {
                 let path = entry.expect("an entry").path();
-                let text = fs::read_to_string(&path).expect("a text");
+                let Ok(text) = fs::read_to_string(&path) else { continue };
                 let made = |line: &&str| line.contains(&["concat", "!("].concat()) && !line.contains("env!");
                 assert_eq!(text.lines().find(made), None, "{}", path.display());
             }

@@ -6,7 +6,8 @@ use threadline_core::{NewEvents, NewThread, ProjectId, RunId, ThreadId, ThreadKe
 
 use super::*;
 use crate::{
-    Append, LogStore, ReadFrom, RunStore, StartOutcome, StartRun, StoreError, ThreadStore, sql::seal::Sealing,
+    Append, LogStore, ReadFrom, RunStore, StartOutcome, StartRun, StoreError, ThreadStore,
+    sql::{seal::Sealing, tables::identity},
 };
 
 async fn open() -> (SqliteStore, TempDir) {
@@ -95,8 +96,8 @@ async fn hot_statements_never_scan() {
         identity::KEY,
         identity::KEYS,
         identity::REVOKE,
-        identity::PUT_TICKET,
-        identity::SWEEP_TICKETS,
+        tables::PUT_TICKET,
+        tables::SWEEP_TICKETS,
         identity::TAKE_TICKET,
         identity::AUDIT,
         erasure::IDLE,

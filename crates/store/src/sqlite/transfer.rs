@@ -12,13 +12,12 @@ use threadline_core::{
 use super::{
     SqliteStore, annotations, corrupt,
     fetch::{self, Work},
-    identity,
     rows::{self, Columns, text_of},
     threads::{BY_ID, one},
 };
 use crate::{
     AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
-    sql::{self, pages},
+    sql::{self, pages, tables::identity},
 };
 
 pub(super) const ALL: &str = text_of(include_str!("../../queries/sqlite/all_threads.sql"));
@@ -208,7 +207,7 @@ impl TransferStore for SqliteStore {
     }
 
     async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
-        sql::identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
+        identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
     }
 
     async fn all_feeds(
