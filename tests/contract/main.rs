@@ -12,6 +12,7 @@ mod lock;
 mod log;
 mod postgres;
 mod projections;
+mod queries;
 mod redis;
 mod runs;
 mod sqlite;

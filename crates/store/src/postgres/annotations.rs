@@ -7,47 +7,13 @@ use threadline_core::{Annotation, NewAnnotation, ThreadKey, limits::PG_RACES};
 use super::{
     PgStore,
     fetch::Kind,
-    rows::{self, Columns, now},
+    rows::{self, Columns, text_of},
 };
-use crate::{
-    AnnotationStore, StoreError, StoreResult,
-    sql::annotations::{self, annotation_columns},
-};
+use crate::{AnnotationStore, StoreError, StoreResult, sql::annotations};
 
-/// The lock of the head prevents a deletion of the thread meanwhile, and no append waits for it. The second statement
-/// with the same id waits for the row in `annotated`, and the index refuses it. Returns whether the thread exists, and
-/// whether the annotation was stored.
-pub(super) const PUT: &str = concat!(
-    "WITH ",
-    now!(),
-    ", thread AS MATERIALIZED (
-       SELECT h.key FROM heads h WHERE h.key = $2::bigint FOR KEY SHARE
-     ), counted AS (
-       INSERT INTO annotated AS n (key, newest)
-       SELECT thread.key, 1 FROM thread WHERE NOT EXISTS (SELECT 1 FROM annotations WHERE key = $2 AND id = $3::text)
-       ON CONFLICT (key) DO UPDATE SET newest = n.newest + 1
-       RETURNING n.newest
-     ), put AS (
-       INSERT INTO annotations (key, number, id, kind, occurred_at, at, payload)
-       SELECT $2, counted.newest, $3, $4::text, $5::bigint, coalesce($6::bigint, c.now), $7::text FROM counted CROSS JOIN c
-       RETURNING number
-     )
-     SELECT EXISTS (SELECT 1 FROM thread), EXISTS (SELECT 1 FROM put)"
-);
-pub(super) const PAGE: &str = concat!(
-    "SELECT ",
-    annotation_columns!(),
-    " FROM heads h LEFT JOIN LATERAL (
-        SELECT * FROM annotations WHERE annotations.key = h.key AND annotations.number > $2::bigint
-        ORDER BY annotations.number LIMIT $3::bigint
-      ) AS a ON TRUE
-      WHERE h.key = $1::bigint ORDER BY a.number"
-);
-pub(super) const THREADS: &str = "\
-    SELECT t.key, t.project, t.id, h.epoch FROM annotated n
-    CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = n.key OFFSET 0) AS h
-    CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
-    WHERE n.key > $1::bigint ORDER BY n.key LIMIT $2::bigint";
+pub(super) const PUT: &str = text_of(include_str!("../../queries/postgres/put_annotation.sql"));
+pub(super) const PAGE: &str = text_of(include_str!("../../queries/postgres/annotations.sql"));
+pub(super) const THREADS: &str = text_of(include_str!("../../queries/postgres/annotated_threads.sql"));
 
 #[async_trait]
 impl AnnotationStore for PgStore {

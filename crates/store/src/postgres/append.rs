@@ -16,7 +16,7 @@ use super::{
     PgStore,
     fetch::{Kind, Statement},
     pool,
-    rows::{self, Columns, head_columns, now},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     Append, Appended, StoreResult,
@@ -27,148 +27,12 @@ use crate::{
     },
 };
 
-/// The change of one head: `$source` has the values of the append, `$find` is the condition that finds the head.
-macro_rules! move_head {
-    ($source:literal, $n:literal, $fence:literal, $producer_seq:literal, $grace:literal, $find:literal, $set:literal, $returning:literal) => {
-        concat!(
-            "up AS (
-               UPDATE heads AS h
-               SET tail = h.tail + ",
-            $n,
-            ", producer_seq = h.producer_seq + ",
-            $n,
-            ", lease_until = greatest(h.lease_until, c.now + h.lease_ms)",
-            $set,
-            " FROM ",
-            $source,
-            " WHERE ",
-            $find,
-            " AND h.fence = ",
-            $fence,
-            " AND h.active AND h.producer_seq + 1 = coalesce(",
-            $producer_seq,
-            ", h.producer_seq + 1) AND (h.stop_at IS NULL OR h.stop_at > c.now - ",
-            $grace,
-            ") RETURNING h.*, c.now",
-            $returning,
-            ")"
-        )
-    };
-}
-
-/// One append that ends no run and fits into a row: `$2` key, `$3` fence, `$4` producer_seq or NULL, `$5` events, `$6`
-/// [`STOP_GRACE`], `$7` body. The statement waits for a locked head.
-pub const ONE: &str = concat!(
-    "WITH ",
-    now!(),
-    ", ",
-    move_head!("c", "$5::bigint", "$3::bigint", "$4::bigint", "$6::bigint", "h.key = $2::bigint", "", ""),
-    ", put AS (
-       INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-       SELECT key, tail + 1 - $5, tail, fence, now, octet_length($7::bytea), $7 FROM up
-     )
-     SELECT h.now, h.run, ",
-    head_columns!(),
-    " FROM up h"
-);
-
-/// The heads of a group, locked one after the other in the order given, which is that of their keys. `$wait` is the
-/// clause for heads that another transaction has locked.
-macro_rules! locked {
-    ($columns:literal, $arrays:literal, $wait:literal) => {
-        concat!(
-            "locked AS MATERIALIZED (
-               SELECT v.* FROM unnest(",
-            $arrays,
-            ") AS v (",
-            $columns,
-            ") CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE",
-            $wait,
-            ") AS h)"
-        )
-    };
-}
-pub(super) use locked;
-
-/// Appends that end no run and fit into a row each: `$2` keys, `$3` fences, `$4` producer_seqs or NULL, `$5` events,
-/// `$6` [`STOP_GRACE`], `$7` bodies. Locked heads are left out.
-pub const GROUP: &str = concat!(
-    "WITH ",
-    now!(),
-    ", ",
-    locked!(
-        "key, fence, pseq, n, body",
-        "$2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[]",
-        " SKIP LOCKED"
-    ),
-    ", ",
-    move_head!("locked l CROSS JOIN c", "l.n", "l.fence", "l.pseq", "$6::bigint", "h.key = l.key", "", ", l.n, l.body"),
-    ", put AS (
-       INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-       SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body FROM up
-     )
-     SELECT h.now, h.run, ",
-    head_columns!(),
-    " FROM up h"
-);
-
-/// Appends of any size that may end their runs. `$7` bodies, NULL for those that are cut, `$8` statuses or NULL, `$9`
-/// statuses if a stop was requested, `$10` codes, `$11` messages, `$12` usages; then the rows of bodies that are cut:
-/// `$13` keys, `$14` events from the row's first to the batch's end, `$15` events, `$16` bodies. Each of these rows
-/// scans all heads of the group: bodies that are cut are large, so a commit has few of them.
-macro_rules! wide {
-    ($wait:literal, $head:literal, $run:literal, $thread:literal) => {
-        concat!(
-            "WITH ",
-            now!(),
-            ", ",
-            locked!(
-                "key, fence, pseq, n, body, status, stopped, code, message, usage",
-                "$2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[], \
-                 $10::text[], $11::text[], $12::text[]",
-                $wait
-            ),
-            ", ",
-            move_head!(
-                "locked l CROSS JOIN c",
-                "l.n",
-                "l.fence",
-                "l.pseq",
-                "$6::bigint",
-                $head,
-                ", active = l.status IS NULL",
-                ", l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage"
-            ),
-            ", put AS (
-               INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-               SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body FROM up WHERE body IS NOT NULL
-               UNION ALL
-               SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body
-               FROM unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bytea[]) AS p (key, back, n, body)
-               JOIN up ON up.key = p.key
-             ), ended AS (
-               UPDATE runs AS r
-               SET status = CASE WHEN up.stop_at IS NULL THEN up.status ELSE up.stopped END, error_code = up.code,
-                   error_message = up.message, usage = up.usage, producer_seq = up.producer_seq, stop_at = up.stop_at,
-                   ended_at = up.now
-               FROM up WHERE up.status IS NOT NULL AND r.key = up.key AND r.fence = up.fence",
-            $run,
-            "), touched AS (
-               UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
-               FROM up WHERE up.status IS NOT NULL AND t.key = up.key",
-            $thread,
-            ")
-             SELECT h.now, h.run, ",
-            head_columns!(),
-            " FROM up h"
-        )
-    };
-}
-/// A group leaves locked heads out.
-pub(super) const WIDE: &str = wide!(" SKIP LOCKED", "h.key = l.key", "", "");
-/// A single append waits for a locked head.
-pub(super) const WIDE_ONE: &str =
-    wide!("", "h.key = ($2::bigint[])[1]", " AND r.key = ($2::bigint[])[1]", " AND t.key = ($2::bigint[])[1]");
+/// One append that ends no run and fits into a row.
+pub const ONE: &str = text_of(include_str!("../../queries/postgres/append_one.sql"));
+/// Appends that end no run and fit into a row each.
+pub const GROUP: &str = text_of(include_str!("../../queries/postgres/append_group.sql"));
+pub(super) const WIDE: &str = text_of(include_str!("../../queries/postgres/append_group_with_ends.sql"));
+pub(super) const WIDE_ONE: &str = text_of(include_str!("../../queries/postgres/append_one_with_end.sql"));
 
 /// Rows for the log of heads that are moved in the same statement.
 #[derive(Default)]

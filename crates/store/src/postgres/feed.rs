@@ -10,73 +10,16 @@ use threadline_core::{
 
 use super::{
     PgStore,
-    rows::{self, Columns, head_columns, run_columns, thread_columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{FeedPage, FeedStore, StoreResult, sql::pages};
 
-/// Gives a chunk of dirty threads their positions, in one statement.
-///
-/// The statement waits for no thread: threads that another transaction has locked at this moment are left out. Then it
-/// takes the feed's head, for which it may wait; the positions of two such statements are never mixed, and become
-/// visible in their order. Deleted threads come first, so that a thread created again under an id replaces the entry of
-/// its deletion. If another pump placed that thread before the deletion gets here, the entry keeps the thread: a
-/// deletion removes only its own thread from an entry. A purged tombstone is not needed any more. Returns the newest
-/// position, and the numbers of dirty threads seen and fed.
-pub(super) const PUMP: &str = "\
-    WITH seen AS MATERIALIZED (
-      SELECT key FROM threads WHERE project = $1 AND user_id = $2 AND version > fed_version LIMIT $3::bigint + 1
-    ), dirty AS MATERIALIZED (
-      SELECT key, id, deleted FROM threads WHERE project = $1 AND user_id = $2 AND version > fed_version
-      ORDER BY deleted = 0, key LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
-    ), head AS (
-      INSERT INTO feed_heads AS f (project, user_id, head)
-      SELECT $1, $2, count(*) FROM dirty HAVING count(*) > 0
-      ON CONFLICT (project, user_id) DO UPDATE SET head = f.head + excluded.head
-      RETURNING f.head
-    ), placed AS MATERIALIZED (
-      SELECT d.key, d.id, d.deleted,
-             head.head - (SELECT count(*) FROM dirty) + row_number() OVER (ORDER BY d.deleted = 0, d.key) AS pos
-      FROM dirty d CROSS JOIN head
-    ), put AS (
-      INSERT INTO feed_entries AS e (project, user_id, thread, pos, key)
-      SELECT DISTINCT ON (id) $1, $2, id, pos, CASE WHEN deleted = 0 THEN key END FROM placed ORDER BY id, pos DESC
-      ON CONFLICT (project, user_id, thread) DO UPDATE SET pos = excluded.pos,
-        key = CASE WHEN excluded.key IS NULL AND NOT e.key = ANY (ARRAY(SELECT key FROM placed)) THEN e.key
-              ELSE excluded.key END
-    ), fed AS (
-      UPDATE threads AS t SET fed_version = t.version FROM dirty d WHERE d.deleted < 2 AND t.key = d.key
-    ), swept AS (
-      DELETE FROM threads AS t USING dirty d WHERE d.deleted = 2 AND t.key = d.key
-    )
-    SELECT coalesce((SELECT head FROM head), (SELECT head FROM feed_heads WHERE project = $1 AND user_id = $2), 0),
-           (SELECT count(*) FROM seen), (SELECT count(*) FROM dirty)";
+pub(super) const PUMP: &str = text_of(include_str!("../../queries/postgres/pump.sql"));
 const HEAD: &str = "SELECT head FROM feed_heads WHERE project = $1 AND user_id = $2";
-pub(super) const FEED_HEADS: &str = "\
-    SELECT coalesce(f.head, 0) FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS v (project, user_id, n)
-    LEFT JOIN LATERAL (SELECT head FROM feed_heads h WHERE h.project = v.project AND h.user_id = v.user_id OFFSET 0) f
-      ON TRUE
-    ORDER BY v.n";
-pub(super) const STATE: &str = "\
-    SELECT coalesce((SELECT head FROM feed_heads WHERE project = $1 AND user_id = $2), 0),
-           EXISTS (SELECT 1 FROM threads WHERE project = $1 AND user_id = $2 AND version > fed_version)";
-/// Every row has the head of the feed; if there is no entry, one row has the head alone.
-pub(super) const PAGE: &str = concat!(
-    "SELECT f.head, e.pos, e.thread, ",
-    thread_columns!(),
-    " FROM feed_heads f
-     LEFT JOIN (SELECT pos, thread, key FROM feed_entries WHERE project = $1 AND user_id = $2 AND pos > $3
-                ORDER BY pos LIMIT $4) e ON TRUE
-     LEFT JOIN LATERAL (SELECT * FROM threads WHERE threads.key = e.key AND threads.deleted < 1 OFFSET 0) AS t ON TRUE
-     LEFT JOIN LATERAL (SELECT * FROM heads WHERE heads.key = t.key OFFSET 0) AS h ON TRUE
-     LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.fence AND h.active OFFSET 0) AS r
-       ON TRUE
-     WHERE f.project = $1 AND f.user_id = $2 ORDER BY e.pos"
-);
-pub(super) const WAS_DELETED: &str = "\
-    SELECT NOT EXISTS (SELECT 1 FROM threads WHERE project = $1 AND id = $3 AND user_id = $2 AND deleted = 0)
-       AND (EXISTS (SELECT 1 FROM feed_entries WHERE project = $1 AND user_id = $2 AND thread = $3 AND key IS NULL)
-            OR EXISTS (SELECT 1 FROM threads
-                       WHERE project = $1 AND user_id = $2 AND id = $3 AND deleted > 0 AND version > fed_version))";
+pub(super) const FEED_HEADS: &str = text_of(include_str!("../../queries/postgres/feed_heads.sql"));
+pub(super) const STATE: &str = text_of(include_str!("../../queries/postgres/feed_state.sql"));
+pub(super) const PAGE: &str = text_of(include_str!("../../queries/postgres/feed.sql"));
+pub(super) const WAS_DELETED: &str = text_of(include_str!("../../queries/postgres/was_deleted.sql"));
 pub(super) const DIRTY_FEEDS: &str = "\
     SELECT DISTINCT project, user_id FROM threads WHERE version > fed_version ORDER BY project, user_id LIMIT $1";
 

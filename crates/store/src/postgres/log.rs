@@ -9,7 +9,7 @@ use threadline_core::{
 
 use super::{
     PgStore,
-    rows::{self, Columns, head_columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     Append, Appended, Head, LogPage, LogStore, ReadFrom, StoreResult,
@@ -21,51 +21,11 @@ use crate::{
     },
 };
 
-/// The head, then the rows of `page`, as [`pages::log_rows`] takes them. The rows are read in order until `$3` bytes
-/// are passed, at most `$4` of them; `$5` is the number of events wanted.
-macro_rules! page_query {
-    ($from:literal, $order:literal) => {
-        concat!(
-            "SELECT 0::bigint, ",
-            head_columns!(),
-            ", NULL::bytea FROM heads h WHERE h.key = $1::bigint
-             UNION ALL
-             SELECT 1, p.first_seq, p.last_seq, p.at, p.fence, r.id, NULL, NULL, NULL, NULL, p.body
-             FROM (SELECT w.*, sum(w.raw) OVER (ORDER BY w.first_seq",
-            $order,
-            " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - w.raw AS before
-                   FROM (SELECT l.first_seq, l.last_seq, l.at, l.fence, l.raw, l.body FROM log l
-                         WHERE l.key = $1::bigint AND ",
-            $from,
-            " ORDER BY l.first_seq",
-            $order,
-            " LIMIT $4::bigint) AS w) AS p
-             LEFT JOIN runs r ON r.key = $1::bigint AND r.fence = p.fence
-             WHERE p.before < $3::bigint"
-        )
-    };
-}
+pub(super) const AFTER: &str = text_of(include_str!("../../queries/postgres/page_after.sql"));
 
-/// Forwards, from the row that holds the event after `$2`.
-pub(super) const AFTER: &str = page_query!(
-    "l.first_seq >= (SELECT max(first_seq) FROM log WHERE key = $1 AND first_seq <= $2::bigint + 1)
-     AND l.first_seq <= $2 + $5::bigint AND l.last_seq > $2",
-    ""
-);
+pub(super) const BEFORE: &str = text_of(include_str!("../../queries/postgres/page_before.sql"));
 
-/// Backwards, from the row that holds the event before `$2`.
-pub(super) const BEFORE: &str = page_query!(
-    "l.first_seq < $2::bigint
-     AND l.first_seq >= coalesce((SELECT max(first_seq) FROM log WHERE key = $1 AND first_seq <= (
-           SELECT least(tail + 1, $2) - $5::bigint FROM heads WHERE key = $1)), 0)",
-    " DESC"
-);
-
-pub(super) const HEADS: &str = concat!(
-    "SELECT ",
-    head_columns!(),
-    " FROM unnest($1::bigint[]) AS v (key) CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = v.key OFFSET 0) AS h"
-);
+pub(super) const HEADS: &str = text_of(include_str!("../../queries/postgres/heads.sql"));
 
 /// A scan over heads, which are narrow; run once, at start.
 const BACKLOG: &str = "\

@@ -35,14 +35,12 @@ pub mod statements {
 }
 
 mod address;
-mod agents;
 mod annotations;
 mod append;
 mod check;
 mod erasure;
 mod feed;
 mod fetch;
-mod identity;
 mod log;
 mod migrate;
 mod plans;
@@ -53,6 +51,7 @@ mod seal;
 mod snapshots;
 mod start;
 mod status;
+mod tables;
 mod threads;
 mod transfer;
 

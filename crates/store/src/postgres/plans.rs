@@ -3,9 +3,10 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{
-    OpenError, PgStore, address::Address, annotations, append, erasure, feed, identity, log, runs, seal, snapshots,
-    start, threads,
+    OpenError, PgStore, address::Address, annotations, append, erasure, feed, log, runs, seal, snapshots, start,
+    tables, threads,
 };
+use crate::sql::tables::identity;
 
 /// The hot statements, by name.
 const HOT: [(&str, &str); 52] = [
@@ -52,8 +53,8 @@ const HOT: [(&str, &str); 52] = [
     ("key", identity::KEY),
     ("keys", identity::KEYS),
     ("revocation", identity::REVOKE),
-    ("ticket made", identity::PUT_TICKET),
-    ("tickets swept", identity::SWEEP_TICKETS),
+    ("ticket made", tables::PUT_TICKET),
+    ("tickets swept", tables::SWEEP_TICKETS),
     ("ticket taken", identity::TAKE_TICKET),
     ("audit", identity::AUDIT),
     ("idle", erasure::IDLE),

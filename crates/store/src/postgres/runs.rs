@@ -11,9 +11,8 @@ use threadline_core::{
 
 use super::{
     PgStore,
-    append::locked,
     fetch::{Failure, Kind, Statement, Work},
-    rows::{self, Columns, head_columns, now, run_columns},
+    rows::{self, Columns, text_of},
     start::Look,
 };
 use crate::{
@@ -21,86 +20,14 @@ use crate::{
     StopOutcome, StoreError, StoreResult, sql::pages,
 };
 
-/// A head and the run of an id.
-pub(super) const BY_ID: &str = concat!(
-    "SELECT ",
-    head_columns!(),
-    ", ",
-    run_columns!(),
-    " FROM heads h LEFT JOIN runs r ON r.key = h.key AND r.id = $2 WHERE h.key = $1"
-);
-pub(super) const RUNS: &str = concat!(
-    "SELECT ",
-    head_columns!(),
-    ", ",
-    run_columns!(),
-    " FROM heads h JOIN runs r ON r.key = h.key WHERE h.key = $1 AND r.key = $1 AND r.fence < $2
-     ORDER BY r.fence DESC LIMIT $3"
-);
-/// `$2` keys, `$3` fences, `$4` leases or NULL. A heartbeat may request a shorter lease; without a request, a lease is
-/// only extended.
-macro_rules! heartbeat {
-    ($wait:literal) => {
-        concat!(
-            "WITH ",
-            now!(),
-            ", ",
-            locked!("key, fence, lease", "$2::bigint[], $3::bigint[], $4::bigint[]", $wait),
-            " UPDATE heads AS h
-              SET lease_ms = coalesce(l.lease, h.lease_ms),
-                  lease_until = CASE WHEN l.lease IS NULL THEN greatest(h.lease_until, c.now + h.lease_ms)
-                                ELSE c.now + l.lease END
-              FROM locked l CROSS JOIN c
-              WHERE h.key = l.key AND h.fence = l.fence AND h.active
-              RETURNING ",
-            head_columns!()
-        )
-    };
-}
-/// Heartbeats of many threads leave locked heads out.
-pub(super) const HEARTBEAT: &str = heartbeat!(" SKIP LOCKED");
-/// A single heartbeat waits for a locked head.
-pub(super) const HEARTBEAT_WAIT: &str = heartbeat!("");
-/// The thread's row shows the stop, so its version changes; a repetition changes nothing. A run that began a moment ago
-/// and is not visible yet is left to the next attempt.
-pub(super) const STOP: &str = concat!(
-    "WITH ",
-    now!(),
-    ", up AS (
-       UPDATE heads AS h SET stop_at = c.now FROM c
-       WHERE h.key = $2::bigint AND h.run = $3::text AND h.active AND h.stop_at IS NULL
-         AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
-       RETURNING h.key, h.fence, h.stop_at
-     ), noted AS (
-       UPDATE runs AS r SET stop_at = up.stop_at FROM up WHERE r.key = $2 AND r.fence = up.fence
-     ), touched AS (
-       UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2
-     )
-     SELECT key FROM up"
-);
-pub(super) const RELEASE: &str = concat!(
-    "WITH ",
-    now!(),
-    ", up AS (
-       UPDATE heads AS h SET finishing = TRUE, lease_until = least(h.lease_until, c.now + $4::bigint) FROM c
-       WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.active RETURNING h.key
-     ), touched AS (
-       UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2::bigint
-     )
-     SELECT key FROM up"
-);
-pub(super) const DUE: &str = concat!(
-    "WITH ",
-    now!(),
-    " SELECT t.key, t.project, t.user_id, t.id FROM c CROSS JOIN heads h
-      CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
-      WHERE h.active AND h.key > 0 AND (h.lease_until <= c.now OR h.stop_at <= c.now - $2::bigint) LIMIT $3"
-);
-/// Scans the active heads, like [`DUE`].
-pub(super) const ACTIVE_RUNS: &str = "\
-    SELECT count(*), count(*) FILTER (WHERE t.user_id = $2::text) FROM heads h
-      CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
-      WHERE h.active AND h.key > 0 AND t.project = $1::text";
+pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/run_by_id.sql"));
+pub(super) const RUNS: &str = text_of(include_str!("../../queries/postgres/runs.sql"));
+pub(super) const HEARTBEAT: &str = text_of(include_str!("../../queries/postgres/heartbeat.sql"));
+pub(super) const HEARTBEAT_WAIT: &str = text_of(include_str!("../../queries/postgres/heartbeat_waiting.sql"));
+pub(super) const STOP: &str = text_of(include_str!("../../queries/postgres/stop.sql"));
+pub(super) const RELEASE: &str = text_of(include_str!("../../queries/postgres/release.sql"));
+pub(super) const DUE: &str = text_of(include_str!("../../queries/postgres/due.sql"));
+pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/postgres/active_runs.sql"));
 
 impl PgStore {
     async fn runs_of(&self, statement: Statement<'_>) -> StoreResult<Vec<Run>> {

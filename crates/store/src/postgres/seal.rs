@@ -6,7 +6,7 @@ use threadline_core::{Seq, ThreadKey, limits::PG_SEAL_ROWS};
 
 use super::{
     PgStore,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     ReadFrom, StoreResult,
@@ -14,38 +14,8 @@ use crate::{
     sql::{pages::Cap, seal::Sealing},
 };
 
-/// Locks the rows to be replaced, and continues only if they are exactly those that the segments were made of; rows
-/// that another transaction has locked or taken are missing in the count. The lock of the thread's head prevents a
-/// deletion meanwhile, and no append waits for it. `$2` first and `$3` last seqs, `$4` times, `$5` raw bytes, `$6`
-/// bodies, `$7` rows.
-pub(super) const SWAP: &str = "\
-    WITH wanted AS MATERIALIZED (
-      SELECT * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[])
-        AS w (first_seq, last_seq, at, raw, body)
-    ), alive AS MATERIALIZED (
-      SELECT h.key FROM heads h WHERE h.key = $1::bigint FOR KEY SHARE
-    ), taken AS MATERIALIZED (
-      SELECT l.key, l.first_seq FROM alive CROSS JOIN wanted w CROSS JOIN LATERAL (
-        SELECT log.key, log.first_seq FROM log
-        WHERE log.key = alive.key AND log.first_seq BETWEEN w.first_seq AND w.last_seq AND log.fence IS NOT NULL
-        ORDER BY log.first_seq FOR UPDATE SKIP LOCKED) AS l
-    ), gone AS (
-      DELETE FROM log USING taken t
-      WHERE log.key = $1 AND log.first_seq = t.first_seq AND (SELECT count(*) FROM taken) = $7::bigint
-      RETURNING log.first_seq
-    ), put AS (
-      INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-      SELECT $1::bigint, w.first_seq, w.last_seq, NULL, w.at, w.raw, w.body FROM wanted w
-      WHERE (SELECT count(*) FROM gone) = $7
-      RETURNING last_seq
-    ), decided AS (
-      INSERT INTO sealing AS s (key, upto) SELECT $1::bigint, max(last_seq) FROM put HAVING count(*) > 0
-      ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
-    )
-    SELECT count(*) FROM put";
-const DECIDED: &str = "\
-    INSERT INTO sealing AS s (key, upto) SELECT h.key, $2::bigint FROM heads h WHERE h.key = $1::bigint FOR KEY SHARE
-    ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)";
+pub(super) const SWAP: &str = text_of(include_str!("../../queries/postgres/seal_swap.sql"));
+const DECIDED: &str = text_of(include_str!("../../queries/postgres/seal_decided.sql"));
 const UPTO: &str = "SELECT upto FROM sealing WHERE key = $1";
 
 #[async_trait]

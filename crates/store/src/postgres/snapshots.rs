@@ -4,28 +4,17 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{Seq, ThreadKey};
 
-use super::{PgStore, rows};
+use super::{
+    PgStore,
+    rows::{self, text_of},
+};
 use crate::{Snapshot, SnapshotStore, StoreResult, Unprojected, sql::snapshots};
 
-/// The lock of the head prevents a deletion of the thread meanwhile. `$6` are the seqs to drop, not the snapshot's own.
-const PUT: &str = "\
-    WITH dropped AS (DELETE FROM snapshots WHERE key = $1::bigint AND seq = ANY ($6::bigint[]) AND seq <> $2::bigint)
-    INSERT INTO snapshots (key, seq, version, raw, body)
-    SELECT h.key, $2, $3::bigint, $4::bigint, $5::bytea FROM heads h WHERE h.key = $1 FOR KEY SHARE
-    ON CONFLICT (key, seq) DO UPDATE SET version = excluded.version, raw = excluded.raw, body = excluded.body";
+const PUT: &str = text_of(include_str!("../../queries/postgres/put_snapshot.sql"));
 pub(super) const NEWEST: &str = "\
     SELECT seq, raw, body FROM snapshots WHERE key = $1 AND seq <= $2 AND version = $3 ORDER BY seq DESC LIMIT 1";
 const SEQS: &str = "SELECT seq, version FROM snapshots WHERE key = $1 ORDER BY seq";
-/// The log's rows are read by key, without their bodies.
-pub(super) const UNPROJECTED: &str = "\
-    SELECT coalesce(s.seq, 0), coalesce(s.raw, 0), h.tail - coalesce(s.seq, 0),
-           (SELECT coalesce(sum(l.raw), 0)::bigint FROM log l
-            WHERE l.key = $1 AND l.last_seq > coalesce(s.seq, 0)
-              AND l.first_seq >= coalesce((SELECT max(first_seq) FROM log
-                                           WHERE key = $1 AND first_seq <= coalesce(s.seq, 0) + 1), 0))
-    FROM heads h LEFT JOIN (SELECT key, seq, raw FROM snapshots WHERE key = $1 AND version = $2
-                            ORDER BY seq DESC LIMIT 1) s ON s.key = h.key
-    WHERE h.key = $1";
+pub(super) const UNPROJECTED: &str = text_of(include_str!("../../queries/postgres/unprojected.sql"));
 
 #[async_trait]
 impl SnapshotStore for PgStore {

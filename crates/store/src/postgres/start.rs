@@ -11,124 +11,19 @@ use super::{
     PgStore,
     append::Pieces,
     fetch::Kind,
-    rows::{self, Columns, head_columns, now, run_columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     CloseOutcome, Closing, Committed, Head, StartOutcome, StartRun, StoreError, StoreResult,
     sql::{append::End, columns::Cells, corrupt},
 };
 
-/// Rows for the log of the head `up`: `$arrays` are the arguments, `$names` their columns, `$fence` is the fence of the
-/// rows.
-macro_rules! put {
-    ($arrays:literal, $names:literal, $fence:literal) => {
-        concat!(
-            "put AS (
-               INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-               SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, ",
-            $fence,
-            ", up.now, octet_length(p.body), p.body
-               FROM up CROSS JOIN unnest(",
-            $arrays,
-            ") AS p (",
-            $names,
-            "))"
-        )
-    };
-}
+/// A start, which may close the run before.
+pub const START: &str = text_of(include_str!("../../queries/postgres/start.sql"));
 
-/// `$2` key, `$3` run, `$4` agent, `$5` lease; `$6` its events and `$7` its status, `$8` code, `$9` message and `$10`
-/// usage if it is appended complete; `$11` fence, `$12` tail, `$13` events, `$14` status, `$15` code and `$16` message
-/// of the closing of its predecessor, if there is one; `$17`, `$18`, `$19` rows for the log, and `$20` 1 for those of
-/// the predecessor; `$21` the tail that the head must have, if one is required; `$22` whether the server drives it.
-pub const START: &str = concat!(
-    "WITH ",
-    now!(),
-    ", up AS (
-       UPDATE heads AS h
-       SET tail = h.tail + $6::bigint + $13::bigint, fence = h.fence + 1, active = $7::bigint IS NULL, run = $3::text,
-           producer_seq = $6, lease_ms = $5::bigint, lease_until = c.now + $5, stop_at = NULL, finishing = FALSE
-       FROM c
-       WHERE h.key = $2::bigint
-         AND CASE WHEN $11::bigint IS NULL THEN NOT h.active
-             ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= c.now) END
-         AND ($21::bigint IS NULL OR h.tail = $21)
-         AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
-       RETURNING h.*, c.now
-     ), ",
-    put!("$17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[]", "back, n, body, older", "up.fence - p.older"),
-    ", begun AS (
-       INSERT INTO runs AS r (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq,
-                              started_at, ended_at, driven)
-       SELECT up.key, up.fence, up.run, $4::text, coalesce($7, 0), $8::text, $9::text, $10::text, up.tail + 1 - $6,
-              CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END,
-              $22::boolean
-       FROM up
-       RETURNING r.*
-     ), closed AS (
-       UPDATE runs AS r
-       SET status = $14::bigint, error_code = $15::text, error_message = $16::text,
-           producer_seq = $12 + $13 + 1 - r.first_seq, ended_at = up.now
-       FROM up WHERE r.key = $2 AND r.fence = $11
-       RETURNING r.id
-     ), touched AS (
-       UPDATE threads AS t
-       SET agent = coalesce(t.agent, $4), last_run_at = up.now, sort_at = up.now,
-           version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int
-       FROM up WHERE t.key = $2
-     )
-     SELECT (SELECT id FROM closed), h.now, ",
-    head_columns!(),
-    ", ",
-    run_columns!(),
-    " FROM up h CROSS JOIN begun r"
-);
+pub(super) const CLOSE: &str = text_of(include_str!("../../queries/postgres/close.sql"));
 
-/// `$2` key, `$3` fence, `$4` tail, `$5` whether only if it is due, `$6` [`STOP_GRACE`], `$7` events, `$8` status, `$9` code,
-/// `$10` message; `$11`, `$12`, `$13` rows for the log.
-pub(super) const CLOSE: &str = concat!(
-    "WITH ",
-    now!(),
-    ", up AS (
-       UPDATE heads AS h SET tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
-       FROM c
-       WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.tail = $4::bigint
-         AND (NOT $5::boolean OR h.lease_until <= c.now OR h.stop_at <= c.now - $6::bigint)
-       RETURNING h.*, c.now
-     ), ",
-    put!("$11::bigint[], $12::bigint[], $13::bytea[]", "back, n, body", "up.fence"),
-    ", ended AS (
-       UPDATE runs AS r
-       SET status = $8::bigint, error_code = $9::text, error_message = $10::text, producer_seq = up.producer_seq,
-           stop_at = up.stop_at, ended_at = up.now
-       FROM up WHERE r.key = $2 AND r.fence = $3
-       RETURNING r.*
-     ), touched AS (
-       UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
-       FROM up WHERE t.key = $2
-     )
-     SELECT h.now, ",
-    head_columns!(),
-    ", ",
-    run_columns!(),
-    " FROM up h CROSS JOIN ended r"
-);
-
-/// A head, the run of the id `$3`, and the active run.
-pub(super) const LOOK: &str = concat!(
-    "WITH ",
-    now!(),
-    " SELECT c.now, ",
-    head_columns!(),
-    ", ",
-    run_columns!(),
-    ", ",
-    run_columns!(a),
-    " FROM c CROSS JOIN heads h
-      LEFT JOIN runs r ON r.key = h.key AND r.id = $3::text
-      LEFT JOIN runs a ON a.key = h.key AND a.fence = h.fence AND h.active
-      WHERE h.key = $2::bigint"
-);
+pub(super) const LOOK: &str = text_of(include_str!("../../queries/postgres/look.sql"));
 
 /// State of a head that was not as expected.
 pub(super) struct Look {

@@ -10,143 +10,31 @@ use threadline_core::{
 use super::{
     PgStore,
     fetch::{Rows, Statement},
-    rows::{self, Columns, head_columns, now, run_columns, thread_columns, with_head_and_run},
+    rows::{self, Columns, text_of},
 };
 use crate::{ListOrder, ListThreads, StoreError, StoreResult, ThreadPage, ThreadStore, sql::pages};
 
-/// A thread, its head and its active run.
-macro_rules! thread_query {
-    ($select:literal, $rest:literal) => {
-        concat!("SELECT ", $select, thread_columns!(), " FROM threads t", with_head_and_run!(), " WHERE ", $rest)
-    };
-}
+pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/thread_by_id.sql"));
 
-pub(super) use thread_query;
+pub(super) const BY_KEY: &str = text_of(include_str!("../../queries/postgres/thread_by_key.sql"));
 
-pub(super) const BY_ID: &str = thread_query!("", "t.project = $1 AND t.id = $2 AND t.deleted = 0");
+pub(super) const LIST_RECENT: &str = text_of(include_str!("../../queries/postgres/list_recent.sql"));
+pub(super) const LIST_CREATED: &str = text_of(include_str!("../../queries/postgres/list_created.sql"));
 
-pub(super) const BY_KEY: &str = thread_query!("", "t.key = $1 AND t.deleted < 1");
+pub(super) const CREATE: &str = text_of(include_str!("../../queries/postgres/create_thread.sql"));
 
-pub(super) const LIST_RECENT: &str = thread_query!(
-    "t.sort_at, ",
-    "t.project = $1 AND t.user_id = $2 AND t.deleted = 0 AND ($3 OR NOT t.archived)
-     AND ($4::text IS NULL OR t.agent = $4) AND t.sort_at <= $5 AND (t.sort_at < $5 OR t.id > $6)
-     ORDER BY t.sort_at DESC, t.id LIMIT $7"
-);
-pub(super) const LIST_CREATED: &str = thread_query!(
-    "t.created_at, ",
-    "t.project = $1 AND t.user_id = $2 AND t.deleted = 0 AND ($3 OR NOT t.archived)
-     AND ($4::text IS NULL OR t.agent = $4) AND t.created_at >= $5 AND (t.created_at > $5 OR t.id > $6)
-     ORDER BY t.created_at, t.id LIMIT $7"
-);
+pub(super) const EDIT: &str = text_of(include_str!("../../queries/postgres/edit_thread.sql"));
 
-/// Inserts no row if the id is taken; waits for a transaction that takes it at this moment. The first condition saves a
-/// number of the sequence.
-pub(super) const CREATE: &str = concat!(
-    "WITH ",
-    now!(),
-    ", made AS (
-       INSERT INTO threads AS t (project, id, user_id, agent, name, name_source, metadata, created_with, created_at,
-                                 updated_at, sort_at)
-       SELECT $2::text, $3::text, $4::text, $5::text, $6::text, $7::bigint, $8::text, $9::text, c.now, c.now, c.now FROM c
-       WHERE NOT EXISTS (SELECT 1 FROM threads WHERE project = $2 AND id = $3 AND deleted = 0)
-       ON CONFLICT (project, id) WHERE deleted = 0 DO NOTHING
-       RETURNING t.key, t.created_at
-     ), head AS (
-       INSERT INTO heads (key, epoch) SELECT key, $10::bigint FROM made
-     )
-     SELECT key, created_at FROM made"
-);
+pub(super) const MARK: &str = text_of(include_str!("../../queries/postgres/mark_read.sql"));
 
-/// Head and run are read as they were a moment before. `deleted < 1` and not `= 0`, here and in every statement with a
-/// given key: the planner must not consider the indexes that have `deleted = 0` in them.
-pub(super) const EDIT: &str = concat!(
-    "WITH ",
-    now!(),
-    ", t AS (
-       UPDATE threads AS t SET
-         name = CASE WHEN $4 THEN $5::text ELSE t.name END,
-         name_source = CASE WHEN $4 THEN $6::bigint ELSE t.name_source END,
-         metadata = coalesce($7::text, t.metadata),
-         archived = coalesce($8::boolean, t.archived),
-         updated_at = c.now, sort_at = coalesce(t.last_run_at, c.now), version = t.version + 1
-       FROM c WHERE t.key = $2::bigint AND t.version = $3::bigint AND t.deleted < 1
-       RETURNING t.*
-     )
-     SELECT ",
-    thread_columns!(),
-    " FROM t",
-    with_head_and_run!()
-);
-
-/// No row if the marker does not move, or the thread is gone. The tail may be a moment old: it only grows.
-pub(super) const MARK: &str = concat!(
-    "WITH t AS (
-       UPDATE threads AS t SET read_seq = $2::bigint, version = t.version + 1
-       WHERE t.key = $1::bigint AND t.deleted < 1 AND t.read_seq < $2 AND $2 <= (SELECT tail FROM heads WHERE key = $1)
-       RETURNING t.*
-     )
-     SELECT ",
-    thread_columns!(),
-    " FROM t",
-    with_head_and_run!()
-);
-
-/// The tombstone keeps the rows reachable for the purge and the feed. The head is removed at once, which ends every
-/// append, start, close and read.
-pub(super) const DELETE: &str = "\
-    WITH gone AS (
-      DELETE FROM heads WHERE key = $1 RETURNING key
-    ), buried AS (
-      UPDATE threads AS t SET deleted = 1, version = t.version + 1 FROM gone WHERE t.key = $1
-    )
-    SELECT key FROM gone";
+pub(super) const DELETE: &str = text_of(include_str!("../../queries/postgres/delete_thread.sql"));
 
 pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted = 1 ORDER BY key LIMIT 2";
 
-/// Other nodes may be purging the same thread, or sealing it: locked rows are skipped, so that no node waits for
-/// another.
-pub(super) const PURGE_LOG: &str = "\
-    WITH doomed AS MATERIALIZED (
-      SELECT first_seq FROM log WHERE key = $1 ORDER BY first_seq LIMIT $2 FOR UPDATE SKIP LOCKED
-    ), gone AS (
-      DELETE FROM log USING doomed d WHERE log.key = $1 AND log.first_seq = d.first_seq RETURNING log.key
-    )
-    SELECT count(*) FROM gone";
-pub(super) const PURGE_RUNS: &str = "\
-    WITH doomed AS MATERIALIZED (
-      SELECT fence FROM runs WHERE key = $1 ORDER BY fence LIMIT $2 FOR UPDATE SKIP LOCKED
-    ), gone AS (
-      DELETE FROM runs USING doomed d WHERE runs.key = $1 AND runs.fence = d.fence RETURNING runs.key
-    )
-    SELECT count(*) FROM gone";
-pub(super) const PURGE_ANNOTATIONS: &str = "\
-    WITH doomed AS MATERIALIZED (
-      SELECT number FROM annotations WHERE key = $1 ORDER BY number LIMIT $2 FOR UPDATE SKIP LOCKED
-    ), gone AS (
-      DELETE FROM annotations a USING doomed d WHERE a.key = $1 AND a.number = d.number RETURNING a.key
-    )
-    SELECT count(*) FROM gone";
-/// Applies only once no row is left that another node is still removing. The tombstone stays until the feed has the
-/// deletion; then the pump removes it.
-const PURGE_REST: &str = "\
-    WITH empty AS MATERIALIZED (
-      SELECT $1::bigint AS key
-      WHERE NOT EXISTS (SELECT 1 FROM log WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $1)
-        AND NOT EXISTS (SELECT 1 FROM annotations WHERE key = $1)
-    ), sealing_gone AS (
-      DELETE FROM sealing s USING empty e WHERE s.key = e.key
-    ), snapshots_gone AS (
-      DELETE FROM snapshots s USING empty e WHERE s.key = e.key
-    ), annotated_gone AS (
-      DELETE FROM annotated n USING empty e WHERE n.key = e.key
-    ), fed AS (
-      DELETE FROM threads t USING empty e WHERE t.key = e.key AND t.deleted = 1 AND t.version = t.fed_version
-    ), left_over AS (
-      UPDATE threads AS t SET deleted = 2 FROM empty e
-      WHERE t.key = e.key AND t.deleted = 1 AND t.version > t.fed_version
-    )
-    SELECT count(*) FROM empty";
+pub(super) const PURGE_LOG: &str = text_of(include_str!("../../queries/postgres/purge_log.sql"));
+pub(super) const PURGE_RUNS: &str = text_of(include_str!("../../queries/postgres/purge_runs.sql"));
+pub(super) const PURGE_ANNOTATIONS: &str = text_of(include_str!("../../queries/postgres/purge_annotations.sql"));
+const PURGE_REST: &str = text_of(include_str!("../../queries/postgres/purge_rest.sql"));
 
 fn first_count(rows: &Rows) -> StoreResult<u64> {
     rows.first().map_or(Ok(0), |row| Columns::new(row).count())

@@ -11,126 +11,33 @@ use threadline_core::{
 use super::{
     PgStore, annotations,
     fetch::{Kind, Statement},
-    identity,
-    rows::{self, Columns, head_columns, now, run_columns, thread_columns, with_head_and_run},
-    threads::thread_query,
+    rows::{self, Columns, text_of},
 };
 use crate::{
     AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
     TransferStore,
-    sql::{self, corrupt, pages},
+    sql::{self, corrupt, pages, tables::identity},
 };
 
-pub(super) const ALL: &str = thread_query!("h.fence, ", "t.key > $1 AND t.deleted = 0 ORDER BY t.key LIMIT $2");
+pub(super) const ALL: &str = text_of(include_str!("../../queries/postgres/all_threads.sql"));
 pub(super) const FEEDS: &str = "\
     SELECT project, user_id FROM feed_heads WHERE (project, user_id) > ($1, $2) ORDER BY project, user_id LIMIT $3";
-/// Every row has the head of the feed; if there is no entry, one row has the head alone.
-pub(super) const IMAGE: &str = "\
-    SELECT f.head, e.pos, e.thread FROM feed_heads f
-    LEFT JOIN feed_entries e ON e.project = f.project AND e.user_id = f.user_id
-    WHERE f.project = $1 AND f.user_id = $2 ORDER BY e.pos";
+pub(super) const IMAGE: &str = text_of(include_str!("../../queries/postgres/feed_image.sql"));
 
-/// Rows of a part, under the `key` of the CTE `place`: `$3` to `$15` the records of runs, `$16` to `$21` rows of the
-/// log, `$22` the seq up to which they are sealed.
-macro_rules! part {
-    () => {
-        "brought AS (
-           INSERT INTO runs (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq,
-                             started_at, ended_at, stop_at, driven)
-           SELECT place.key, r.* FROM place CROSS JOIN unnest($3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[],
-             $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[]) AS r
-         ), put AS (
-           INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-           SELECT place.key, l.* FROM place CROSS JOIN unnest($16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[],
-             $20::bigint[], $21::bytea[]) AS l
-         ), decided AS (
-           INSERT INTO sealing AS s (key, upto) SELECT place.key, $22 FROM place WHERE $22::bigint IS NOT NULL
-           ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
-         )
-         SELECT key FROM place"
-    };
-}
-/// `$2` is not used here, so that the arguments of both are numbered alike. A thread staged under the id before becomes
-/// a tombstone. The feed owes a staged thread no position.
-pub(super) const STAGE: &str = concat!(
-    "WITH ",
-    now!(),
-    ", forgotten AS (
-       UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $23::text AND t.id = $24::text
-     ), place AS (
-       INSERT INTO threads (project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at,
-                            last_run_at, version, fed_version, created_with, read_seq, sort_at, deleted)
-       SELECT $23, $24, $25::text, $26::text, $27::text, $28::bigint, $29::boolean, $30::text, $31::bigint, $32::bigint,
-              $33::bigint, $34::bigint, $34, $35::text, $36::bigint, c.now, 3 FROM c WHERE $2::bigint IS NULL
-       RETURNING key
-     ), ",
-    part!()
-);
-pub(super) const STAGE_MORE: &str = concat!(
-    "WITH ",
-    now!(),
-    ", place AS (
-       UPDATE threads AS t SET sort_at = c.now FROM c WHERE t.key = $2::bigint AND t.deleted = 3 RETURNING t.key
-     ), ",
-    part!()
-);
-/// An epoch is a positive number of 62 bits.
-const RENEW: &str = "\
-    UPDATE heads SET epoch = ('x' || substr(md5(gen_random_uuid()::text), 1, 16))::bit(64)::bigint & 4611686018427387903
-    WHERE key IN (SELECT key FROM heads WHERE key > $1 ORDER BY key LIMIT $2) RETURNING key";
-const RENEW_FEED: &str = "\
-    WITH head AS (UPDATE feed_heads SET head = head + $3 WHERE project = $1 AND user_id = $2)
-    UPDATE feed_entries SET pos = pos + $3 WHERE project = $1 AND user_id = $2";
+pub(super) const STAGE: &str = text_of(include_str!("../../queries/postgres/stage.sql"));
+pub(super) const STAGE_MORE: &str = text_of(include_str!("../../queries/postgres/stage_more.sql"));
+const RENEW: &str = text_of(include_str!("../../queries/postgres/renew_epochs.sql"));
+const RENEW_FEED: &str = text_of(include_str!("../../queries/postgres/renew_feed.sql"));
 /// The last seq in the log of a staged thread; no row if the thread is not staged (any more).
 pub(super) const STAGED: &str = "\
     SELECT coalesce((SELECT last_seq FROM log WHERE key = $1 ORDER BY first_seq DESC LIMIT 1), 0)
     FROM threads WHERE key = $1 AND deleted = 3";
-/// `$3` epoch, `$4` tail, `$5` fence, `$6` whether a run is active, `$7` its id, `$8` its producer_seq, `$9` the end of
-/// its lease, at most now, `$10` the time of its stop request, `$11` whether it is finishing.
-pub(super) const PUBLISH: &str = concat!(
-    "WITH ",
-    now!(),
-    ", there AS (
-       UPDATE threads AS t
-       SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), fed_version = -t.version
-       WHERE t.key = $2::bigint AND t.deleted = 3 RETURNING t.key
-     )
-     INSERT INTO heads (key, epoch, tail, fence, active, run, producer_seq, lease_until, stop_at, finishing)
-     SELECT there.key, $3::bigint, $4::bigint, $5::bigint, $6::boolean, $7::text, $8::bigint,
-            least($9::bigint, c.now), $10::bigint, $11::boolean
-     FROM there CROSS JOIN c RETURNING key"
-);
+pub(super) const PUBLISH: &str = text_of(include_str!("../../queries/postgres/publish.sql"));
 const UNSTAGE: &str = "UPDATE threads SET deleted = 1 WHERE key = $1 AND deleted = 3";
-pub(super) const GIVE_UP: &str = concat!(
-    "WITH ",
-    now!(),
-    " UPDATE threads AS t SET deleted = 1 FROM c WHERE t.deleted = 3 AND t.sort_at <= c.now - $2::bigint RETURNING t.key"
-);
-/// A piece of a feed, put only if the feed's head still is `$3`, which becomes `$4`. All entries of the feed are among
-/// the new ones, at positions above all that it gave. A pump locks threads before the feed's head, so locked threads
-/// are left out here: they are being fed, or will be.
-pub(super) const FEED: &str = "\
-    WITH head AS (
-      INSERT INTO feed_heads AS f (project, user_id, head) VALUES ($1::text, $2::text, $4::bigint)
-      ON CONFLICT (project, user_id) DO UPDATE SET head = excluded.head WHERE f.head = $3::bigint
-      RETURNING f.head
-    ), put AS (
-      INSERT INTO feed_entries (project, user_id, thread, pos, key)
-      SELECT $1, $2, v.thread, v.pos, t.key
-      FROM head CROSS JOIN unnest($5::bigint[], $6::text[]) AS v (pos, thread)
-      LEFT JOIN threads t ON t.project = $1 AND t.id = v.thread AND t.deleted = 0 AND t.user_id = $2
-      ON CONFLICT (project, user_id, thread) DO UPDATE SET pos = excluded.pos, key = excluded.key
-      RETURNING key
-    ), owed AS MATERIALIZED (
-      SELECT t.key FROM put CROSS JOIN LATERAL (
-        SELECT threads.key FROM threads WHERE threads.key = put.key AND threads.fed_version < 0
-        FOR NO KEY UPDATE SKIP LOCKED) AS t
-    ), settled AS (
-      UPDATE threads AS t SET fed_version = -t.fed_version FROM owed WHERE t.key = owed.key AND t.fed_version < 0
-    )
-    SELECT head FROM head";
+pub(super) const GIVE_UP: &str = text_of(include_str!("../../queries/postgres/give_up_staged.sql"));
+pub(super) const FEED: &str = text_of(include_str!("../../queries/postgres/put_feed.sql"));
 
-/// The arguments of [`part!`], behind `$2`.
+/// The arguments of the fragment `part`, behind `$2`.
 fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<'static> {
     let sealed = part.sealed().map(rows::to_i64);
     let runs = &part.runs;
@@ -232,7 +139,7 @@ impl TransferStore for PgStore {
     }
 
     async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
-        sql::identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
+        identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
     }
 
     async fn all_feeds(

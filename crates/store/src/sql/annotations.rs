@@ -8,14 +8,6 @@ use super::{
 };
 use crate::{AnnotatedThread, StoreResult};
 
-/// Columns of an annotation, as [`annotations`] takes them.
-macro_rules! annotation_columns {
-    () => {
-        "a.number, a.id, a.kind, a.occurred_at, a.at, a.payload"
-    };
-}
-pub(crate) use annotation_columns;
-
 /// Annotations of a thread, from rows of an outer join: one row without a number if the thread has none, and no row if
 /// it is gone.
 pub(crate) fn annotations<R: Cells>(rows: &[R]) -> StoreResult<Option<Vec<(u64, Annotation)>>> {

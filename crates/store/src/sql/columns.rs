@@ -120,7 +120,7 @@ impl<'r, R: Cells> Columns<'r, R> {
         self.take(R::text)?.map(parse).transpose().map_err(corrupt)
     }
 
-    /// A head and the id of its active run; `None` if an outer join found none.
+    /// A head and the id of its active run, from the fragment `head_columns`; `None` if an outer join found none.
     pub(crate) fn head(&mut self) -> StoreResult<Option<(Head, Option<RunId>)>> {
         let Some(key) = self.maybe_int()? else {
             self.next += 8;
@@ -138,7 +138,8 @@ impl<'r, R: Cells> Columns<'r, R> {
         Ok(Some((head, run)))
     }
 
-    /// A run as of now: while it is active, its head has the newer state. `None` if an outer join found none.
+    /// A run as of now, from the fragment `run_columns`: while it is active, its head has the newer state. `None` if an
+    /// outer join found none.
     pub(crate) fn run(&mut self, head: &Head) -> StoreResult<Option<Run>> {
         let Some(fence) = self.maybe_int()? else {
             self.next += 12;
@@ -169,7 +170,8 @@ impl<'r, R: Cells> Columns<'r, R> {
         Ok(Some(run))
     }
 
-    /// A thread with its head and its active run; `None` if an outer join found none.
+    /// A thread with its head and its active run, from the fragments `thread_columns`, `head_columns` and `run_columns`;
+    /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
             self.next += 35;

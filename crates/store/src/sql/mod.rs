@@ -7,10 +7,11 @@ use super::StoreError;
 pub(super) mod annotations;
 pub(super) mod append;
 pub(super) mod columns;
-pub(super) mod identity;
 pub(super) mod pages;
+pub(super) mod queries;
 pub(super) mod seal;
 pub(super) mod snapshots;
+pub(super) mod tables;
 
 /// The error of stored data that contradicts itself.
 pub(super) fn corrupt(what: impl std::fmt::Display) -> StoreError {

@@ -4,27 +4,15 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{Annotation, NewAnnotation, ThreadKey};
 
-use super::{SqliteStore, fetch, rows};
-use crate::{
-    AnnotationStore, StoreResult,
-    sql::annotations::{self, annotation_columns},
+use super::{
+    SqliteStore, fetch,
+    rows::{self, text_of},
 };
+use crate::{AnnotationStore, StoreResult, sql::annotations};
 
-pub(super) const PUT: &str = "\
-    INSERT INTO annotations (key, number, id, kind, occurred_at, at, payload)
-    SELECT ?1, coalesce((SELECT max(number) FROM annotations WHERE key = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6
-    WHERE EXISTS (SELECT 1 FROM heads WHERE key = ?1)
-      AND NOT EXISTS (SELECT 1 FROM annotations WHERE key = ?1 AND id = ?2)";
-pub(super) const PAGE: &str = concat!(
-    "SELECT ",
-    annotation_columns!(),
-    " FROM heads h LEFT JOIN annotations a ON a.key = ?1 AND a.number > ?2
-      WHERE h.key = ?1 ORDER BY a.number LIMIT ?3"
-);
-/// Threads with annotations, for an export, which walks over all threads anyway.
-pub(super) const THREADS: &str = "\
-    SELECT t.key, t.project, t.id, h.epoch FROM heads h CROSS JOIN threads t ON t.key = h.key
-    WHERE h.key > ?1 AND EXISTS (SELECT 1 FROM annotations a WHERE a.key = h.key) ORDER BY h.key LIMIT ?2";
+pub(super) const PUT: &str = text_of(include_str!("../../queries/sqlite/put_annotation.sql"));
+pub(super) const PAGE: &str = text_of(include_str!("../../queries/sqlite/annotations.sql"));
+pub(super) const THREADS: &str = text_of(include_str!("../../queries/sqlite/annotated_threads.sql"));
 
 #[async_trait]
 impl AnnotationStore for SqliteStore {

@@ -13,72 +13,22 @@ use threadline_core::{
 use super::{
     SqliteStore, corrupt,
     fetch::{self, Work},
-    rows::{Columns, head_columns},
+    rows::{Columns, text_of},
 };
 use crate::{
     Append, Appended, Head, StoreResult,
     sql::append::{End, GroupCommit, GroupFailure, appended},
 };
 
-/// One non-terminal append, in one trip to the database. The head is changed only if it is as the producer
-/// expects, and the log gets a row only if the head was changed.
-pub(super) const ONE: &str = concat!(
-    "BEGIN IMMEDIATE;
-     UPDATE heads SET tail = tail + ?, producer_seq = producer_seq + ?, lease_until = max(lease_until, ? + lease_ms)
-     WHERE key = ? AND fence = ? AND run IS NOT NULL AND producer_seq + 1 = coalesce(?, producer_seq + 1)
-       AND coalesce(stop_at > ?, TRUE)
-     RETURNING ",
-    head_columns!(),
-    ";
-     INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-     SELECT key, tail + 1 - ?, tail, fence, ?, ?, ? FROM heads WHERE key = ? AND changes() = 1;
-     COMMIT"
-);
+pub(super) const ONE: &str = text_of(include_str!("../../queries/sqlite/append_one.sql"));
 
-/// The heads of a group: `?1` is `[[key, fence, producer_seq or null, count], …]`, `?2` the time, `?3` `overdue`.
-/// JSON and not VALUES, so that one prepared statement serves groups of every size.
-pub const GROUP: &str = concat!(
-    "BEGIN IMMEDIATE;
-     UPDATE heads AS h
-     SET tail = tail + v.n, producer_seq = producer_seq + v.n, lease_until = max(lease_until, ?2 + lease_ms)
-     FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS p, value ->> 3 AS n FROM jsonb_each(?1)) AS v
-     WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL
-       AND h.producer_seq + 1 = coalesce(v.p, h.producer_seq + 1) AND coalesce(h.stop_at > ?3, TRUE)
-     RETURNING ",
-    head_columns!()
-);
-
-/// Inserts log rows: `?1` is the list of [`Entry`]s, `?2` the time, `?3` the concatenated bodies.
-macro_rules! insert {
-    () => {
-        "INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-         SELECT value ->> 0, value ->> 2, value ->> 3, value ->> 1, ?2, value ->> 5,
-                substr(?3, value ->> 4, value ->> 5)
-         FROM jsonb_each(?1) WHERE value ->> 5 IS NOT NULL"
-    };
-}
-
-/// Ends runs: the head is free, the record is final, and the thread's row reports both.
-macro_rules! end {
-    () => {
-        "UPDATE heads AS h SET tail = v.tail, run = NULL, stop_at = NULL, finishing = 0
-         FROM (SELECT value ->> 0 AS k, value ->> 3 AS tail FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE h.key = v.k;
-         UPDATE runs AS r
-         SET status = v.status, error_code = v.code, error_message = v.message, producer_seq = v.p, stop_at = v.stop,
-             usage = v.usage, ended_at = ?2
-         FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 6 AS status, value ->> 7 AS code,
-                      value ->> 8 AS message, value ->> 9 AS p, value ->> 10 AS stop, value ->> 11 AS usage
-               FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v
-         WHERE r.key = v.k AND r.fence = v.f;
-         UPDATE threads AS t SET last_run_at = ?2, sort_at = ?2, version = version + 1
-         FROM (SELECT value ->> 0 AS k FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v WHERE t.key = v.k"
-    };
-}
+/// The heads of a group.
+pub const GROUP: &str = text_of(include_str!("../../queries/sqlite/append_group.sql"));
 
 /// Inserts the log rows of a group after its heads were moved, and commits.
-pub const WRITE_COMMIT: &str = concat!(insert!(), "; COMMIT");
-const WRITE_END_COMMIT: &str = concat!(insert!(), "; ", end!(), "; COMMIT");
-pub(super) const WRITE_AND_END: &str = concat!(insert!(), "; ", end!());
+pub const WRITE_COMMIT: &str = text_of(include_str!("../../queries/sqlite/write_commit.sql"));
+const WRITE_END_COMMIT: &str = text_of(include_str!("../../queries/sqlite/write_end_commit.sql"));
+pub(super) const WRITE_AND_END: &str = text_of(include_str!("../../queries/sqlite/write_and_end.sql"));
 
 /// Rows that a commit writes after the head was moved: events, or the end of the run, or both.
 pub(super) struct Entry<'e> {
@@ -145,17 +95,13 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
     let body = append.events.body();
     let statement = query(ONE)
         .bind(count)
-        .bind(count)
         .bind(now.0)
         .bind(append.key.0)
         .bind(append.fence.0)
         .bind(append.producer_seq.map(super::rows::to_i64))
         .bind(overdue(now))
-        .bind(count)
-        .bind(now.0)
         .bind(body.len() as i64)
-        .bind(body.to_vec())
-        .bind(append.key.0);
+        .bind(body.to_vec());
     let Some(row) = fetch::row(connection, statement).await? else { return Ok(None) };
     match Columns::new(&row).head()? {
         Some((head, Some(run))) => Ok(Some(answer(append, head, run, now)?)),

@@ -9,7 +9,7 @@ use threadline_core::{ProjectId, ThreadId, UserId, limits::FEED_CHUNK};
 use super::{
     SqliteStore,
     fetch::{self, Work},
-    rows::{self, Columns, head_columns, run_columns, thread_columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{FeedPage, FeedStore, StoreResult, sql::pages};
 
@@ -17,41 +17,16 @@ use crate::{FeedPage, FeedStore, StoreResult, sql::pages};
 pub(super) const DIRTY: &str = "\
     SELECT key, id, deleted FROM threads WHERE project = ?1 AND user = ?2 AND version > fed_version
     ORDER BY deleted = 0, key LIMIT ?3";
-/// `?3` is `[[position, thread id, key or null], …]`; REPLACE removes the older entry of the same thread.
-const PUT: &str = "\
-    INSERT OR REPLACE INTO feed_entries (project, user, pos, thread, key)
-    SELECT ?1, ?2, value ->> 0, value ->> 1, value ->> 2 FROM json_each(?3)";
+const PUT: &str = text_of(include_str!("../../queries/sqlite/feed_put.sql"));
 const HEAD_UP: &str = "\
     INSERT INTO feed_heads (project, user, head) VALUES (?1, ?2, ?3)
     ON CONFLICT (project, user) DO UPDATE SET head = excluded.head";
-/// `?1` is the list of keys. A purged tombstone is no longer needed once it has its position.
-const FED: &str = "\
-    UPDATE threads SET fed_version = version WHERE key IN (SELECT value FROM json_each(?1));
-    DELETE FROM threads WHERE deleted = 2 AND key IN (SELECT value FROM json_each(?1))";
+const FED: &str = text_of(include_str!("../../queries/sqlite/feed_fed.sql"));
 const HEAD: &str = "SELECT head FROM feed_heads WHERE project = ?1 AND user = ?2";
-pub(super) const HEADS: &str = "\
-    SELECT coalesce(f.head, 0) FROM json_each(?1) AS v
-    LEFT JOIN feed_heads f ON f.project = v.value ->> 0 AND f.user = v.value ->> 1 ORDER BY v.key";
-const STATE: &str = "\
-    SELECT coalesce((SELECT head FROM feed_heads WHERE project = ?1 AND user = ?2), 0),
-           EXISTS (SELECT 1 FROM threads WHERE project = ?1 AND user = ?2 AND version > fed_version)";
-/// The head of the feed is in every row, and in one without an entry if the page has none.
-pub(super) const PAGE: &str = concat!(
-    "SELECT f.head, e.pos, e.thread, ",
-    thread_columns!(),
-    " FROM feed_heads f
-     LEFT JOIN (SELECT pos, thread, key FROM feed_entries WHERE project = ?1 AND user = ?2 AND pos > ?3
-                ORDER BY pos LIMIT ?4) e ON 1
-     LEFT JOIN threads t ON t.key = e.key AND t.deleted = 0
-     LEFT JOIN heads h ON h.key = t.key
-     LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
-     WHERE f.project = ?1 AND f.user = ?2 ORDER BY e.pos"
-);
-pub(super) const WAS_DELETED: &str = "\
-    SELECT NOT EXISTS (SELECT 1 FROM threads WHERE project = ?1 AND id = ?3 AND user = ?2 AND deleted = 0)
-       AND (EXISTS (SELECT 1 FROM feed_entries WHERE project = ?1 AND user = ?2 AND thread = ?3 AND key IS NULL)
-            OR EXISTS (SELECT 1 FROM threads
-                       WHERE project = ?1 AND user = ?2 AND id = ?3 AND deleted > 0 AND version > fed_version))";
+pub(super) const HEADS: &str = text_of(include_str!("../../queries/sqlite/feed_heads.sql"));
+const STATE: &str = text_of(include_str!("../../queries/sqlite/feed_state.sql"));
+pub(super) const PAGE: &str = text_of(include_str!("../../queries/sqlite/feed.sql"));
+pub(super) const WAS_DELETED: &str = text_of(include_str!("../../queries/sqlite/was_deleted.sql"));
 pub(super) const DIRTY_FEEDS: &str = "\
     SELECT DISTINCT project, user FROM threads WHERE version > fed_version ORDER BY project, user LIMIT ?";
 

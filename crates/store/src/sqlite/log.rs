@@ -7,7 +7,7 @@ use threadline_core::ThreadKey;
 use super::{
     SqliteStore,
     fetch::Work,
-    rows::{self, Columns, head_columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     Append, Appended, Head, LogPage, LogStore, ReadFrom, StoreResult,
@@ -19,48 +19,11 @@ use crate::{
     },
 };
 
-/// The head, then the rows of `page`: two kinds of rows, distinguished by the first column, from one snapshot. Row
-/// columns are in the positions of the head's `key, epoch, tail, fence, run`; the body comes last.
-macro_rules! page_query {
-    ($page:literal) => {
-        concat!(
-            "WITH RECURSIVE page (row, first_seq, last_seq, bytes, rows, stop) AS (",
-            $page,
-            ") SELECT 0, ",
-            head_columns!(h),
-            ", NULL FROM heads h WHERE h.key = ?1
-             UNION ALL
-             SELECT 1, l.first_seq, l.last_seq, l.at, l.fence, r.id, NULL, NULL, NULL, NULL, l.body
-             FROM page CROSS JOIN log l ON l.rowid = page.row LEFT JOIN runs r ON r.key = ?1 AND r.fence = l.fence"
-        )
-    };
-}
+pub(super) const AFTER: &str = text_of(include_str!("../../queries/sqlite/page_after.sql"));
 
-/// Forwards: from the row that holds the event after `?2`, each next row begins where the one before ended.
-/// `?3` bytes, `?4` rows, `?5` events.
-pub(super) const AFTER: &str = page_query!(
-    "SELECT rowid, first_seq, last_seq, raw, 1, ?2 + ?5 FROM log
-     WHERE key = ?1 AND last_seq > ?2
-       AND first_seq = (SELECT max(first_seq) FROM log WHERE key = ?1 AND first_seq <= ?2 + 1)
-     UNION ALL
-     SELECT l.rowid, l.first_seq, l.last_seq, page.bytes + l.raw, page.rows + 1, page.stop
-     FROM page CROSS JOIN log l ON l.key = ?1 AND l.first_seq = page.last_seq + 1
-     WHERE page.bytes < ?3 AND page.rows < ?4 AND page.last_seq < page.stop"
-);
+pub(super) const BEFORE: &str = text_of(include_str!("../../queries/sqlite/page_before.sql"));
 
-/// Backwards: from the row that holds the event before `?2`. `?3` bytes, `?4` rows, `?5` events.
-pub(super) const BEFORE: &str = page_query!(
-    "SELECT rowid, first_seq, last_seq, raw, 1, min(last_seq + 1, ?2) - ?5 FROM log
-     WHERE key = ?1 AND first_seq = (SELECT max(first_seq) FROM log WHERE key = ?1 AND first_seq < ?2)
-     UNION ALL
-     SELECT l.rowid, l.first_seq, l.last_seq, page.bytes + l.raw, page.rows + 1, page.stop
-     FROM page CROSS JOIN log l
-       ON l.key = ?1 AND l.first_seq = (SELECT max(first_seq) FROM log WHERE key = ?1 AND first_seq < page.first_seq)
-     WHERE page.bytes < ?3 AND page.rows < ?4 AND page.first_seq > page.stop"
-);
-
-pub(super) const HEADS: &str =
-    concat!("SELECT ", head_columns!(h), " FROM json_each(?1) AS v CROSS JOIN heads h ON h.key = v.value");
+pub(super) const HEADS: &str = text_of(include_str!("../../queries/sqlite/heads.sql"));
 
 impl SqliteStore {
     /// Reads the head and the rows in order; `None` if the thread was deleted.

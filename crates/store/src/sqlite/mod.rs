@@ -34,7 +34,6 @@ pub mod statements {
     pub use super::append::{GROUP, WRITE_COMMIT};
 }
 
-mod agents;
 mod annotations;
 mod append;
 mod backup;
@@ -42,7 +41,6 @@ mod checkpoint;
 mod erasure;
 mod feed;
 mod fetch;
-mod identity;
 mod log;
 mod migrate;
 mod rows;
@@ -50,6 +48,7 @@ mod runs;
 mod seal;
 mod snapshots;
 mod status;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod threads;

@@ -15,7 +15,7 @@ use super::{
     append::{self, Entry},
     corrupt,
     fetch::{self, Work},
-    rows::{self, Columns, head_columns, run_columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     ActiveHead, ActiveRuns, CloseOutcome, Closing, Committed, Due, Head, HeartbeatRequest, RunStore, StartOutcome,
@@ -23,59 +23,15 @@ use crate::{
     sql::{append::End, pages},
 };
 
-/// A head and the thread's run of this id.
-const BY_ID: &str = concat!(
-    "SELECT ",
-    head_columns!(h),
-    ", ",
-    run_columns!(),
-    " FROM heads h LEFT JOIN runs r ON r.key = h.key AND r.id = ?2 WHERE h.key = ?1"
-);
-/// A head and its active run.
-pub(super) const ACTIVE: &str = concat!(
-    "SELECT ",
-    head_columns!(h),
-    ", ",
-    run_columns!(),
-    " FROM heads h LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL WHERE h.key = ?1"
-);
-const RUNS: &str = concat!(
-    "SELECT ",
-    head_columns!(h),
-    ", ",
-    run_columns!(),
-    " FROM heads h CROSS JOIN runs r ON r.key = h.key WHERE h.key = ?1 AND r.fence < ?2 ORDER BY r.fence DESC LIMIT ?3"
-);
-pub(super) const START: &str = "\
-    INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at, driven)
-    VALUES (?, ?, ?, ?, 0, ?, 0, ?, ?);
-    UPDATE heads SET fence = ?, run = ?, producer_seq = 0, lease_ms = ?, lease_until = ?, stop_at = NULL, finishing = 0
-    WHERE key = ?;
-    UPDATE threads SET agent = coalesce(agent, ?), last_run_at = ?, sort_at = ?, version = version + 1 WHERE key = ?";
-/// `?1` is `[[key, fence, lease or null], …]`, `?2` the time. A producer may request a shorter lease; without one, a
-/// lease is only ever extended.
-pub(super) const HEARTBEAT: &str = concat!(
-    "UPDATE heads AS h
-     SET lease_ms = coalesce(v.lease, lease_ms),
-         lease_until = CASE WHEN v.lease IS NULL THEN max(lease_until, ?2 + lease_ms) ELSE ?2 + v.lease END
-     FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS lease FROM json_each(?1)) AS v
-     WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL
-     RETURNING ",
-    head_columns!()
-);
-/// The thread's row shows the stop request, so its version changes; a repetition changes nothing.
-const STOP: &str = "\
-    UPDATE heads SET stop_at = ?1 WHERE key = ?2 AND run = ?3 AND stop_at IS NULL;
-    UPDATE threads SET version = version + 1 WHERE key = ?2 AND changes() = 1";
-const RELEASE: &str = "\
-    UPDATE heads SET finishing = 1, lease_until = min(lease_until, ?3) WHERE key = ?1 AND fence = ?2 AND run IS NOT NULL;
-    UPDATE threads SET version = version + 1 WHERE key = ?1 AND changes() = 1";
-pub(super) const DUE: &str = "\
-    SELECT t.key, t.project, t.user, t.id FROM heads h CROSS JOIN threads t ON t.key = h.key
-    WHERE h.run IS NOT NULL AND (h.lease_until <= ?1 OR h.stop_at <= ?2) LIMIT ?3";
-pub(super) const ACTIVE_RUNS: &str = "\
-    SELECT count(*), coalesce(sum(t.user = ?2), 0) FROM heads h CROSS JOIN threads t ON t.key = h.key
-    WHERE h.run IS NOT NULL AND t.project = ?1";
+const BY_ID: &str = text_of(include_str!("../../queries/sqlite/run_by_id.sql"));
+pub(super) const ACTIVE: &str = text_of(include_str!("../../queries/sqlite/active_run.sql"));
+const RUNS: &str = text_of(include_str!("../../queries/sqlite/runs.sql"));
+pub(super) const START: &str = text_of(include_str!("../../queries/sqlite/start.sql"));
+pub(super) const HEARTBEAT: &str = text_of(include_str!("../../queries/sqlite/heartbeat.sql"));
+const STOP: &str = text_of(include_str!("../../queries/sqlite/stop.sql"));
+const RELEASE: &str = text_of(include_str!("../../queries/sqlite/release.sql"));
+pub(super) const DUE: &str = text_of(include_str!("../../queries/sqlite/due.sql"));
+pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/sqlite/active_runs.sql"));
 
 async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<(Head, Option<Run>)>> {
     let Some(row) = fetch::row(connection, text).await? else { return Ok(None) };
@@ -203,15 +159,8 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         .bind(rows::to_i64(run.first_seq))
         .bind(now.0)
         .bind(run.driven.then_some(true))
-        .bind(run.fence.0)
-        .bind(run.id.as_str())
         .bind(rows::millis(start.lease))
-        .bind(now.plus(start.lease).0)
-        .bind(head.key.0)
-        .bind(run.agent.as_ref().map(|agent| agent.as_str()))
-        .bind(now.0)
-        .bind(now.0)
-        .bind(head.key.0);
+        .bind(now.plus(start.lease).0);
     fetch::run(connection, begin).await?;
     head.fence = run.fence;
     head.active = Some(ActiveHead {

@@ -9,7 +9,7 @@ use threadline_core::{
 
 use super::{
     SqliteStore, fetch,
-    rows::{self, Columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{
     ReadFrom, StoreResult,
@@ -17,15 +17,8 @@ use crate::{
     sql::{pages::Cap, seal::Sealing},
 };
 
-/// Replaces rows by their segment, in one trip to the database; no segment is inserted unless exactly these rows
-/// were removed.
-const SWAP: &str = "\
-    DELETE FROM log WHERE key = ?1 AND first_seq BETWEEN ?2 AND ?3 AND fence IS NOT NULL;
-    INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-    SELECT ?1, ?2, ?3, NULL, ?4, ?5, ?6 WHERE changes() = ?7";
-const DECIDED: &str = "\
-    INSERT INTO sealing (key, upto) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM heads WHERE key = ?1)
-    ON CONFLICT (key) DO UPDATE SET upto = max(upto, excluded.upto)";
+const SWAP: &str = text_of(include_str!("../../queries/sqlite/seal_swap.sql"));
+const DECIDED: &str = text_of(include_str!("../../queries/sqlite/seal_decided.sql"));
 const UPTO: &str = "SELECT upto FROM sealing WHERE key = ?";
 /// A scan over heads, which are narrow; called once, at start.
 const BACKLOG: &str = "\

@@ -4,26 +4,17 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{Seq, ThreadKey};
 
-use super::{SqliteStore, fetch, rows};
+use super::{
+    SqliteStore, fetch,
+    rows::{self, text_of},
+};
 use crate::{Snapshot, SnapshotStore, StoreResult, Unprojected, sql::snapshots};
 
-const PUT: &str = "\
-    DELETE FROM snapshots WHERE key = ?1 AND (seq = ?2 OR seq IN (SELECT value FROM json_each(?6)));
-    INSERT INTO snapshots (key, seq, version, raw, body)
-    SELECT ?1, ?2, ?3, ?4, ?5 WHERE EXISTS (SELECT 1 FROM heads WHERE key = ?1)";
+const PUT: &str = text_of(include_str!("../../queries/sqlite/put_snapshot.sql"));
 pub(super) const NEWEST: &str = "\
     SELECT seq, raw, body FROM snapshots WHERE key = ?1 AND seq <= ?2 AND version = ?3 ORDER BY seq DESC LIMIT 1";
 const SEQS: &str = "SELECT seq, version FROM snapshots WHERE key = ? ORDER BY seq";
-/// The statement walks over the log's rows by key, without their bodies.
-pub(super) const UNPROJECTED: &str = "\
-    SELECT coalesce(s.seq, 0), coalesce(s.raw, 0), h.tail - coalesce(s.seq, 0),
-           (SELECT coalesce(sum(l.raw), 0) FROM log l
-            WHERE l.key = ?1 AND l.last_seq > coalesce(s.seq, 0)
-              AND l.first_seq >= coalesce((SELECT max(first_seq) FROM log
-                                           WHERE key = ?1 AND first_seq <= coalesce(s.seq, 0) + 1), 0))
-    FROM heads h LEFT JOIN (SELECT key, seq, raw FROM snapshots WHERE key = ?1 AND version = ?2
-                            ORDER BY seq DESC LIMIT 1) s ON s.key = h.key
-    WHERE h.key = ?1";
+pub(super) const UNPROJECTED: &str = text_of(include_str!("../../queries/sqlite/unprojected.sql"));
 
 #[async_trait]
 impl SnapshotStore for SqliteStore {

@@ -7,65 +7,23 @@ use threadline_core::{Epoch, NewThread, ProjectId, Seq, Thread, ThreadId, Thread
 use super::{
     SqliteStore, corrupt,
     fetch::{self, Work},
-    rows::{self, Columns, head_columns, run_columns, thread_columns},
+    rows::{self, Columns, text_of},
 };
 use crate::{ListOrder, ListThreads, StoreResult, ThreadPage, ThreadStore, sql::pages};
 
-/// A thread, its head and its active run.
-macro_rules! thread_query {
-    ($select:literal, $rest:literal) => {
-        concat!(
-            "SELECT ",
-            $select,
-            thread_columns!(),
-            " FROM threads t CROSS JOIN heads h ON h.key = t.key",
-            " LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL WHERE ",
-            $rest
-        )
-    };
-}
-pub(super) use thread_query;
+pub(super) const BY_ID: &str = text_of(include_str!("../../queries/sqlite/thread_by_id.sql"));
+const BY_KEY: &str = text_of(include_str!("../../queries/sqlite/thread_by_key.sql"));
 
-pub(super) const BY_ID: &str = thread_query!("", "t.project = ?1 AND t.id = ?2 AND t.deleted = 0");
-const BY_KEY: &str = thread_query!("", "t.key = ?1 AND t.deleted = 0");
+pub(super) const LIST_RECENT: &str = text_of(include_str!("../../queries/sqlite/list_recent.sql"));
+pub(super) const LIST_CREATED: &str = text_of(include_str!("../../queries/sqlite/list_created.sql"));
 
-pub(super) const LIST_RECENT: &str = thread_query!(
-    "t.sort_at, ",
-    "t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
-     AND t.sort_at <= ?5 AND (t.sort_at < ?5 OR t.id > ?6)
-     ORDER BY t.sort_at DESC, t.id LIMIT ?7"
-);
-pub(super) const LIST_CREATED: &str = thread_query!(
-    "t.created_at, ",
-    "t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
-     AND t.created_at >= ?5 AND (t.created_at > ?5 OR t.id > ?6)
-     ORDER BY t.created_at, t.id LIMIT ?7"
-);
+const CREATE: &str = text_of(include_str!("../../queries/sqlite/create_thread.sql"));
 
-const CREATE: &str = "\
-    INSERT INTO threads (project, id, user, agent, name, name_source, metadata, created_at, updated_at, sort_at, \
-                         version, created_with)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?);
-    INSERT INTO heads (key, epoch) VALUES (last_insert_rowid(), ?) RETURNING key";
+const EDIT: &str = text_of(include_str!("../../queries/sqlite/edit_thread.sql"));
 
-const EDIT: &str = "\
-    UPDATE threads SET
-      name = CASE WHEN ?3 THEN ?4 ELSE name END,
-      name_source = CASE WHEN ?3 THEN ?5 ELSE name_source END,
-      metadata = coalesce(?6, metadata),
-      archived = coalesce(?7, archived),
-      updated_at = ?8, sort_at = coalesce(last_run_at, ?8), version = version + 1
-    WHERE key = ?1 AND version = ?2 AND deleted = 0";
+pub(super) const MARK: &str = text_of(include_str!("../../queries/sqlite/mark_read.sql"));
 
-pub(super) const MARK: &str = "\
-    UPDATE threads SET read_seq = ?2, version = version + 1
-    WHERE key = ?1 AND deleted = 0 AND read_seq < ?2 AND ?2 <= (SELECT tail FROM heads WHERE key = ?1)";
-
-/// The tombstone keeps the rows reachable for the purge and the feed. The head is removed at once: no append,
-/// start, close or read finds the thread from then on.
-const DELETE: &str = "\
-    UPDATE threads SET deleted = 1, version = version + 1 WHERE key = ? AND deleted = 0;
-    DELETE FROM heads WHERE key = ?";
+const DELETE: &str = text_of(include_str!("../../queries/sqlite/delete_thread.sql"));
 
 /// Both conditions are needed: the first one is the condition of the partial index.
 pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted > 0 AND deleted = 1 LIMIT 2";
@@ -96,8 +54,6 @@ impl ThreadStore for SqliteStore {
                     .bind(&new.name)
                     .bind(new.name_source().map(|source| source as i64))
                     .bind(&new.metadata)
-                    .bind(now.0)
-                    .bind(now.0)
                     .bind(now.0)
                     .bind(&new.created_with)
                     .bind(epoch.to_i64());
@@ -167,7 +123,7 @@ impl ThreadStore for SqliteStore {
 
     async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
         self.transact(move |connection| {
-            Box::pin(async move { Ok(fetch::change(connection, query(DELETE).bind(key.0).bind(key.0)).await? > 0) })
+            Box::pin(async move { Ok(fetch::change(connection, query(DELETE).bind(key.0)).await? > 0) })
         })
         .await
     }

@@ -12,23 +12,18 @@ use threadline_core::{
 use super::{
     SqliteStore, annotations, corrupt,
     fetch::{self, Work},
-    identity,
-    rows::{self, Columns, head_columns, run_columns, thread_columns},
-    threads::{BY_ID, one, thread_query},
+    rows::{self, Columns, text_of},
+    threads::{BY_ID, one},
 };
 use crate::{
     AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
-    sql::{self, pages},
+    sql::{self, pages, tables::identity},
 };
 
-pub(super) const ALL: &str = thread_query!("h.fence, ", "t.key > ?1 AND t.deleted = 0 ORDER BY t.key LIMIT ?2");
+pub(super) const ALL: &str = text_of(include_str!("../../queries/sqlite/all_threads.sql"));
 pub(super) const FEEDS: &str = "\
     SELECT project, user FROM feed_heads WHERE (project, user) > (?1, ?2) ORDER BY project, user LIMIT ?3";
-/// The head of the feed is in every row, and in one without an entry if the feed has none.
-pub(super) const IMAGE: &str = "\
-    SELECT f.head, e.pos, e.thread FROM feed_heads f
-    LEFT JOIN feed_entries e ON e.project = f.project AND e.user = f.user
-    WHERE f.project = ?1 AND f.user = ?2 ORDER BY e.pos";
+pub(super) const IMAGE: &str = text_of(include_str!("../../queries/sqlite/feed_image.sql"));
 
 /// `deleted > 0` is the condition of the partial index. Beyond it the statement reads only tombstones.
 pub(super) const FORGET: &str =
@@ -36,51 +31,18 @@ pub(super) const FORGET: &str =
 const UNSTAGE: &str = "UPDATE threads SET deleted = 1 WHERE key = ?1 AND deleted = 3";
 const GIVE_UP: &str = "UPDATE threads SET deleted = 1 WHERE deleted > 0 AND deleted = 3 AND sort_at <= ?1";
 pub(super) const GIVEN_UP: &str = "SELECT key FROM threads WHERE deleted > 0 AND deleted = 3 AND sort_at <= ?1 LIMIT 1";
-/// `fed_version` equals the version, so that the feed owes a staged thread no position.
-const STAGE: &str = "\
-    INSERT INTO threads (project, id, user, agent, name, name_source, archived, metadata, created_at, updated_at, \
-                         last_run_at, version, fed_version, created_with, sort_at, read_seq, deleted)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, 3) RETURNING key";
+const STAGE: &str = text_of(include_str!("../../queries/sqlite/stage.sql"));
 pub(super) const TOUCH: &str = "UPDATE threads SET sort_at = ?2 WHERE key = ?1 AND deleted = 3";
-/// Inserts runs: `?2` is the list of [`run_item`]s.
-pub(super) const RUNS: &str = "\
-    INSERT INTO runs (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq, \
-                      started_at, ended_at, stop_at, driven)
-    SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, \
-           value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12 FROM jsonb_each(?2)";
-/// `?2` is `[[first_seq, last_seq, fence, at, raw, offset, length], …]`, `?3` the concatenated bodies.
-pub(super) const LOG: &str = "\
-    INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-    SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, substr(?3, value ->> 5, value ->> 6)
-    FROM jsonb_each(?2)";
+pub(super) const RUNS: &str = text_of(include_str!("../../queries/sqlite/stage_runs.sql"));
+pub(super) const LOG: &str = text_of(include_str!("../../queries/sqlite/stage_log.sql"));
 const SEALED: &str = "\
     INSERT INTO sealing (key, upto) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET upto = max(upto, excluded.upto)";
-pub(super) const WHOLE: &str = "\
-    SELECT t.deleted = 3, coalesce((SELECT max(last_seq) FROM log WHERE key = ?1 AND first_seq =
-                                    (SELECT max(first_seq) FROM log WHERE key = ?1)), 0)
-    FROM threads t WHERE t.key = ?1";
-pub(super) const PUBLISH: &str = "\
-    UPDATE threads SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version WHERE key = ?1;
-    INSERT INTO heads (key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-/// An epoch is a positive number of 62 bits.
-pub(super) const RENEW: &str = "\
-    UPDATE heads SET epoch = random() & 0x3fffffffffffffff
-    WHERE key IN (SELECT key FROM heads WHERE key > ?1 ORDER BY key LIMIT ?2) RETURNING key";
-pub(super) const RENEW_FEED: &str = "\
-    UPDATE feed_entries SET pos = pos + ?3 WHERE project = ?1 AND user = ?2;
-    UPDATE feed_heads SET head = head + ?3 WHERE project = ?1 AND user = ?2";
+pub(super) const WHOLE: &str = text_of(include_str!("../../queries/sqlite/staged.sql"));
+pub(super) const PUBLISH: &str = text_of(include_str!("../../queries/sqlite/publish.sql"));
+pub(super) const RENEW: &str = text_of(include_str!("../../queries/sqlite/renew_epochs.sql"));
+pub(super) const RENEW_FEED: &str = text_of(include_str!("../../queries/sqlite/renew_feed.sql"));
 
-const FEED: &str = "\
-    DELETE FROM feed_entries WHERE project = ?1 AND user = ?2;
-    INSERT INTO feed_entries (project, user, pos, thread, key)
-    SELECT ?1, ?2, v.value ->> 0, v.value ->> 1, t.key FROM json_each(?3) AS v
-    LEFT JOIN threads t ON t.project = ?1 AND t.id = v.value ->> 1 AND t.deleted = 0 AND t.user = ?2;
-    INSERT INTO feed_heads (project, user, head) VALUES (?1, ?2, ?4)
-    ON CONFLICT (project, user) DO UPDATE SET head = excluded.head;
-    UPDATE threads SET fed_version = -fed_version
-    WHERE fed_version < 0
-      AND key IN (SELECT key FROM feed_entries WHERE project = ?1 AND user = ?2 AND key IS NOT NULL)";
+const FEED: &str = text_of(include_str!("../../queries/sqlite/put_feed.sql"));
 
 fn run_item(run: &Run) -> Value {
     // While a run is active its head has the exact state; the record only says that the run is active.
@@ -245,7 +207,7 @@ impl TransferStore for SqliteStore {
     }
 
     async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
-        sql::identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
+        identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
     }
 
     async fn all_feeds(

@@ -1,30 +1,29 @@
 //! Agents that were created over the API.
 
 use async_trait::async_trait;
-use sqlx::query;
 use threadline_core::{AgentId, ProjectId};
 
-use super::PgStore;
+use super::Tables;
 use crate::{AgentStore, StoreResult, sql::pages};
 
 const PUT: &str = "\
     INSERT INTO agents (project, id, definition) VALUES ($1, $2, $3)
     ON CONFLICT (project, id) DO UPDATE SET definition = excluded.definition";
+const LIST: &str = "SELECT id, definition FROM agents WHERE project = $1 ORDER BY id";
+const DELETE: &str = "DELETE FROM agents WHERE project = $1 AND id = $2 RETURNING id";
 
 #[async_trait]
-impl AgentStore for PgStore {
+impl<S: Tables> AgentStore for S {
     async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()> {
-        self.write(query(PUT).bind(project.as_str()).bind(id.as_str()).bind(definition)).await?;
-        Ok(())
+        let values = vec![project.as_str().into(), id.as_str().into(), definition.into()];
+        self.changed(PUT, values).await.map(drop)
     }
 
     async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>> {
-        let list = query("SELECT id, definition FROM agents WHERE project = $1 ORDER BY id");
-        pages::agents(&self.read_rows(list.bind(project.as_str())).await?)
+        pages::agents(&self.found(LIST, vec![project.as_str().into()]).await?)
     }
 
     async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {
-        let delete = query("DELETE FROM agents WHERE project = $1 AND id = $2 RETURNING id");
-        Ok(!self.write(delete.bind(project.as_str()).bind(id.as_str())).await?.is_empty())
+        Ok(!self.changed(DELETE, vec![project.as_str().into(), id.as_str().into()]).await?.is_empty())
     }
 }

@@ -1,0 +1,11 @@
+-- Finds threads that have annotations, for an export.
+-- Caller: annotated_threads in src/postgres/transfer.rs
+-- $1 after bigint: key
+-- $2 limit bigint
+-- example: 0, 10
+
+SELECT t.key, t.project, t.id, h.epoch FROM annotated n
+CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = n.key OFFSET 0) AS h
+CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
+WHERE n.key > $1::bigint
+ORDER BY n.key LIMIT $2::bigint

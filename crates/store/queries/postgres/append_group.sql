@@ -1,0 +1,43 @@
+-- Appends batches of different threads that end no run and fit into a row each. Heads are locked one after the other
+-- in the order given, which is that of their keys. Locked heads are left out.
+-- Caller: commit_group in src/postgres/append.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 keys bigint[]
+-- $3 fences bigint[]
+-- $4 producer_seqs bigint[]: or NULL each
+-- $5 counts bigint[]: events each
+-- $6 grace bigint: STOP_GRACE in ms
+-- $7 bodies bytea[]: NDJSON each
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}'
+
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, locked AS MATERIALIZED (
+  SELECT v.*
+  FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[]) AS v (key, fence, pseq, n, body)
+  CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
+), up AS (
+  UPDATE heads AS h
+  SET tail = h.tail + l.n, producer_seq = h.producer_seq + l.n,
+    lease_until = greatest(h.lease_until, c.now + h.lease_ms)
+  FROM locked l
+  CROSS JOIN c
+  WHERE h.key = l.key
+    -- <fragment fits>
+    AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
+    AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
+    -- </fragment>
+  RETURNING h.*, c.now, l.n, l.body
+), put AS (
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body
+  FROM up
+)
+SELECT h.now, h.run,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
+  h.finishing
+  -- </fragment>
+FROM up h

@@ -1,0 +1,74 @@
+-- Appends batches of any size, which may end their runs. Locked heads are left out. Each row of a body that is cut
+-- scans all heads of the group: these bodies are large, so a commit has few of them.
+-- Caller: commit_group in src/postgres/append.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 keys bigint[]
+-- $3 fences bigint[]
+-- $4 producer_seqs bigint[]: or NULL each
+-- $5 counts bigint[]: events each
+-- $6 grace bigint: STOP_GRACE in ms
+-- $7 bodies bytea[]: NULL for those that are cut into rows
+-- $8 statuses bigint[]: of the runs that end, or NULL
+-- $9 stopped bigint[]: statuses if a stop was requested
+-- $10 codes text[]
+-- $11 messages text[]
+-- $12 usages text[]
+-- $13 cut_keys bigint[]: the thread of each row of a body that is cut
+-- $14 cut_back bigint[]: events from the row's first to the batch's end
+-- $15 cut_counts bigint[]: events of each row
+-- $16 cut_bodies bytea[]
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}'
+
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, locked AS MATERIALIZED (
+  SELECT v.*
+  FROM unnest(
+    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::text[],
+    $11::text[], $12::text[]
+  ) AS v (key, fence, pseq, n, body, status, stopped, code, message, usage)
+  CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
+), up AS (
+  UPDATE heads AS h
+  SET tail = h.tail + l.n, producer_seq = h.producer_seq + l.n,
+    lease_until = greatest(h.lease_until, c.now + h.lease_ms), active = l.status IS NULL
+  FROM locked l
+  CROSS JOIN c
+  WHERE h.key = l.key
+    -- <fragment fits>
+    AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
+    AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
+    -- </fragment>
+  RETURNING h.*, c.now, l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage
+),
+-- <fragment put_group>
+put AS (
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body FROM up WHERE body IS NOT NULL
+  UNION ALL
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body
+  FROM unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bytea[]) AS p (key, back, n, body)
+  JOIN up ON up.key = p.key
+)
+-- </fragment>
+, ended AS (
+  UPDATE runs AS r
+  SET status = CASE WHEN up.stop_at IS NULL THEN up.status ELSE up.stopped END, error_code = up.code,
+    error_message = up.message, usage = up.usage, producer_seq = up.producer_seq, stop_at = up.stop_at,
+    ended_at = up.now
+  FROM up
+  WHERE up.status IS NOT NULL AND r.key = up.key AND r.fence = up.fence
+), touched AS (
+  UPDATE threads AS t
+  SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
+  FROM up
+  WHERE up.status IS NOT NULL AND t.key = up.key
+)
+SELECT h.now, h.run,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
+  h.finishing
+  -- </fragment>
+FROM up h

@@ -1,0 +1,35 @@
+-- Appends one batch that ends no run and fits into a row. The statement waits for a locked head.
+-- Caller: commit_group in src/postgres/append.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 key bigint
+-- $3 fence bigint
+-- $4 producer_seq bigint: of the first event, or NULL
+-- $5 n bigint: events
+-- $6 grace bigint: STOP_GRACE in ms
+-- $7 body bytea: the events as NDJSON
+-- example: NULL, 1, 1, NULL, 2, 10000, '\x7b7d0a7b7d0a'
+
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, up AS (
+  UPDATE heads AS h
+  SET tail = h.tail + $5::bigint, producer_seq = h.producer_seq + $5::bigint,
+    lease_until = greatest(h.lease_until, c.now + h.lease_ms)
+  FROM c
+  WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.active
+    AND h.producer_seq + 1 = coalesce($4::bigint, h.producer_seq + 1)
+    AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
+  RETURNING h.*, c.now
+), put AS (
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+  SELECT key, tail + 1 - $5, tail, fence, now, octet_length($7::bytea), $7
+  FROM up
+)
+SELECT h.now, h.run,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
+  h.finishing
+  -- </fragment>
+FROM up h

@@ -1,0 +1,55 @@
+-- Closes a run: appends its last events, and ends it. No row if the head is not as expected.
+-- Caller: close_run in src/postgres/start.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 key bigint
+-- $3 fence bigint
+-- $4 tail bigint: the tail that the head must have
+-- $5 if_due boolean: only if its lease or its stop has expired
+-- $6 grace bigint: STOP_GRACE in ms
+-- $7 n bigint: events
+-- $8 status bigint
+-- $9 code text
+-- $10 message text
+-- $11 back bigint[]: for each row of the log, events from its first to the end of the commit
+-- $12 counts bigint[]: events of each row
+-- $13 bodies bytea[]
+-- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}'
+
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, up AS (
+  UPDATE heads AS h
+  SET tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
+  FROM c
+  WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.tail = $4::bigint
+    AND (NOT $5::boolean OR h.lease_until <= c.now OR h.stop_at <= c.now - $6::bigint)
+  RETURNING h.*, c.now
+), put AS (
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body
+  FROM up
+  CROSS JOIN unnest($11::bigint[], $12::bigint[], $13::bytea[]) AS p (back, n, body)
+), ended AS (
+  UPDATE runs AS r
+  SET status = $8::bigint, error_code = $9::text, error_message = $10::text, producer_seq = up.producer_seq,
+    stop_at = up.stop_at, ended_at = up.now
+  FROM up
+  WHERE r.key = $2 AND r.fence = $3
+  RETURNING r.*
+), touched AS (
+  UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1 FROM up WHERE t.key = $2
+)
+SELECT h.now,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
+  h.finishing
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven
+  -- </fragment>
+FROM up h
+CROSS JOIN ended r

@@ -1,0 +1,32 @@
+-- Creates a thread. No row if the id is taken; waits for a transaction that takes it at this moment. The first
+-- condition saves a number of the sequence.
+-- Caller: create_thread in src/postgres/threads.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 project text
+-- $3 thread text: id of the thread
+-- $4 user text
+-- $5 agent text
+-- $6 name text
+-- $7 name_source bigint
+-- $8 metadata text
+-- $9 created_with text
+-- $10 epoch bigint
+-- example: NULL, 'p', 't', 'u', NULL, 'A name', 0, '{}', '{}', 7
+
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, made AS (
+  INSERT INTO threads AS t (
+    project, id, user_id, agent, name, name_source, metadata, created_with, created_at, updated_at, sort_at
+  )
+  SELECT $2::text, $3::text, $4::text, $5::text, $6::text, $7::bigint, $8::text, $9::text, c.now, c.now, c.now
+  FROM c
+  WHERE NOT EXISTS (SELECT 1 FROM threads WHERE project = $2 AND id = $3 AND deleted = 0)
+  ON CONFLICT (project, id) WHERE deleted = 0 DO NOTHING
+  RETURNING t.key, t.created_at
+), head AS (
+  INSERT INTO heads (key, epoch) SELECT key, $10::bigint FROM made
+)
+SELECT key, created_at FROM made

@@ -1,0 +1,18 @@
+-- Removes a chunk of a feed. A pump may be writing some of the entries: locked ones are skipped, so that no statement
+-- waits for another.
+-- Caller: forget_user in src/postgres/erasure.rs
+-- $1 project text
+-- $2 user text
+-- $3 limit bigint
+-- example: 'p', 'u', 10
+
+WITH chunk AS MATERIALIZED (
+  SELECT thread FROM feed_entries
+  WHERE project = $1::text AND user_id = $2::text
+  ORDER BY pos LIMIT $3::bigint FOR UPDATE SKIP LOCKED
+), gone AS (
+  DELETE FROM feed_entries
+  WHERE project = $1 AND user_id = $2 AND thread = ANY (ARRAY(SELECT thread FROM chunk))
+  RETURNING thread
+)
+SELECT count(*) FROM gone

@@ -1,0 +1,30 @@
+-- Extends leases. A heartbeat may request a shorter lease; without a request, a lease is only extended. Heads are
+-- locked in the order given, which is that of their keys. Locked heads are left out.
+-- Caller: beat in src/postgres/runs.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 keys bigint[]
+-- $3 fences bigint[]
+-- $4 leases bigint[]: in ms, or NULL for the present one
+-- example: NULL, '{1}', '{1}', '{NULL}'
+
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, locked AS MATERIALIZED (
+  SELECT v.*
+  FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS v (key, fence, lease)
+  CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
+)
+-- <fragment extend_lease>
+UPDATE heads AS h
+SET lease_ms = coalesce(l.lease, h.lease_ms),
+    lease_until = CASE WHEN l.lease IS NULL THEN greatest(h.lease_until, c.now + h.lease_ms) ELSE c.now + l.lease END
+FROM locked l CROSS JOIN c
+WHERE h.key = l.key AND h.fence = l.fence AND h.active
+-- </fragment>
+RETURNING
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
+  h.finishing
+  -- </fragment>

@@ -1,0 +1,31 @@
+-- Makes a staged thread visible: it gets its head.
+-- Caller: publish in src/postgres/transfer.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 key bigint
+-- $3 epoch bigint
+-- $4 tail bigint: of the log
+-- $5 fence bigint
+-- $6 active boolean: whether a run is active
+-- $7 run text: its id, or NULL
+-- $8 producer_seq bigint: of the active run
+-- $9 lease_until bigint: at most now
+-- $10 stop_at bigint: time of its stop request
+-- $11 finishing boolean
+-- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE
+
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, there AS (
+  UPDATE threads AS t
+  SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), fed_version = -t.version
+  WHERE t.key = $2::bigint AND t.deleted = 3
+  RETURNING t.key
+)
+INSERT INTO heads (key, epoch, tail, fence, active, run, producer_seq, lease_until, stop_at, finishing)
+SELECT there.key, $3::bigint, $4::bigint, $5::bigint, $6::boolean, $7::text, $8::bigint, least($9::bigint, c.now),
+  $10::bigint, $11::boolean
+FROM there
+CROSS JOIN c
+RETURNING key

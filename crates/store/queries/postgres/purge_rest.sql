@@ -1,0 +1,22 @@
+-- Removes the last rows of a deleted thread. Applies only once no row is left that another node is still removing.
+-- The tombstone stays until the feed has the deletion; then the pump removes it.
+-- Caller: purge_thread in src/postgres/threads.rs
+-- $1 key bigint
+-- example: 1
+
+WITH empty AS MATERIALIZED (
+  SELECT $1::bigint AS key
+  WHERE NOT EXISTS (SELECT 1 FROM log WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $1)
+    AND NOT EXISTS (SELECT 1 FROM annotations WHERE key = $1)
+), sealing_gone AS (
+  DELETE FROM sealing s USING empty e WHERE s.key = e.key
+), snapshots_gone AS (
+  DELETE FROM snapshots s USING empty e WHERE s.key = e.key
+), annotated_gone AS (
+  DELETE FROM annotated n USING empty e WHERE n.key = e.key
+), fed AS (
+  DELETE FROM threads t USING empty e WHERE t.key = e.key AND t.deleted = 1 AND t.version = t.fed_version
+), left_over AS (
+  UPDATE threads AS t SET deleted = 2 FROM empty e WHERE t.key = e.key AND t.deleted = 1 AND t.version > t.fed_version
+)
+SELECT count(*) FROM empty

@@ -1,0 +1,46 @@
+-- Replaces rows of the log by segments. Locks the rows to be replaced, and continues only if they are exactly those
+-- that the segments were made of; rows that another transaction has locked or taken are missing in the count. The
+-- lock of the thread's head prevents a deletion meanwhile, and no append waits for it.
+-- Caller: swap in src/postgres/seal.rs
+-- $1 key bigint
+-- $2 first_seqs bigint[]: of the segments
+-- $3 last_seqs bigint[]
+-- $4 times bigint[]
+-- $5 raws bigint[]: bytes of the events
+-- $6 bodies bytea[]
+-- $7 rows bigint: number of rows replaced
+-- example: 1, '{1}', '{2}', '{0}', '{6}', '{"\\x00"}', 2
+
+WITH wanted AS MATERIALIZED (
+  SELECT *
+  FROM unnest(
+    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[]
+  ) AS w (first_seq, last_seq, at, raw, body)
+), alive AS MATERIALIZED (
+  SELECT h.key FROM heads h WHERE h.key = $1::bigint FOR KEY SHARE
+), taken AS MATERIALIZED (
+  SELECT l.key, l.first_seq FROM alive
+  CROSS JOIN wanted w
+  CROSS JOIN LATERAL (
+    SELECT log.key, log.first_seq FROM log
+    WHERE log.key = alive.key AND log.first_seq BETWEEN w.first_seq AND w.last_seq AND log.fence IS NOT NULL
+    ORDER BY log.first_seq FOR UPDATE SKIP LOCKED
+  ) AS l
+), gone AS (
+  DELETE FROM log
+  USING taken t
+  WHERE log.key = $1 AND log.first_seq = t.first_seq AND (SELECT count(*) FROM taken) = $7::bigint
+  RETURNING log.first_seq
+), put AS (
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+  SELECT $1::bigint, w.first_seq, w.last_seq, NULL, w.at, w.raw, w.body
+  FROM wanted w
+  WHERE (SELECT count(*) FROM gone) = $7
+  RETURNING last_seq
+), decided AS (
+  INSERT INTO sealing AS s (key, upto)
+  SELECT $1::bigint, max(last_seq) FROM put
+  HAVING count(*) > 0
+  ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
+)
+SELECT count(*) FROM put

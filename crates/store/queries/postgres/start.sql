@@ -1,0 +1,83 @@
+-- Starts a run if the thread is free, or if the active run is closed in the same statement. No row if the head is not
+-- as expected, or if the id is taken.
+-- Caller: try_start in src/postgres/start.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 key bigint
+-- $3 run text: id of the run
+-- $4 agent text
+-- $5 lease bigint: in ms
+-- $6 n bigint: own events, 0 if none
+-- $7 status bigint: of a run that is appended complete, else NULL
+-- $8 code text
+-- $9 message text
+-- $10 usage text
+-- $11 closing_fence bigint: of the run to close, or NULL
+-- $12 closing_tail bigint: the tail that its head must have
+-- $13 closing_n bigint: events that close it
+-- $14 closing_status bigint
+-- $15 closing_code text
+-- $16 closing_message text
+-- $17 back bigint[]: for each row of the log, events from its first to the end of the commit
+-- $18 counts bigint[]: events of each row
+-- $19 bodies bytea[]
+-- $20 older bigint[]: 1 for the rows of the closed run, else 0
+-- $21 at bigint: the tail that the head must have, or NULL
+-- $22 driven boolean: whether the server drives the run
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE
+
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, up AS (
+  UPDATE heads AS h
+  SET tail = h.tail + $6::bigint + $13::bigint, fence = h.fence + 1, active = $7::bigint IS NULL, run = $3::text,
+    producer_seq = $6, lease_ms = $5::bigint, lease_until = c.now + $5, stop_at = NULL, finishing = FALSE
+  FROM c
+  WHERE h.key = $2::bigint
+    AND CASE WHEN $11::bigint IS NULL THEN NOT h.active
+        ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= c.now) END
+    AND ($21::bigint IS NULL OR h.tail = $21)
+    AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
+  RETURNING h.*, c.now
+), put AS (
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence - p.older, up.now, octet_length(p.body),
+    p.body
+  FROM up
+  CROSS JOIN unnest($17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[]) AS p (back, n, body, older)
+), begun AS (
+  INSERT INTO runs AS r (
+    key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq, started_at, ended_at,
+    driven
+  )
+  SELECT up.key, up.fence, up.run, $4::text, coalesce($7, 0), $8::text, $9::text, $10::text, up.tail + 1 - $6,
+    CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END, $22::boolean
+  FROM up
+  RETURNING r.*
+), closed AS (
+  UPDATE runs AS r
+  SET status = $14::bigint, error_code = $15::text, error_message = $16::text,
+    producer_seq = $12 + $13 + 1 - r.first_seq, ended_at = up.now
+  FROM up
+  WHERE r.key = $2 AND r.fence = $11
+  RETURNING r.id
+), touched AS (
+  UPDATE threads AS t
+  SET agent = coalesce(t.agent, $4), last_run_at = up.now, sort_at = up.now,
+    version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int
+  FROM up
+  WHERE t.key = $2
+)
+SELECT (SELECT id FROM closed), h.now,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
+  h.finishing
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven
+  -- </fragment>
+FROM up h
+CROSS JOIN begun r

@@ -1,0 +1,25 @@
+-- Requests the stop of a run. The thread's row shows the stop, so its version changes; a repetition changes nothing.
+-- A run that began a moment ago and is not visible yet is left to the next attempt.
+-- Caller: request_stop in src/postgres/runs.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 key bigint
+-- $3 run text: id of the run
+-- example: NULL, 1, 'r'
+
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, up AS (
+  UPDATE heads AS h
+  SET stop_at = c.now
+  FROM c
+  WHERE h.key = $2::bigint AND h.run = $3::text AND h.active AND h.stop_at IS NULL
+    AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
+  RETURNING h.key, h.fence, h.stop_at
+), noted AS (
+  UPDATE runs AS r SET stop_at = up.stop_at FROM up WHERE r.key = $2 AND r.fence = up.fence
+), touched AS (
+  UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2
+)
+SELECT key FROM up

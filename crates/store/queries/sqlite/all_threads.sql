@@ -1,0 +1,27 @@
+-- Reads threads in the order of their keys, for an export.
+-- Caller: all_threads in src/sqlite/transfer.rs
+-- ?1 after integer: key
+-- ?2 limit integer
+-- example: 0, 10
+
+SELECT h.fence,
+  -- <fragment thread_columns>
+  t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven
+  -- </fragment>
+FROM threads t
+CROSS JOIN heads h ON h.key = t.key
+-- <fragment with_active_run>
+LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
+-- </fragment>
+WHERE t.key > ?1 AND t.deleted = 0
+ORDER BY t.key LIMIT ?2

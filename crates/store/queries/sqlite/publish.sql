@@ -1,0 +1,20 @@
+-- Makes a staged thread visible: it gets its head.
+-- Caller: publish in src/sqlite/transfer.rs
+-- ?1 key integer
+-- ?2 epoch integer
+-- ?3 tail integer: of the log
+-- ?4 fence integer
+-- ?5 run text: of the active run, or NULL
+-- ?6 producer_seq integer: of the active run
+-- ?7 lease_until integer: at most now
+-- ?8 stop_at integer: time of its stop request
+-- ?9 finishing integer
+-- example: 1, 7, 1, 1, NULL, 0, 0, NULL, 0
+
+UPDATE threads SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version WHERE key = ?1;
+INSERT INTO heads (
+  -- <fragment head_returned>
+  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing
+  -- </fragment>
+  )
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)

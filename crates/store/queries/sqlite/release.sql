@@ -1,0 +1,9 @@
+-- Marks a run as finishing, and shortens its lease.
+-- Caller: release in src/sqlite/runs.rs
+-- ?1 key integer
+-- ?2 fence integer
+-- ?3 until integer: the longest lease
+-- example: 1, 1, 5000
+
+UPDATE heads SET finishing = 1, lease_until = min(lease_until, ?3) WHERE key = ?1 AND fence = ?2 AND run IS NOT NULL;
+UPDATE threads SET version = version + 1 WHERE key = ?1 AND changes() = 1

@@ -1,0 +1,18 @@
+-- Reads a head and the thread's run of an id.
+-- Caller: run in src/sqlite/runs.rs
+-- ?1 key integer
+-- ?2 run text: id of the run
+-- example: 1, 'r'
+
+SELECT
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven
+  -- </fragment>
+FROM heads h
+LEFT JOIN runs r ON r.key = h.key AND r.id = ?2
+WHERE h.key = ?1

@@ -1,0 +1,20 @@
+-- Reads runs of a thread, the newest first, with the head.
+-- Caller: runs in src/sqlite/runs.rs
+-- ?1 key integer
+-- ?2 before integer: fence
+-- ?3 limit integer
+-- example: 1, 9, 10
+
+SELECT
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven
+  -- </fragment>
+FROM heads h
+CROSS JOIN runs r ON r.key = h.key
+WHERE h.key = ?1 AND r.fence < ?2
+ORDER BY r.fence DESC LIMIT ?3

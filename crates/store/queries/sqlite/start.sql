@@ -1,0 +1,19 @@
+-- Starts a run, inside a transaction that has found the thread free.
+-- Caller: start in src/sqlite/runs.rs
+-- ?1 key integer
+-- ?2 fence integer: of the run
+-- ?3 run text: id of the run
+-- ?4 agent text
+-- ?5 first_seq integer
+-- ?6 now integer: the time
+-- ?7 driven integer: 1 if the server drives the run, else NULL
+-- ?8 lease integer: in ms
+-- ?9 lease_until integer
+-- example: 1, 1, 'r', NULL, 1, 0, 1, 30000, 30000
+
+INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at, driven)
+VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7);
+UPDATE heads
+SET fence = ?2, run = ?3, producer_seq = 0, lease_ms = ?8, lease_until = ?9, stop_at = NULL, finishing = 0
+WHERE key = ?1;
+UPDATE threads SET agent = coalesce(agent, ?4), last_run_at = ?6, sort_at = ?6, version = version + 1 WHERE key = ?1

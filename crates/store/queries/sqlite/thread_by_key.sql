@@ -1,0 +1,25 @@
+-- Reads a thread, its head and its active run, by key.
+-- Caller: edit_thread in src/sqlite/threads.rs
+-- ?1 key integer
+-- example: 1
+
+SELECT
+  -- <fragment thread_columns>
+  t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven
+  -- </fragment>
+FROM threads t
+CROSS JOIN heads h ON h.key = t.key
+-- <fragment with_active_run>
+LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
+-- </fragment>
+WHERE t.key = ?1 AND t.deleted = 0
