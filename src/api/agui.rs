@@ -17,11 +17,11 @@ use threadline_http::{
     cursor::EventId,
     envelope,
     extract::{Caller, InAgent, parse_json},
-    negotiation::Content,
+    negotiation::Representation,
     observe,
     problem::{Problem, ProblemDocument, ProblemType},
     routes::{Access, Routes},
-    sse::{self, Farewell, Followed},
+    sse::{self, EventSource, Farewell},
 };
 use utoipa_axum::routes;
 
@@ -75,7 +75,7 @@ pub async fn run(
 ) -> Result<Response, Problem> {
     let seen = EventId::last_seen(request.headers())?;
     let from_an_agent = request.headers().contains_key(RUN_HEADER);
-    if Content::of(request.headers())? != Content::Json {
+    if Representation::of(request.headers())? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
     let bytes = state.http.bodies.read_appended(request, &principal).await?;
@@ -103,7 +103,7 @@ pub async fn run(
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, Some(epoch), Some(&id), FollowMethod::AgUi).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    let followed = Run { subscription, counted: observe::Followed::new(&state.http), requester };
+    let followed = Run { subscription, counted: observe::DeliveryMetrics::new(&state.http), requester };
     let mut response = sse::response(followed, None, place, &state.http, &principal);
     for (name, value) in [
         (THREAD_HEADER, thread.to_string()),
@@ -128,11 +128,11 @@ fn deleted() -> Bytes {
 /// a run that succeeded. So the stream of a run that has not ended is cut off.
 struct Run {
     subscription: Subscription,
-    counted: observe::Followed,
+    counted: observe::DeliveryMetrics,
     requester: AguiClient,
 }
 
-impl Followed for Run {
+impl EventSource for Run {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         loop {
             let delivery = self.subscription.next().await?;

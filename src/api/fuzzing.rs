@@ -6,7 +6,7 @@ use serde_json::Value;
 use threadline_http::{
     cursor::{EventId, last_cursor, read_position, write_position},
     extract::{parse_json, query},
-    negotiation::{Form, wait_time},
+    negotiation::{StreamFormat, wait_time},
 };
 
 use super::copilotkit::phoenix::frame::{Address, Frame};
@@ -80,7 +80,7 @@ pub(crate) fn requests(data: &[u8]) {
     if let Ok(value) = HeaderValue::from_bytes(second) {
         let fields = ["accept", "last-event-id"].map(|name| (name.parse().ok(), value.clone()));
         let headers = HeaderMap::from_iter(fields.into_iter().filter_map(|(name, value)| Some((name?, value))));
-        let _ = Form::accepted(&headers);
+        let _ = StreamFormat::accepted(&headers);
         let _ = (EventId::last_seen(&headers), last_cursor(&headers));
     }
     let _ = parse_json::<serde_json::Map<String, serde_json::Value>>(body);

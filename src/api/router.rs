@@ -11,7 +11,7 @@ use threadline_http::{
     envelope, fallback,
     observe::{self, REQUEST_ID_HEADER},
     origins,
-    routes::{Access, Entry, Routes},
+    routes::{Access, RouteEntry, Routes},
     ws::close::CloseCode,
 };
 use tokio_util::sync::CancellationToken;
@@ -81,7 +81,7 @@ pub fn openapi_text() -> String {
     openapi().to_pretty_json().unwrap_or_default()
 }
 
-pub fn entries() -> Vec<Entry> {
+pub fn entries() -> Vec<RouteEntry> {
     routes().finish().1
 }
 

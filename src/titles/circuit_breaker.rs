@@ -8,16 +8,16 @@ use crate::domain::limits::{NAMING_FAILURES, NAMING_REST};
 
 /// Failures of an endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Resting(Mutex<Known>);
+pub(super) struct CircuitBreaker(Mutex<EndpointState>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct EndpointState {
     /// Number of consecutive failures.
     failures: u32,
     until: Option<Instant>,
 }
 
-impl Resting {
+impl CircuitBreaker {
     /// True if the endpoint must not be asked now.
     pub fn rests(&self) -> bool {
         self.known().until.is_some_and(|until| Instant::now() < until)
@@ -25,7 +25,7 @@ impl Resting {
 
     /// Records an answer, which resets the failures.
     pub fn answered(&self) {
-        *self.known() = Known::default();
+        *self.known() = EndpointState::default();
     }
 
     /// Records a failure; true if the pause starts.
@@ -40,7 +40,7 @@ impl Resting {
         tired
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, EndpointState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,7 +51,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_endpoint_rests_after_failures_in_a_row() {
-        let endpoint = Resting::default();
+        let endpoint = CircuitBreaker::default();
         for _ in 1..NAMING_FAILURES {
             assert!(!endpoint.failed() && !endpoint.rests());
         }

@@ -83,7 +83,7 @@ fn input(message: &str) -> ClientInput {
 pub(super) enum Unnamed {
     /// The endpoint has failed too often, and is not asked for a while.
     #[error("the endpoint is paused after repeated failures")]
-    Resting,
+    CircuitBreaker,
     /// The thread could not be read, or could not be renamed.
     #[error("{0}")]
     Service(#[from] ServiceError),

@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::{
     Shared,
-    circuit_breaker::Resting,
+    circuit_breaker::CircuitBreaker,
     model_request::{Opening, Unnamed, hear},
 };
 use crate::{
@@ -44,7 +44,7 @@ pub(super) enum Asked {
 /// Has models name threads: a few threads at once, and one request per thread.
 pub(super) async fn run(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Title>) {
     let (mut working, mut threads) = (JoinSet::new(), HashMap::<Id, ThreadKey>::new());
-    let resting = Arc::new(Resting::default());
+    let resting = Arc::new(CircuitBreaker::default());
     loop {
         tokio::select! {
             // Requests under way are dropped.
@@ -102,13 +102,13 @@ impl Shared {
         }
     }
 
-    async fn entitle(&self, title: Title, resting: &Resting) {
+    async fn entitle(&self, title: Title, resting: &CircuitBreaker) {
         let (Asked::Endpoint(agent) | Asked::Own(agent, _)) = &title.asked;
         let span = agent_span(agent, &title.ended.project, &title.ended.thread, &title.ended.run);
         self.entitle_by(title, resting).instrument(span).await;
     }
 
-    async fn entitle_by(&self, title: Title, resting: &Resting) {
+    async fn entitle_by(&self, title: Title, resting: &CircuitBreaker) {
         let counts = &self.service.metrics().names;
         let outcome = match self.try_entitle(&title, resting).await {
             Ok(true) => &counts.title,
@@ -116,7 +116,7 @@ impl Shared {
             Err(unnamed) => {
                 tracing::debug!(%unnamed, "a model did not name a thread");
                 match unnamed {
-                    Unnamed::Resting => &counts.dropped,
+                    Unnamed::CircuitBreaker => &counts.dropped,
                     unnamed if unnamed.is_rejected() => &counts.rejected,
                     _ => &counts.failed,
                 }
@@ -126,11 +126,11 @@ impl Shared {
     }
 
     /// True if the thread received the model's name; false if another name was given meanwhile.
-    async fn try_entitle(&self, title: &Title, resting: &Resting) -> Result<bool, Unnamed> {
+    async fn try_entitle(&self, title: &Title, resting: &CircuitBreaker) -> Result<bool, Unnamed> {
         let Title { ended, asked, opening, seen } = title;
         let is_endpoint = matches!(asked, Asked::Endpoint(_));
         if is_endpoint && resting.rests() {
-            return Err(Unnamed::Resting);
+            return Err(Unnamed::CircuitBreaker);
         }
         // The request may have waited in the queue for long.
         let threads = &self.service.threads;

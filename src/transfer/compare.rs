@@ -4,8 +4,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use super::error::TransferError;
 use crate::{
-    domain::{Batch, Seq, ThreadKey, limits::MAX_EVENT_PAGE},
-    store::{ReadFrom, TransferStore},
+    domain::{Batch, ReadFrom, Seq, ThreadKey, limits::MAX_EVENT_PAGE},
+    store::TransferStore,
 };
 
 /// Compares a log with batches that arrive in order.

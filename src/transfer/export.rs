@@ -24,11 +24,11 @@ use super::{
 };
 use crate::{
     domain::{
-        Fence, Run, RunStatus, Seq, ThreadId, Timestamp, envelope,
+        Fence, ReadFrom, Run, RunStatus, Seq, ThreadId, Timestamp, envelope,
         limits::{MAX_EVENT_PAGE, MAX_PAGE, TRANSFER_THREADS},
     },
     progress::Progress,
-    store::{MovedThread, ReadFrom, StoreError, TransferStore},
+    store::{MovedThread, StoreError, TransferStore},
 };
 
 /// Exports the selected threads, and the data that belongs to them, into a directory. A repeated export skips unchanged

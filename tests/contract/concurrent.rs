@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline::{
-    domain::{RunStatus, ThreadKey},
-    store::{CloseOutcome, ReadFrom, StartOutcome},
+    domain::{ReadFrom, RunStatus, ThreadKey},
+    store::{CloseOutcome, StartOutcome},
 };
 use tokio::task::JoinSet;
 
@@ -255,7 +255,7 @@ pub async fn cancelled_callers_leave_nothing_half_done(env: Env) {
         // The batch of four is one commit; where several are under way at once, one leaves out the heads of another.
         assert!(pairs == first || env.store.pipelines() > 1);
     }
-    let listed = env.list(threadline::store::ListOrder::Created, 50).await;
+    let listed = env.list(threadline::domain::ListOrder::Created, 50).await;
     for id in listed.iter().filter(|id| id.starts_with('c')) {
         let thread = env.get(id).await.expect("there");
         env.start(thread.key, "r").await;

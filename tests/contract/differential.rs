@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use threadline::{
-    domain::{Fence, NameSource, Thread, ThreadKey, ThreadPatch},
-    store::{Append, HeartbeatRequest, ListOrder, ListThreads, ReadFrom, StartOutcome, StartRun},
+    domain::{Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch},
+    store::{Append, HeartbeatRequest, ListThreads, StartOutcome, StartRun},
 };
 
 use crate::support::*;

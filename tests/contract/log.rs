@@ -1,9 +1,6 @@
 //! The log: dense, fenced, and the same bytes for every reader.
 
-use threadline::{
-    domain::{Fence, LogSlice, RunStatus, Seq, ThreadKey, limits::PAGE_BYTES},
-    store::ReadFrom,
-};
+use threadline::domain::{Fence, LogSlice, ReadFrom, RunStatus, Seq, ThreadKey, limits::PAGE_BYTES};
 
 use crate::support::*;
 

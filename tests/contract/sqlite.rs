@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use threadline::store::{
-    LogStore, ReadFrom,
-    sqlite::{OpenError, SqliteStore},
+use threadline::{
+    domain::ReadFrom,
+    store::{
+        LogStore,
+        sqlite::{OpenError, SqliteStore},
+    },
 };
 
 use crate::support::*;

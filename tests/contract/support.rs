@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use tempfile::TempDir;
 use threadline::{
     domain::{
-        AgentId, Clock, Fence, NewEvents, NewThread, ProjectId, Run, RunId, RunStatus, Seq, Thread, ThreadId,
-        ThreadKey, Timestamp, UserId,
+        AgentId, Clock, Fence, ListOrder, NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq,
+        Thread, ThreadId, ThreadKey, Timestamp, UserId,
     },
     store::{
-        Append, Appended, CloseOutcome, Closing, Committed, Head, ListOrder, ListThreads, ReadFrom, StartOutcome,
-        StartRun, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
+        Append, Appended, CloseOutcome, Closing, Committed, Head, ListThreads, StartOutcome, StartRun, TransferStore,
+        memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
     },
 };
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use threadline::{
-    domain::{FeedChange, NameSource, ProjectId, Thread, ThreadPatch},
-    store::{ListOrder, ListThreads, ReadFrom, StartOutcome},
+    domain::{FeedChange, ListOrder, NameSource, ProjectId, ReadFrom, Thread, ThreadPatch},
+    store::{ListThreads, StartOutcome},
 };
 
 use crate::support::*;

@@ -4,12 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use threadline::{
     domain::{
-        FeedChange, NameSource, ProjectId, RunStatus, Thread, ThreadKey, ThreadPatch,
+        FeedChange, NameSource, ProjectId, ReadFrom, RunStatus, Thread, ThreadKey, ThreadPatch,
         limits::{FEED_RENEWAL, STAGING_TIMEOUT},
     },
     store::{
-        FeedImage, Head, MovedThread, Published, ReadFrom, StagedPart, Staging, StartRun, memory::MemoryStore,
-        transfer::Packer,
+        FeedImage, Head, MovedThread, Published, StagedPart, Staging, StartRun, memory::MemoryStore, transfer::Packer,
     },
 };
 

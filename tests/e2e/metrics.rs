@@ -315,7 +315,7 @@ async fn a_store_that_fails_is_seen_and_nothing_that_clients_make_up_is_a_label(
         dev.thread("a-thread-of-mine").await;
         dev.run("a-thread-of-mine", "a-run-of-mine").await;
         let before = Figures::of(server).await;
-        server.glass().fail(&[crate::harness::glass::Failing::Before]);
+        server.intercept().fail(&[crate::harness::intercept::Failing::Before]);
         let append = json!([{ "type": "A" }]);
         dev.append("a-thread-of-mine", "a-run-of-mine", 1, append).await.problem(503, "store-unavailable");
         for path in ["/made/up/by-a-client", "/v1/threads/a-thread-of-mine/nothing", "/v1/threads?secret=1"] {

@@ -33,7 +33,7 @@ async fn redis_is_named_where_there_is_one() {
 async fn a_store_that_does_not_answer_makes_it_unready_and_is_asked_once() {
     run(Options::memory().with_glass(), async |server: &Server| {
         let dev = server.client();
-        let pane = &server.glass();
+        let pane = &server.intercept();
         pane.probe_gate.hold();
         let begun = time::Instant::now();
         // All of them wait for the same answer, which does not come.

@@ -110,14 +110,14 @@ async fn a_store_that_cannot_be_read_closes_the_socket_with_4001() {
         dev.thread("t").await;
         dev.run("t", "r").await;
         dev.append("t", "r", 1, json!([{ "type": "A" }])).await.ok(200);
-        server.glass().unreadable.store(true, SeqCst);
+        server.intercept().unreadable.store(true, SeqCst);
         let mut socket = server.socket("dev").await;
         socket.send(json!({ "subscribe": { "threadId": "t" } })).await;
         let (frames, code) = to_the_end(&mut socket).await;
         let closing = &frames.last().expect("a last frame")["closing"];
         assert_eq!((code, &closing["reason"], &closing["reconnect"]), (4001, &json!("server-error"), &json!(true)));
         assert_eq!(closing["retryAfterMs"], 1_000);
-        server.glass().unreadable.store(false, SeqCst);
+        server.intercept().unreadable.store(false, SeqCst);
         let mut again = server.socket("dev").await;
         again.send(json!({ "subscribe": { "threadId": "t" } })).await;
         assert_eq!(seqs(&[again.until("hello").await.1, json!({ "events": again.frame("events").await })]), [1]);

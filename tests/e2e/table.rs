@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 use threadline::api::router;
-use threadline_http::routes::{Access, Entry};
+use threadline_http::routes::{Access, RouteEntry};
 
 /// A route, and what its description says.
 pub struct Route {
@@ -51,7 +51,7 @@ pub fn routes() -> &'static [Route] {
 
 fn describe() -> Vec<Route> {
     let document = serde_json::to_value(router::openapi()).expect("a document");
-    let describe = |entry: Entry| {
+    let describe = |entry: RouteEntry| {
         let method = entry.method?;
         let description = document["paths"][&entry.path][method.to_lowercase()].clone();
         assert!(description.is_object(), "{method} {} is not described", entry.path);

@@ -38,11 +38,11 @@ impl Gate {
     }
 }
 
-/// A memory store behind a glass.
-pub type Probe = Through<Glass>;
+/// A memory store behind a intercept.
+pub type Probe = Through<Intercept>;
 
 /// See [`Probe`].
-pub struct Glass {
+pub struct Intercept {
     jitter: Option<Mutex<Rng>>,
     /// Calls of `read`.
     pub reads: AtomicUsize,
@@ -60,18 +60,18 @@ pub struct Glass {
     pub failing_beats: AtomicUsize,
 }
 
-impl Glass {
+impl Intercept {
     pub fn before(inner: Arc<MemoryStore>) -> Probe {
         Probe::new(inner, Self::new(None))
     }
 
-    /// A glass whose calls take up to 2 ms, before and after the effect.
+    /// A intercept whose calls take up to 2 ms, before and after the effect.
     pub fn slow(inner: Arc<MemoryStore>, rng: Rng) -> Probe {
         Probe::new(inner, Self::new(Some(Mutex::new(rng))))
     }
 }
 
-impl Glass {
+impl Intercept {
     fn new(jitter: Option<Mutex<Rng>>) -> Self {
         Self {
             jitter,
@@ -111,7 +111,7 @@ impl Glass {
     }
 }
 
-impl Pass for Glass {
+impl Pass for Intercept {
     async fn pass<T: Send>(&self, call: Call<'_>, work: impl Future<Output = StoreResult<T>> + Send) -> StoreResult<T> {
         match call.name {
             "read" => {

@@ -10,7 +10,7 @@ use threadline::{
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
-    probe::{Glass, Probe},
+    probe::{Intercept, Probe},
     support::{Rng, make_thread, numbered, run_id, run_seed, settle},
 };
 
@@ -26,7 +26,7 @@ struct Bench {
 impl Bench {
     async fn new(slow: bool) -> Self {
         let raw = Arc::new(MemoryStore::new(Clock::manual(Timestamp(0))));
-        let probe = if slow { Glass::slow(raw.clone(), Rng::new(1)) } else { Glass::before(raw.clone()) };
+        let probe = if slow { Intercept::slow(raw.clone(), Rng::new(1)) } else { Intercept::before(raw.clone()) };
         let key = make_thread(&raw, "t").await.key;
         let lease = Duration::from_secs(60);
         let start = StartRun {

@@ -4,17 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use threadline::{
     domain::{
-        Clock, NewEvents, NewThread, Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey, Timestamp, UserId,
+        Clock, NewEvents, NewThread, Principal, ProjectId, ReadFrom, RunId, Thread, ThreadId, ThreadKey, Timestamp,
+        UserId,
     },
     service::{CreateThread, Opening, PageRequest, Ports, Service, StartRequest, StartedRun},
-    store::{DynStore, ReadFrom, ThreadStore, memory::MemoryStore},
+    store::{DynStore, ThreadStore, memory::MemoryStore},
+};
+
+use crate::{
+    probe::{Intercept, Probe},
+    seeds::Announce,
 };
 
 pub use crate::seeds::seeds;
-use crate::{
-    probe::{Glass, Probe},
-    seeds::Announce,
-};
 
 /// SplitMix64: small, and the same everywhere.
 pub struct Rng(u64);
@@ -119,7 +121,7 @@ pub struct Node {
 impl Node {
     pub fn start() -> Self {
         let clock = Clock::manual(Timestamp(1_800_000_000_000));
-        let store = Arc::new(Glass::before(Arc::new(MemoryStore::new(clock.clone()))));
+        let store = Arc::new(Intercept::before(Arc::new(MemoryStore::new(clock.clone()))));
         let service = Service::start(Ports::alone(store.clone() as DynStore, clock.clone()));
         Self { service, store, clock, alice: user("alice") }
     }

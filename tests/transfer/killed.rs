@@ -12,9 +12,9 @@ use std::{
 use reqwest::Method;
 use serde_json::{Value, json};
 use threadline::{
-    domain::{Clock, Timestamp},
+    domain::{Clock, ReadFrom, Timestamp},
     progress::Progress,
-    store::{ReadFrom, ThreadStore, TransferStore, memory::MemoryStore, sqlite::SqliteStore},
+    store::{ThreadStore, TransferStore, memory::MemoryStore, sqlite::SqliteStore},
     transfer::{self, Refusal, Selection},
 };
 

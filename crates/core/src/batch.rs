@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use memchr::memchr_iter;
 
-use super::{NewEvents, RunId, Seq, Timestamp, limits::ROW_BYTES, lines};
+use super::{NewEvents, RunId, Timestamp, limits::ROW_BYTES, lines};
+use crate::seq::Seq;
 
 /// Committed, contiguous events of one run that were appended at one moment. Immutable and shared by all readers.
 #[derive(Debug, Clone)]

@@ -17,11 +17,13 @@ pub mod json;
 pub mod limits;
 pub mod lines;
 pub mod origin;
+pub mod page;
 pub mod principal;
 pub mod projection;
 pub mod quota;
 pub mod run;
 pub mod search;
+mod seq;
 pub mod thread;
 pub mod time;
 pub mod version;
@@ -36,13 +38,12 @@ pub use id::{
 pub use identity::{ApiKey, AuditEntry, Digest, Footprint, IssuerSettings, ProjectSettings, Retention};
 pub use lines::lines;
 pub use origin::{AllowedOrigins, Origin};
+pub use page::{ListOrder, ListPosition, ReadFrom};
 pub use principal::{Credential, Principal, Scope, Scopes};
 pub use quota::{Limit, Limits, ProjectLimits, Quotas};
 pub use run::{Run, RunStatus};
 pub use search::NameSearch;
+pub use seq::Seq;
 pub use thread::{NameSource, NewThread, Thread, ThreadPatch};
 pub use time::{Clock, Timestamp};
 pub use version::Version;
-
-/// Position of an event in its thread: dense, from 1. `0` is the position before the first event.
-pub type Seq = u64;

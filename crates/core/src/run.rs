@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentId, Fence, RunId, Seq, Timestamp, limits::STOP_GRACE};
+use super::{AgentId, Fence, RunId, Timestamp, limits::STOP_GRACE};
+use crate::seq::Seq;
 
 /// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentId, Epoch, ProjectId, Run, Seq, ThreadId, ThreadKey, Timestamp, UserId};
+use super::{AgentId, Epoch, ProjectId, Run, ThreadId, ThreadKey, Timestamp, UserId};
+use crate::seq::Seq;
 
 /// Source of a thread's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

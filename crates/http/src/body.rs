@@ -27,7 +27,7 @@ const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 /// Reads bodies for a node.
 #[derive(Debug, Clone)]
-pub struct Bodies {
+pub struct BodyReader {
     /// Read timeout: the longest time without data inside a body.
     pub read_timeout: Duration,
     /// Timeout of a body that waits for memory.
@@ -67,7 +67,7 @@ impl Deref for Whole {
     }
 }
 
-impl Bodies {
+impl BodyReader {
     /// Reads within the limits of this node.
     pub fn new(quota: Quota) -> Self {
         let limits = *quota.limits();
@@ -191,8 +191,8 @@ mod tests {
 
     const KIB: usize = 1_024;
 
-    fn bodies(room: usize) -> Bodies {
-        Bodies::new(Quota::new(Limits { body_memory: room, ..Limits::default() }))
+    fn bodies(room: usize) -> BodyReader {
+        BodyReader::new(Quota::new(Limits { body_memory: room, ..Limits::default() }))
     }
 
     /// A body of 8 KiB pieces that then stalls, or ends; and the number of bytes read from it.
@@ -262,7 +262,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn of_lines_only_what_is_not_complete_is_held() {
         let bodies = bodies(64 * KIB);
-        let free = |bodies: &Bodies| bodies.room.free() / KIB;
+        let free = |bodies: &BodyReader| bodies.room.free() / KIB;
         let piece = |ends: &'static str| [vec![b' '; 32 * KIB], ends.into()].concat();
         let pieces = [piece(""), piece(""), piece("\n"), piece(""), piece(""), piece("")];
         let mut data = Body::from_stream(stream::iter(pieces.map(Ok::<_, io::Error>))).into_data_stream();

@@ -2,8 +2,7 @@
 
 use axum::http::HeaderMap;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
-use threadline_core::{Epoch, ThreadId, Timestamp};
-use threadline_engine::ListPosition;
+use threadline_core::{Epoch, ListPosition, ThreadId, Timestamp};
 
 use crate::problem::Problem;
 

@@ -9,13 +9,13 @@ use crate::problem::{Problem, ProblemType};
 
 /// Format of a body, by its `Content-Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum Representation {
     Json,
     /// One JSON document per line.
     Ndjson,
 }
 
-impl Content {
+impl Representation {
     /// Format that the header names; JSON if the header is absent or empty.
     pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(Self::Json) };
@@ -33,14 +33,14 @@ impl Content {
 
 /// Format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum StreamFormat {
     Json,
     /// One JSON document per line.
     Ndjson,
     Sse,
 }
 
-impl Form {
+impl StreamFormat {
     /// Supported format with the greatest weight in `Accept`, the first of equals; JSON if the client has no
     /// preference.
     pub fn accepted(headers: &HeaderMap) -> Result<Self, Problem> {

@@ -91,14 +91,14 @@ pub fn age(clock: &Clock, at: Timestamp) -> Duration {
 }
 
 /// Follower over SSE, as the metrics count it.
-pub struct Followed {
+pub struct DeliveryMetrics {
     metrics: Metrics,
     clock: Clock,
     live: bool,
     _present: GaugeGuard,
 }
 
-impl Followed {
+impl DeliveryMetrics {
     /// Counts a follower of a thread.
     pub fn new(state: &HttpState) -> Self {
         let metrics = state.metrics.clone();

@@ -21,9 +21,9 @@ use crate::problem::{Problem, ProblemType};
 
 /// The query parameters that the operations of a path describe, by method.
 #[derive(Debug, Clone, Default)]
-pub struct Known(Arc<Vec<(&'static str, Vec<String>)>>);
+pub struct KnownParameters(Arc<Vec<(&'static str, Vec<String>)>>);
 
-impl Known {
+impl KnownParameters {
     /// Reads the parameters of all operations from their descriptions.
     pub fn of<'o>(operations: impl Iterator<Item = (&'static str, &'o Operation)>) -> Self {
         let named = |operation: &Operation| {
@@ -38,7 +38,7 @@ impl Known {
 }
 
 /// Layer of every described route. A page has none: any link may lead to it.
-pub async fn refuse_unknown(State(known): State<Known>, request: Request, next: Next) -> Response {
+pub async fn refuse_unknown(State(known): State<KnownParameters>, request: Request, next: Next) -> Response {
     if request.uri().query().is_some() {
         // The router answers HEAD like GET.
         let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };

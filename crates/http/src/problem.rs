@@ -221,13 +221,13 @@ pub struct ProblemDocument {
     r#type: String,
     /// The name of the problem, the same for every occurrence.
     title: &'static str,
-    /// The HTTP status.
+    /// HTTP status code of the response.
     status: u16,
     /// Explanation of this occurrence, with the offending value.
     detail: String,
     /// True if the same request may succeed later.
     retryable: bool,
-    /// The next step.
+    /// Next step for the caller, imperative.
     help: &'static str,
     /// The delay before a retry, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ use crate::{
     body::Whole,
     extract::Authenticated,
     fallback,
-    parameters::{self, Known},
+    parameters::{self, KnownParameters},
     problem,
 };
 
@@ -31,9 +31,9 @@ pub enum Access {
     /// A principal with this scope. The handler must take a [`Caller`](super::extract::Caller), which checks the scope.
     Needs(Scope),
     /// A principal with the scope `read`; a socket ticket in the query is accepted as well.
-    Ticket,
+    TicketOrKey,
     /// A client that sends, in the query, a value issued for this route. The handler checks the value.
-    Given,
+    SignedUrl,
     /// Any principal. The handler reads and writes nothing itself: it translates the request into an inner one, whose
     /// route checks the scope.
     Delegated,
@@ -52,10 +52,10 @@ impl Access {
         let scope = match self {
             Self::Public | Self::Delegated => return Ok(()),
             Self::Needs(scope) => scope,
-            Self::Ticket => Scope::Read,
+            Self::TicketOrKey => Scope::Read,
             Self::Operator if principal.is_operator() => return Ok(()),
             // Routes of the operator, and routes that check a value in the query, accept no other key.
-            Self::Operator | Self::Given => return Err(AuthError::NotOperator),
+            Self::Operator | Self::SignedUrl => return Err(AuthError::NotOperator),
         };
         if principal.scopes.contains(scope) { Ok(()) } else { Err(AuthError::Lacks(scope)) }
     }
@@ -88,7 +88,7 @@ impl InnerRoutes {
 
 /// A registered route, frame or page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct RouteEntry {
     /// The method; `None` for a frame or a page.
     pub method: Option<&'static str>,
     /// The path; for a frame the path of its socket.
@@ -103,7 +103,7 @@ pub struct Routes<S> {
     router: OpenApiRouter<S>,
     /// Routes that answer by an inner request.
     delegating: Router<S>,
-    entries: Vec<Entry>,
+    entries: Vec<RouteEntry>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
@@ -133,20 +133,20 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
     fn describe(&mut self, access: Access, routes: UtoipaMethodRouter<S>) -> UtoipaMethodRouter<S> {
         let (schemas, mut paths, methods) = routes;
-        if !matches!(access, Access::Public | Access::Given) {
+        if !matches!(access, Access::Public | Access::SignedUrl) {
             paths.paths.values_mut().flat_map(operations).for_each(|operation| {
                 operation.security = Some(vec![SecurityRequirement::new(BEARER, [] as [&str; 0])]);
                 name_refusals(operation);
             });
         }
         // `Caller` reads the access from this extension. Without the extension only the operator is accepted.
-        let known = Known::of(paths.paths.values().flat_map(described));
+        let known = KnownParameters::of(paths.paths.values().flat_map(described));
         let methods = methods
             .route_layer(Extension(access))
             .route_layer(middleware::from_fn_with_state(known, parameters::refuse_unknown));
         for (path, item) in &paths.paths {
             for (method, _) in described(item) {
-                self.entries.push(Entry { method: Some(method), path: path.clone(), frame: None, access });
+                self.entries.push(RouteEntry { method: Some(method), path: path.clone(), frame: None, access });
             }
         }
         (schemas, paths, methods)
@@ -154,7 +154,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
     /// Registers a page for people. The page is public, and not part of the description, which is for programs.
     pub fn page(mut self, path: &str, methods: MethodRouter<S>) -> Self {
-        let entry = Entry { method: None, path: path.to_owned(), frame: None, access: Access::Public };
+        let entry = RouteEntry { method: None, path: path.to_owned(), frame: None, access: Access::Public };
         self.entries.push(entry);
         self.router = self.router.route(path, methods);
         self
@@ -162,7 +162,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
     /// Registers the client frames of a socket.
     pub fn frames(mut self, path: &str, frames: &'static [(&'static str, Scope)]) -> Self {
-        self.entries.extend(frames.iter().map(|(name, scope)| Entry {
+        self.entries.extend(frames.iter().map(|(name, scope)| RouteEntry {
             method: None,
             path: path.to_owned(),
             frame: Some(name),
@@ -180,7 +180,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     /// The description, and the list of everything registered.
-    pub fn finish(self) -> (OpenApi, Vec<Entry>) {
+    pub fn finish(self) -> (OpenApi, Vec<RouteEntry>) {
         let (_, mut openapi) = self.router.split_for_parts();
         openapi.info = Info::new("Threadline", env!("CARGO_PKG_VERSION"));
         openapi.info.description = Some(

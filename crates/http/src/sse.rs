@@ -14,10 +14,10 @@ use threadline_engine::{ServiceError, StoreError, limits::StreamPermit};
 use tokio::time::{self, Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::{HttpState, auth::Watch, problem::Problem};
+use crate::{HttpState, auth::watch::CredentialWatch, problem::Problem};
 
 /// Source that can be followed as SSE.
-pub trait Followed: Send + 'static {
+pub trait EventSource: Send + 'static {
     /// The next piece of the stream; `None` at its end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
 
@@ -75,7 +75,7 @@ pub fn named(event: &str, data: &Value) -> String {
 /// Makes the response; `hello`, if present, is sent first. The stream holds its `place`, a stream permit, until its
 /// end, and ends once the principal's credential is no longer valid.
 pub fn response(
-    followed: impl Followed,
+    followed: impl EventSource,
     hello: Option<String>,
     place: StreamPermit,
     api: &HttpState,
@@ -97,17 +97,17 @@ struct State<F> {
     beat: Instant,
     every: Duration,
     draining: CancellationToken,
-    credential: Watch,
+    credential: CredentialWatch,
     ended: bool,
     _place: StreamPermit,
 }
 
-fn body<F: Followed>(
+fn body<F: EventSource>(
     followed: F,
     hello: Option<String>,
     place: StreamPermit,
     api: &HttpState,
-    credential: Watch,
+    credential: CredentialWatch,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + use<F> {
     let (every, draining) = (api.heartbeat, api.draining.clone());
     let state = State {
@@ -145,7 +145,7 @@ fn body<F: Followed>(
                 state.ended = true;
                 state.followed.goodbye(Farewell::Draining).ok_or_else(cut)
             }
-            () = state.credential.over() => {
+            () = state.credential.expired() => {
                 state.ended = true;
                 state.followed.goodbye(Farewell::CredentialOver).ok_or_else(cut)
             }

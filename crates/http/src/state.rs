@@ -11,7 +11,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     auth::{Auth, AuthError},
-    body::Bodies,
+    body::BodyReader,
     origins::RefusedOrigins,
     problem::Problem,
     response::ResponseBudget,
@@ -24,7 +24,7 @@ pub struct HttpState {
     pub auth: Auth,
     /// Limits of users, of projects and of the node.
     pub quota: Quota,
-    pub bodies: Bodies,
+    pub bodies: BodyReader,
     /// Memory budget of large responses.
     pub responses: ResponseBudget,
     /// Cancelled once the node is shutting down.
@@ -55,7 +55,7 @@ impl HttpState {
         Self {
             auth,
             quota: service.quota.clone(),
-            bodies: Bodies::new(service.quota.clone()),
+            bodies: BodyReader::new(service.quota.clone()),
             responses: ResponseBudget::new(service.quota.clone()),
             draining: service.draining(),
             connections: TaskTracker::new(),
@@ -83,7 +83,7 @@ impl HttpState {
         let mut credential = self.auth.watch(principal);
         tokio::select! {
             page = page => page,
-            () = credential.over() => Err(AuthError::Over.into()),
+            () = credential.expired() => Err(AuthError::Over.into()),
         }
     }
 }

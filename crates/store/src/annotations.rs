@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use threadline_core::{Annotation, NewAnnotation, ThreadKey};
 
-use super::StoreResult;
+use crate::error::StoreResult;
 
 /// Annotations of threads, which are deleted with their thread.
 #[async_trait]

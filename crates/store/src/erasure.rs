@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use threadline_core::{Footprint, ProjectId, Thread, ThreadKey, Timestamp, UserId};
 
-use super::StoreResult;
+use crate::error::StoreResult;
 
 /// Result of a look at one window of all threads.
 #[derive(Debug, Clone, Default)]

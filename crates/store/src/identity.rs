@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use threadline_core::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Timestamp};
 
-use super::StoreResult;
+use crate::error::StoreResult;
 
 /// A project as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use threadline_core::{
     AgentId, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey, UserId,
 };
 
-use crate::Head;
+use crate::records::Head;
 
 /// End of the active run, by compare-and-set on the head's fence and tail.
 #[derive(Debug, Clone)]

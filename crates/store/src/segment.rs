@@ -18,7 +18,7 @@ use threadline_core::{
     limits::{MAX_BATCH_BYTES, SEGMENT_MAX_BYTES, SEGMENT_MIN_EVENTS, SEGMENT_TARGET_BYTES},
 };
 
-use super::StoreError;
+use crate::error::StoreError;
 
 /// zstd level: level 1 packs token deltas as small as level 3, and faster.
 const LEVEL: i32 = 1;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use threadline_core::{Seq, ThreadKey};
 
-use super::StoreResult;
+use crate::error::StoreResult;
 
 /// A thread's projections as they were at a seq.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use threadline_core::Timestamp;
 
-use super::StoreResult;
+use crate::error::StoreResult;
 
 /// Status of a store at the moment of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,8 +17,9 @@ use threadline_core::{
     limits::SEAL_BYTES,
 };
 
-use super::{
-    Store, StoreResult,
+use crate::{
+    error::StoreResult,
+    port::Store,
     segment::{self, LogRow},
 };
 

@@ -10,22 +10,22 @@ use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
 use threadline_http::{
-    auth::Watch,
+    auth::watch::CredentialWatch,
     cursor::EventId,
     envelope::{self, BatchHead},
     extract::{Caller, InThread, Params},
-    negotiation::{Form, end_reason, wait_time},
+    negotiation::{StreamFormat, end_reason, wait_time},
     observe,
     problem::{Problem, ProblemDocument},
-    sse::{self, Farewell, Followed},
+    sse::{self, EventSource, Farewell},
 };
 use utoipa::IntoParams;
 
 use crate::{
     api::{ApiState, run_agent::AguiClient},
-    domain::{Epoch, Principal, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
+    domain::{Epoch, Principal, ReadFrom, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
     quota::StreamPermit,
-    service::{PageRequest, ReadFrom, StoreError},
+    service::{PageRequest, StoreError},
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
 
@@ -94,7 +94,7 @@ pub async fn read(
     Params(params): Params<ReadParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let form = Form::accepted(&headers)?;
+    let form = StreamFormat::accepted(&headers)?;
     let seen = EventId::last_seen(&headers)?;
     let after = seen.map(|seen| seen.seq).or(params.after);
     let from = match (after, params.before) {
@@ -103,7 +103,7 @@ pub async fn read(
         (None, Some(before)) => ReadFrom::Before(before),
     };
     let epoch = seen.map(|seen| seen.epoch).or_else(|| params.epoch.as_deref().map(Epoch::named));
-    if form == Form::Json {
+    if form == StreamFormat::Json {
         let wait = wait_time(params.wait)?;
         let limit = params.limit.unwrap_or(DEFAULT_EVENT_PAGE);
         let request = PageRequest { from, limit, epoch, run: params.run_id, wait };
@@ -112,14 +112,14 @@ pub async fn read(
     let ReadFrom::After(after) = from else {
         return Err(Problem::invalid("before is available for JSON pages only"));
     };
-    let via = if form == Form::Ndjson { FollowMethod::Ndjson } else { FollowMethod::Sse };
+    let via = if form == StreamFormat::Ndjson { FollowMethod::Ndjson } else { FollowMethod::Sse };
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, epoch, params.run_id.as_ref(), via).await?;
-    if form == Form::Ndjson {
+    if form == StreamFormat::Ndjson {
         return Ok(lines(subscription, state.http.quota.open(&principal)?, state.http.auth.watch(&principal)));
     }
     let hello = hello(&thread, &subscription);
-    let counted = observe::Followed::new(&state.http);
+    let counted = observe::DeliveryMetrics::new(&state.http);
     let followed = EventStream { subscription, counted, until: params.until, requester: None, done: false };
     Ok(sse::response(followed, Some(hello), state.http.quota.open(&principal)?, &state.http, &principal))
 }
@@ -149,7 +149,7 @@ pub fn stream(
     principal: &Principal,
 ) -> Response {
     let hello = hello(thread, &subscription);
-    let counted = observe::Followed::new(&state.http);
+    let counted = observe::DeliveryMetrics::new(&state.http);
     let followed = EventStream { subscription, counted, until: None, requester: Some(requester), done: false };
     sse::response(followed, Some(hello), place, &state.http, principal)
 }
@@ -166,7 +166,7 @@ fn hello(thread: &ThreadId, subscription: &Subscription) -> String {
 
 /// All events up to the current tail, one per line. The response holds a stream permit, and ends once its credential is
 /// no longer valid.
-fn lines(subscription: Subscription, place: StreamPermit, credential: Watch) -> Response {
+fn lines(subscription: Subscription, place: StreamPermit, credential: CredentialWatch) -> Response {
     let (epoch, tail) = (subscription.epoch(), subscription.tail());
     let body = stream::unfold(Some((subscription, place, credential)), move |state| async move {
         let (mut subscription, place, mut credential) = state?;
@@ -176,7 +176,7 @@ fn lines(subscription: Subscription, place: StreamPermit, credential: Watch) -> 
             }
             let next = tokio::select! {
                 biased;
-                () = credential.over() => {
+                () = credential.expired() => {
                     return Some((Err(StoreError::Unavailable("the key or token is no longer valid".into())), None));
                 }
                 next = subscription.next() => next,
@@ -208,13 +208,13 @@ fn lines(subscription: Subscription, place: StreamPermit, credential: Watch) -> 
 
 struct EventStream {
     subscription: Subscription,
-    counted: observe::Followed,
+    counted: observe::DeliveryMetrics,
     until: Option<Until>,
     requester: Option<AguiClient>,
     done: bool,
 }
 
-impl Followed for EventStream {
+impl EventSource for EventStream {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         if self.done {
             return Ok(None);

@@ -12,9 +12,9 @@ use serde_json::json;
 use threadline_http::{
     cursor::last_cursor,
     extract::{Caller, Params},
-    negotiation::{Form, wait_time},
+    negotiation::{StreamFormat, wait_time},
     problem::{Problem, ProblemDocument, ProblemType},
-    sse::{self, Followed},
+    sse::{self, EventSource},
     view::FeedEntryView,
 };
 use utoipa::{IntoParams, ToSchema};
@@ -72,8 +72,8 @@ pub async fn read(
 ) -> Result<Response, Problem> {
     let after = last_cursor(&headers)?.or(params.after).unwrap_or(0);
     let feed = &state.service.feed;
-    match Form::accepted(&headers)? {
-        Form::Json => {
+    match StreamFormat::accepted(&headers)? {
+        StreamFormat::Json => {
             let limit = params.limit.unwrap_or(DEFAULT_PAGE);
             let wait = wait_time(params.wait)?;
             let page = async { Ok(feed.page(&principal, params.user_id, after, limit, wait).await?) };
@@ -81,14 +81,14 @@ pub async fn read(
             let entries = page.entries.iter().map(FeedEntryView::new).collect();
             Ok(Json(FeedView { entries, cursor: page.cursor, has_more: page.has_more }).into_response())
         }
-        Form::Sse => {
+        StreamFormat::Sse => {
             let subscription = feed.subscribe(&principal, params.user_id, after).await?;
             let hello = sse::named("hello", &json!({ "cursor": after }));
             let present = GaugeGuard::new(&state.service.metrics().following.sse_feed);
             let followed = FeedStream { subscription, _present: present };
             Ok(sse::response(followed, Some(hello), state.http.quota.open(&principal)?, &state.http, &principal))
         }
-        Form::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed is not available as NDJSON")),
+        StreamFormat::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed is not available as NDJSON")),
     }
 }
 
@@ -97,7 +97,7 @@ struct FeedStream {
     _present: GaugeGuard,
 }
 
-impl Followed for FeedStream {
+impl EventSource for FeedStream {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         Ok(Some(match self.subscription.next().await? {
             FeedDelivery::Ended => return Ok(None),

@@ -1,7 +1,7 @@
 //! REST routes of runs: start, append, heartbeat, finish, fail, stop and release.
 
 use std::sync::OnceLock;
-use threadline_http::negotiation::Content;
+use threadline_http::negotiation::Representation;
 
 use axum::{
     Json as Answer,
@@ -14,7 +14,7 @@ use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
     extract::{Caller, InRun, InThread, Json, Params, lease_seconds, parse_json},
-    negotiation::Form,
+    negotiation::StreamFormat,
     problem::{Problem, ProblemDocument},
     view::{ReceiptView, RunView, StartedView},
 };
@@ -34,11 +34,11 @@ use crate::{
 
 /// The events, and the body that they came in.
 async fn read_events(state: &ApiState, principal: &Principal, request: Request) -> Result<(NewEvents, Whole), Problem> {
-    let content = Content::of(request.headers())?;
+    let content = Representation::of(request.headers())?;
     let bytes = state.http.bodies.read_appended(request, principal).await?;
     let events = match content {
-        Content::Json => NewEvents::from_array(&bytes),
-        Content::Ndjson => NewEvents::from_ndjson(&bytes),
+        Representation::Json => NewEvents::from_array(&bytes),
+        Representation::Ndjson => NewEvents::from_ndjson(&bytes),
     };
     Ok((events.map_err(ServiceError::from)?, bytes))
 }
@@ -120,8 +120,8 @@ pub async fn start(
     request: Request,
 ) -> Result<Response, Problem> {
     let runs = &state.service.runs;
-    if Content::of(request.headers())? == Content::Json {
-        let form = Form::accepted(request.headers())?;
+    if Representation::of(request.headers())? == Representation::Json {
+        let form = StreamFormat::accepted(request.headers())?;
         let bytes = state.http.bodies.read_appended(request, &principal).await?;
         let start: StartBody = parse_json(&bytes)?;
         if start.input.is_some() {
@@ -146,7 +146,7 @@ pub async fn start(
     let result = tokio::select! {
         result = runs.stream(&principal, &thread, start, params.producer_seq.unwrap_or(1), chunks) => result,
         // The run keeps its lease, and another stream may continue it.
-        () = credential.over() => {
+        () = credential.expired() => {
             body::discard(data);
             return Err(AuthError::Over.into());
         }
@@ -174,7 +174,7 @@ async fn hand_over(
     thread: ThreadId,
     start: StartBody,
     params: StreamParams,
-    form: Form,
+    form: StreamFormat,
 ) -> Result<Response, Problem> {
     let mut input = start.input.unwrap_or_default();
     let Some(agent) = start.agent_id.or(params.agent_id) else {
@@ -191,7 +191,7 @@ async fn hand_over(
     let (agent, _) = state.agents.get(principal, &agent).await?;
     let lease = lease_seconds(start.lease_seconds.or(params.lease_seconds))?;
     let run = AgentRun { id: Some(id.clone()), lease, input, makes_thread: false };
-    let waits = form == Form::Sse;
+    let waits = form == StreamFormat::Sse;
     let place = if waits { Some(state.http.quota.open(principal)?) } else { None };
     let (started, mut requester) = run_agent(state, principal, &thread, agent, run, waits).await?;
     let Some(place) = place else { return Ok(answer(&started)) };

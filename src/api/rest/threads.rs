@@ -19,10 +19,10 @@ use utoipa::{IntoParams, ToSchema};
 use crate::{
     api::ApiState,
     domain::{
-        AgentId, NameSearch, Seq, ThreadId, UserId,
+        AgentId, ListOrder, NameSearch, Seq, ThreadId, UserId,
         limits::{DEFAULT_PAGE, MAX_NAME_BYTES},
     },
-    service::{CreateThread, EditThread, ListOrder, ListRequest},
+    service::{CreateThread, EditThread, ListRequest},
 };
 
 /// A request to create a thread.

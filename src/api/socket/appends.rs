@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A run that this client appends to.
-pub(super) struct Known {
+pub(super) struct AppendTarget {
     run: RunRef,
     /// Start of the answers to this run's appends.
     start: String,
@@ -20,7 +20,7 @@ pub(super) struct Known {
 
 struct UnderWay {
     id: Option<String>,
-    known: Arc<Known>,
+    known: Arc<AppendTarget>,
     bytes: usize,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Appends {
     under_way: Vec<Option<UnderWay>>,
     free: Vec<usize>,
     /// Run of the last append, for some threads. A cache: a miss costs one look-up.
-    known: HashMap<ThreadId, Arc<Known>>,
+    known: HashMap<ThreadId, Arc<AppendTarget>>,
 }
 
 impl Appends {
@@ -41,18 +41,18 @@ impl Appends {
     }
 
     /// Run that was looked up before, if it is still current.
-    pub(super) fn known(&self, runs: &Runs, thread: &str, run: &str) -> Option<Arc<Known>> {
+    pub(super) fn known(&self, runs: &Runs, thread: &str, run: &str) -> Option<Arc<AppendTarget>> {
         let known = self.known.get(thread)?;
         (known.run.run_id().as_str() == run && runs.is_current(&known.run)).then(|| known.clone())
     }
 
     /// Caches a run. A full cache is cleared first.
-    pub(super) fn learn(&mut self, run: RunRef) -> Arc<Known> {
+    pub(super) fn learn(&mut self, run: RunRef) -> Arc<AppendTarget> {
         if self.known.len() >= MAX_SUBSCRIPTIONS && !self.known.contains_key(run.thread_id()) {
             self.known.clear();
         }
         let start = frames::appended_start(run.thread_id(), run.run_id());
-        let known = Arc::new(Known { run, start });
+        let known = Arc::new(AppendTarget { run, start });
         self.known.insert(known.run.thread_id().clone(), known.clone());
         known
     }
@@ -66,7 +66,7 @@ impl Appends {
     pub(super) async fn submit(
         &mut self,
         runs: &Runs,
-        known: Arc<Known>,
+        known: Arc<AppendTarget>,
         id: Option<String>,
         producer_seq: Option<u64>,
         events: NewEvents,

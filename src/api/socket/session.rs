@@ -53,7 +53,7 @@ use crate::{
     subscription::{Delivery, FeedDelivery, FollowMethod, TopicState},
 };
 
-struct Followed {
+struct ThreadSubscription {
     abort: AbortHandle,
     epoch: Epoch,
     state: watch::Receiver<TopicState>,
@@ -67,7 +67,7 @@ struct Session {
     appends: Appends,
     /// Size of the frames that wait for an answer, in bytes.
     bytes_under_way: usize,
-    threads: HashMap<ThreadId, Followed>,
+    threads: HashMap<ThreadId, ThreadSubscription>,
     feed: Option<AbortHandle>,
     producing: HashSet<(ThreadId, RunId)>,
     out: Vec<Message>,
@@ -162,7 +162,7 @@ impl Session {
                     self.heartbeat();
                 }
                 () = draining.cancelled() => return Some(CloseCode::Draining),
-                () = credential.over() => return Some(CloseCode::CredentialOver),
+                () = credential.expired() => return Some(CloseCode::CredentialOver),
             }
             if let Err(code) = self.gather() {
                 return Some(code);
@@ -353,7 +353,7 @@ impl Session {
         };
         let tag = Arc::new(FrameTag::new(thread_id.clone(), subscription.epoch()));
         let (abort, registration) = AbortHandle::new_pair();
-        let followed = Followed { abort, epoch: tag.epoch, state: subscription.watch() };
+        let followed = ThreadSubscription { abort, epoch: tag.epoch, state: subscription.watch() };
         if let Some(before) = self.threads.insert(thread_id, followed) {
             before.abort.abort();
         }

@@ -1,8 +1,8 @@
 //! Two nodes over one database.
 
 use threadline::{
-    domain::ThreadKey,
-    store::{ReadFrom, StartOutcome},
+    domain::{ReadFrom, ThreadKey},
+    store::StartOutcome,
 };
 use tokio::task::JoinSet;
 

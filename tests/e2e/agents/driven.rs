@@ -118,7 +118,7 @@ everywhere! {
         let agent = agent(&dev).await;
         dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
         let mut call = agent.call().await;
-        let store = &server.glass().inner;
+        let store = &server.intercept().inner;
         let (project, thread) = (ProjectId::new("default").expect("an id"), ThreadId::new("t").expect("an id"));
         let key = store.thread(&project, &thread).await.expect("a store").expect("a thread").key;
         let run = store.run(key, &RunId::new("r").expect("an id")).await.expect("a store").expect("a run");

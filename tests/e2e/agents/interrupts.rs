@@ -155,11 +155,11 @@ everywhere! {
         let agent = agent(&dev).await;
         dev.put("/v1/threads/t/runs/r1", json!([waiting("r1", &["i"])])).await.ok(201);
         // This one has looked, and is on its way …
-        server.glass().start_gate.hold();
+        server.intercept().start_gate.hold();
         let late = tokio::spawn(send(answer(&dev, "late", json!([yes("i")]))));
-        server.glass().start_gate.reached().await;
+        server.intercept().start_gate.reached().await;
         // … while the other's answer is dealt with. (By the store itself: the door would stand at the gate.)
-        let store = &server.glass().inner;
+        let store = &server.intercept().inner;
         let (project, thread) = (ProjectId::new("default").expect("an id"), ThreadId::new("t").expect("an id"));
         let key = store.thread(&project, &thread).await.expect("a store").expect("a thread").key;
         let started = json!({ "type": "RUN_STARTED", "input": { "resume": [yes("i")] } });
@@ -167,7 +167,7 @@ everywhere! {
         let (run, lease) = (RunId::new("r2").expect("an id"), Duration::from_secs(20));
         let start = StartRun { key, run, agent: None, driven: false, lease, closing: None, events: Some(events), at: None };
         assert!(matches!(store.start(start).await, Ok(StartOutcome::Started(_))));
-        server.glass().start_gate.open();
+        server.intercept().start_gate.open();
         let text = late.await.expect("answered").text().to_owned();
         assert!(text.contains("\"code\":\"interrupt-settled\""), "{text}");
         assert_eq!(types_of(&dev, "late").await, ["RUN_STARTED", "RUN_ERROR"]);

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{agent, agent_that, agui, ask, ended, finished, said, types_of, user};
 use crate::harness::{
-    Options, Server, eventually, everywhere, glass::Failing, http::open, raw::Raw, soon, sse::Events,
+    Options, Server, eventually, everywhere, http::open, intercept::Failing, raw::Raw, soon, sse::Events,
 };
 
 const DOORS: [&str; 2] = ["/v1/threads/t/runs", "/agui/a"];
@@ -121,11 +121,11 @@ everywhere! {
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
         for (number, door) in DOORS.iter().enumerate() {
             let run = format!("r{number}");
-            server.glass().start_gate.hold();
+            server.intercept().start_gate.hold();
             let client = waiting(server, door, &run).await;
-            server.glass().start_gate.reached().await;
+            server.intercept().start_gate.reached().await;
             leave(client).await;
-            server.glass().start_gate.open();
+            server.intercept().start_gate.open();
             eventually("the run is stopped", async || {
                 let found = dev.get(&format!("/v1/threads/t/runs/{run}")).await;
                 (found.status == 200 && found.json()["status"] == "stopped").then_some(())
@@ -144,10 +144,10 @@ everywhere! {
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
         let client = waiting(server, DOORS[1], "r").await;
         let mut call = agent.call().await;
-        server.glass().fail(&[Failing::Before]);
+        server.intercept().fail(&[Failing::Before]);
         drop(client);
         call.hung_up().await;
-        assert_eq!((ended(&dev, "r").await["status"].as_str(), server.glass().failures()), (Some("stopped"), 0));
+        assert_eq!((ended(&dev, "r").await["status"].as_str(), server.intercept().failures()), (Some("stopped"), 0));
     }
 }
 
@@ -158,11 +158,11 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
-        server.glass().start_gate.hold();
+        server.intercept().start_gate.hold();
         let client = asking(server, DOORS[0], "r", "application/json").await;
-        server.glass().start_gate.reached().await;
+        server.intercept().start_gate.reached().await;
         leave(client).await;
-        server.glass().start_gate.open();
+        server.intercept().start_gate.open();
         agent.call().await.finish(&[finished("r")]).await;
         assert_eq!(ended(&dev, "r").await["status"], "finished");
         // Asked again, it is the same run.

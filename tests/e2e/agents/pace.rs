@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{agent, ask, ended, events_of, finished, said, types_of};
-use crate::harness::{eventually, everywhere, glass::Failing, number, soon};
+use crate::harness::{eventually, everywhere, intercept::Failing, number, soon};
 
 /// How many events a torrent has, and the bytes of each; together far more than all buffers on the way.
 const EVENTS: usize = 4_000;
@@ -37,7 +37,7 @@ everywhere! {
         let agent = agent(&dev).await;
         dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
         let mut socket = agent.call().await.into_socket();
-        server.glass().append_gate.hold();
+        server.intercept().append_gate.hold();
         let all = torrent();
         // As far as it goes while nothing is stored: sockets and one buffer hold it up.
         let mut sent = 0;
@@ -45,8 +45,8 @@ everywhere! {
             sent += written.expect("the agent is read");
             assert!(sent < all.len(), "nothing holds the agent up");
         }
-        assert_eq!(server.glass().appends.load(SeqCst), 1, "one append at a time");
-        server.glass().append_gate.open();
+        assert_eq!(server.intercept().appends.load(SeqCst), 1, "one append at a time");
+        server.intercept().append_gate.open();
         soon(socket.write_all(&all[sent..])).await.expect("the agent is read");
         let run = ended(&dev, "r").await;
         assert_eq!((&run["status"], number(&run, "producerSeq")), (&json!("finished"), EVENTS as u64 + 2));
@@ -56,7 +56,7 @@ everywhere! {
             assert!(line.starts_with(&format!("{{\"seq\":{},", at + 1)), "{}", &line[..100]);
             assert!(line.contains(&event(at - 1)), "{}", &line[..100]);
         }
-        let appends = server.glass().appends.load(SeqCst);
+        let appends = server.intercept().appends.load(SeqCst);
         assert!(appends < EVENTS, "batched by the pace of the disk, not one by one: {appends}");
         let _ = socket.read(&mut [0]).await;
     }
@@ -93,17 +93,17 @@ everywhere! {
         let agent = agent(&dev).await;
         dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
         let mut call = agent.call().await;
-        let glass = server.glass();
+        let intercept = server.intercept();
         // The first append is in, but the answer is lost; the second time it is not even tried.
-        glass.fail(&[Failing::After, Failing::Before]);
+        intercept.fail(&[Failing::After, Failing::Before]);
         call.say(&said("a", "one")).await;
-        eventually("the store is away", async || (glass.failures() < 2).then_some(())).await;
+        eventually("the store is away", async || (intercept.failures() < 2).then_some(())).await;
         // What is said meanwhile waits.
         call.say(&said("b", "two")).await;
-        eventually("the store is back", async || (glass.failures() == 0).then_some(())).await;
+        eventually("the store is back", async || (intercept.failures() == 0).then_some(())).await;
         eventually("all is stored", async || (types_of(&dev, "r").await.len() == 7).then_some(())).await;
         // At the end as well.
-        glass.fail(&[Failing::Before]);
+        intercept.fail(&[Failing::Before]);
         call.finish(&[finished("r")]).await;
         let run = ended(&dev, "r").await;
         assert_eq!((&run["status"], number(&run, "producerSeq")), (&json!("finished"), 8));
@@ -120,11 +120,11 @@ everywhere! {
         let mut call = agent.call().await;
         call.say(&said("a", "one")[..1]).await;
         eventually("it is stored", async || (types_of(&dev, "r").await.len() == 2).then_some(())).await;
-        server.glass().fail(&[Failing::Before, Failing::After]);
+        server.intercept().fail(&[Failing::Before, Failing::After]);
         let begun = Instant::now();
         drop(call);
         let run = ended(&dev, "r").await;
-        assert_eq!((&run["errorCode"], server.glass().failures()), (&json!("agent-broken"), 0));
+        assert_eq!((&run["errorCode"], server.intercept().failures()), (&json!("agent-broken"), 0));
         assert!(begun.elapsed() < Duration::from_secs(5), "not by its lease: {:?}", begun.elapsed());
         assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR"]);
     }
@@ -137,14 +137,14 @@ everywhere! {
         let agent = agent(&dev).await;
         dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
         let mut call = agent.call().await;
-        server.glass().append_gate.hold();
+        server.intercept().append_gate.hold();
         call.say(&said("a", "one")).await;
-        server.glass().append_gate.reached().await;
+        server.intercept().append_gate.reached().await;
         dev.act("t", "r", "stop").await.ok(202);
         call.hung_up().await;
         // What was on its way to the disk may come behind the end; then it is not stored.
         ended(&dev, "r").await;
-        server.glass().append_gate.open();
+        server.intercept().append_gate.open();
         dev.put("/v1/threads/t/runs/w", json!([{ "type": "A" }])).await.ok(201);
         assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "RUN_FINISHED"]);
         assert_eq!(dev.get("/v1/threads/t/runs/r").await.ok(200)["status"], "stopped");
@@ -161,7 +161,7 @@ everywhere! {
         dev.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
         let mut call = agent.call().await;
         // Two tries, half a second apart; then the end, which is taken.
-        server.glass().fail(&[Failing::Before, Failing::Before]);
+        server.intercept().fail(&[Failing::Before, Failing::Before]);
         call.say(&said("a", "one")).await;
         let run = ended(&dev, "r").await;
         assert_eq!((&run["status"], &run["errorCode"]), (&json!("error"), &json!("store-unavailable")));

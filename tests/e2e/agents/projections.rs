@@ -205,15 +205,15 @@ everywhere! {
         snapshots(server, key, all.len() as Seq).await;
         put(&dev, "x", &said("new", "after the snapshot")).await;
         let agent = agent(&dev).await;
-        let glass = server.glass();
-        for counter in [&glass.reads, &glass.events_read, &glass.snapshots] {
+        let intercept = server.intercept();
+        for counter in [&intercept.reads, &intercept.events_read, &intercept.snapshots] {
             counter.store(0, SeqCst);
         }
         dev.post("/v1/threads/t/runs", ask("r", json!([user("u", "hi")]))).await.ok(201);
         let call = agent.call().await;
-        assert_eq!(glass.snapshots.load(SeqCst), 1);
-        assert!(glass.reads.load(SeqCst) <= 2, "{} reads", glass.reads.load(SeqCst));
-        let events = glass.events_read.load(SeqCst);
+        assert_eq!(intercept.snapshots.load(SeqCst), 1);
+        assert!(intercept.reads.load(SeqCst) <= 2, "{} reads", intercept.reads.load(SeqCst));
+        let events = intercept.events_read.load(SeqCst);
         assert!(events <= 8, "{events} events were read of {}", all.len());
         let ids = call.message_ids();
         assert_eq!((ids.len(), ids[4_999].as_str()), (5_002, "m4999"));

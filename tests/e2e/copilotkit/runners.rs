@@ -4,7 +4,7 @@ use super::{
     frames::{bearer, handshake},
     *,
 };
-use crate::harness::{everywhere, glass::Failing, soon};
+use crate::harness::{everywhere, intercept::Failing, soon};
 
 async fn begun(server: &Server) -> Frames {
     thread(server, "t").await;
@@ -102,7 +102,7 @@ everywhere! {
         let events = said("t", "r", "Hello world");
         runner.sends(&events[..2]).await;
         for (batch, failing) in [(2..3, Failing::Before), (3..4, Failing::After), (4..6, Failing::After)] {
-            server.glass().fail(&[failing]);
+            server.intercept().fail(&[failing]);
             let refused = runner.batch(&events[batch.clone()]).await.expect_err("the store is away");
             assert_ne!(refused["retryable"], json!(false), "{refused}");
             runner.sends(&events[batch]).await;

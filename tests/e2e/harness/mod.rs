@@ -1,8 +1,8 @@
 //! A server in this process, and what it takes to talk to it.
 
 pub mod agent;
-pub mod glass;
 pub mod http;
+pub mod intercept;
 pub mod raw;
 pub mod socket;
 pub mod sse;
@@ -26,7 +26,7 @@ use threadline::{
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
 
-use glass::{Glass, Pane};
+use intercept::{Intercept, Pane};
 use threadline_http::{
     egress::{EgressClient, EgressPolicy, Lookup, Network},
     listener::Timeouts,
@@ -66,8 +66,8 @@ pub struct Options {
     pub lookup: Option<Lookup>,
     /// How many runs of agents there may be at once.
     pub agent_runs: usize,
-    /// Whether the store is looked at through a [`Glass`].
-    pub glass: bool,
+    /// Whether the store is looked at through a [`Intercept`].
+    pub intercept: bool,
     /// How threads without a name are named, if they are.
     pub naming: Option<TitleSettings>,
 }
@@ -88,7 +88,7 @@ impl Options {
             agent_networks: Vec::new(),
             lookup: None,
             agent_runs: MAX_AGENT_RUNS,
-            glass: false,
+            intercept: false,
             naming: Some(TitleSettings::default()),
         }
     }
@@ -124,7 +124,7 @@ impl Options {
 
     pub fn with_glass(self) -> Self {
         // Whoever looks that closely wants to see nobody else.
-        Self { glass: true, ..self.without_naming() }
+        Self { intercept: true, ..self.without_naming() }
     }
 
     pub fn with_naming(self, naming: TitleSettings) -> Self {
@@ -170,7 +170,7 @@ pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<bool>,
     closing: Option<Opened>,
-    glass: Option<Arc<Glass>>,
+    intercept: Option<Arc<Intercept>>,
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -207,8 +207,8 @@ impl Server {
     pub async fn over(store: DynStore, options: Options) -> Self {
         let Options { clock, key, patience, limits, origins, agents, agent_networks, lookup, agent_runs, .. } = options;
         let naming = options.naming;
-        let glass = options.glass.then(|| Arc::new(Glass::new(store.clone(), Pane::default())));
-        let store = glass.clone().map_or(store, |glass| glass as DynStore);
+        let intercept = options.intercept.then(|| Arc::new(Intercept::new(store.clone(), Pane::default())));
+        let store = intercept.clone().map_or(store, |intercept| intercept as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let mut ports = Ports { limits, ..Ports::alone(store.clone(), clock.clone()) };
         if let Backend::Production = options.backend {
@@ -241,7 +241,7 @@ impl Server {
         let http = reqwest::Client::builder().no_proxy().pool_idle_timeout(HEADER_TIMEOUT / 2);
         let http = http.build().expect("a client");
         let stop = Some(stop);
-        Self { addr, clock, store, service, key, http, stop, task, closing: None, glass, _directory: None }
+        Self { addr, clock, store, service, key, http, stop, task, closing: None, intercept, _directory: None }
     }
 
     /// As the development user, or with the server's key as the user `dev`.
@@ -265,8 +265,8 @@ impl Server {
     }
 
     /// What the store is looked at through.
-    pub fn glass(&self) -> &Glass {
-        self.glass.as_ref().expect("started with a glass")
+    pub fn intercept(&self) -> &Intercept {
+        self.intercept.as_ref().expect("started with a intercept")
     }
 
     /// How often each limit was reached.

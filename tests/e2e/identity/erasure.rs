@@ -81,16 +81,16 @@ everywhere! {
         server: |options| options.with_key("secret").with_manual_clock().with_glass()
     ) {
         crate::harness::eventually("a node sweeps them by itself", async || {
-            (server.glass().sweeps.load(SeqCst) > 0).then_some(())
+            (server.intercept().sweeps.load(SeqCst) > 0).then_some(())
         })
         .await;
         // Of this user there is nothing else.
         let made = server.user("ann").post("/v1/socket-tickets", json!({})).await.ok(201);
         server.pass(61);
         server.project().delete("/v1/users/ann").await.ok(200);
-        assert_eq!(server.glass().forgets.load(SeqCst), 1, "whatever was counted");
+        assert_eq!(server.intercept().forgets.load(SeqCst), 1, "whatever was counted");
         // By a clock that is behind it could still be taken, if it were there.
-        let kept = server.glass().take_ticket(&secret::digest(text(&made, "ticket")), Timestamp(0)).await;
+        let kept = server.intercept().take_ticket(&secret::digest(text(&made, "ticket")), Timestamp(0)).await;
         assert_eq!(kept.expect("answers"), None);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use threadline::{api::router, domain::Scope};
-use threadline_http::routes::{Access, Entry};
+use threadline_http::routes::{Access, RouteEntry};
 
 use super::key;
 use crate::{
@@ -18,7 +18,7 @@ async fn ask(client: &Client, route: &Route) -> Answer {
 }
 
 /// A frame that is understood, about a thread that there is not.
-fn frame(entry: &Entry) -> Value {
+fn frame(entry: &RouteEntry) -> Value {
     let body = match entry.frame.expect("a frame") {
         "subscribe" | "unsubscribe" => json!({ "threadId": "none" }),
         "append" => json!({ "threadId": "none", "runId": "r", "events": [{ "type": "X" }] }),
@@ -39,10 +39,10 @@ async fn every_route_and_frame_wants_its_scope_and_no_other() {
             for route in routes() {
                 let what = format!("{} {} without {lacking}", route.method, route.path);
                 let needed = match route.access {
-                    Access::Public | Access::Given => continue,
+                    Access::Public | Access::SignedUrl => continue,
                     Access::Needs(scope) => Some(scope),
                     // A valid body of the single endpoint asks for `info`, whose route needs this.
-                    Access::Ticket | Access::Delegated => Some(Scope::Read),
+                    Access::TicketOrKey | Access::Delegated => Some(Scope::Read),
                     Access::Operator => None,
                 };
                 assert!(route.documents(403) && route.documents(401), "{what}");

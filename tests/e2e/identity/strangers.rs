@@ -211,7 +211,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
             }
             // Their topics belong to somebody: see `copilotkit`.
             ("GET", "/runner/websocket" | "/runner/longpoll") => {}
-            _ if matches!(route.access, Access::Public | Access::Given) => {}
+            _ if matches!(route.access, Access::Public | Access::SignedUrl) => {}
             // The key itself is trusted with its project, whichever user it names.
             _ if stranger == Stranger::OtherUser => assert_ne!(route.access, Access::Needs(Scope::Read), "{what}"),
             _ if stranger == Stranger::Token || route.access == Access::Operator => {
@@ -310,7 +310,7 @@ async fn what_is_not_valid_opens_nothing() {
         let garbage = ["tl_", "tl_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "tlt_x", "a.b.c", "secre"];
         let garbage = garbage.map(|text| bearer(server, text));
         let asked = |route: &Route| {
-            !matches!(route.access, Access::Public | Access::Given) && !route.path.ends_with("/longpoll")
+            !matches!(route.access, Access::Public | Access::SignedUrl) && !route.path.ends_with("/longpoll")
         };
         for route in routes().iter().filter(|route| asked(route)) {
             let bodies: Vec<_> = {

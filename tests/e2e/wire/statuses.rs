@@ -221,7 +221,7 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
     if route.access != Access::Public {
         note(raw::exchange(server.addr, &line(&path), &[ANN], body).await);
         let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| route.access != Access::Needs(*scope)).collect();
-        let others = if route.access == Access::Ticket { vec![Scope::Write] } else { others };
+        let others = if route.access == Access::TicketOrKey { vec![Scope::Write] } else { others };
         note(ask(&key(server, "default", &others).await, route).await);
     }
     if route.path.contains('{') {

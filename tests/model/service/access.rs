@@ -5,9 +5,8 @@ use std::{convert::Infallible, time::Duration};
 use bytes::Bytes;
 use futures_util::stream;
 use threadline::{
-    domain::{Principal, ProjectId, ThreadId, UserId},
+    domain::{Principal, ProjectId, ReadFrom, ThreadId, UserId},
     service::{CreateThread, EditThread, ListRequest, PageRequest, Service, ServiceError},
-    store::ReadFrom,
 };
 
 use super::annotations::annotation;

@@ -4,15 +4,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use threadline::{
-    domain::{Clock, FeedChange, Thread, ThreadId, Timestamp},
+    domain::{Clock, FeedChange, ListOrder, ReadFrom, Thread, ThreadId, Timestamp},
     service::{CreateThread, EditThread, ListRequest, PageRequest, Ports, Service, ServiceError},
-    store::{DynStore, ListOrder, ReadFrom, memory::MemoryStore},
+    store::{DynStore, memory::MemoryStore},
     subscription::FeedDelivery,
 };
 use tokio::time::Instant;
 
 use crate::{
-    probe::Glass,
+    probe::Intercept,
     support::{Node, Rng, new_run, numbered, run_id, run_seed, seeds, settle, thread_id, user},
 };
 
@@ -21,7 +21,7 @@ fn edits_at_once_lose_nothing() {
     for seed in seeds(20) {
         run_seed(seed, async {
             let clock = Clock::manual(Timestamp(0));
-            let store = Arc::new(Glass::slow(Arc::new(MemoryStore::new(clock.clone())), Rng::new(seed)));
+            let store = Arc::new(Intercept::slow(Arc::new(MemoryStore::new(clock.clone())), Rng::new(seed)));
             let service = Service::start(Ports::alone(store as DynStore, clock));
             let alice = user("alice");
             let create = CreateThread { id: Some(thread_id("t")), ..CreateThread::default() };
@@ -113,7 +113,7 @@ fn the_list_and_the_feed_after_its_cursor_are_complete_while_threads_change() {
         run_seed(seed, async {
             let mut rng = Rng::new(seed);
             let clock = Clock::manual(Timestamp(0));
-            let store = Arc::new(Glass::slow(Arc::new(MemoryStore::new(clock.clone())), rng.fork()));
+            let store = Arc::new(Intercept::slow(Arc::new(MemoryStore::new(clock.clone())), rng.fork()));
             let service = Service::start(Ports::alone(store as DynStore, clock.clone()));
             let alice = user("alice");
             churn(service.clone(), alice.clone(), clock.clone(), rng.fork(), 20).await;

@@ -3,8 +3,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use threadline::{
-    domain::{Batch, Epoch, LogSlice, Run, Seq, ThreadKey},
-    store::{DynStore, LogStore, ReadFrom, StoreError},
+    domain::{Batch, Epoch, LogSlice, ReadFrom, Run, Seq, ThreadKey},
+    store::{DynStore, LogStore, StoreError},
     subscription::{Delivery, EndReason, FollowError, Subscription, TopicRef, TopicState},
 };
 use tokio::sync::{broadcast, watch};

@@ -26,7 +26,7 @@ use super::{
     reader,
 };
 use crate::{
-    probe::Glass,
+    probe::Intercept,
     support::{Rng, events, make_thread, run_id, thread_id},
 };
 
@@ -86,7 +86,7 @@ const DELAY: u64 = 60;
 pub async fn run(seed: u64, options: Options) -> Outcome {
     let mut rng = Rng::new(seed);
     let raw = Arc::new(MemoryStore::new(Clock::manual(Timestamp(0))));
-    let slow = Arc::new(Glass::slow(raw.clone(), rng.fork()));
+    let slow = Arc::new(Intercept::slow(raw.clone(), rng.fork()));
     let world = Arc::new(World {
         options,
         raw,

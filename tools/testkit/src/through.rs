@@ -4,14 +4,14 @@ use std::ops::Deref;
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, ApiKey, AuditEntry, Digest, Fence, Footprint, KeyId, NewAnnotation, NewThread, ProjectId, Run,
-    RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, ApiKey, AuditEntry, Digest, Fence, Footprint, KeyId, NewAnnotation, NewThread, ProjectId,
+    ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, CloseOutcome, Closing, Due, DynStore,
     ErasureStore, FeedPage, FeedStore, Head, HeartbeatRequest, IdentityStore, IdlePage, ListThreads, LogPage, LogStore,
-    ReadFrom, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult,
-    StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
+    RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult, StoreStatus,
+    StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
 /// What is asked of the store.

@@ -10,8 +10,9 @@ use std::collections::{HashSet, VecDeque};
 use bytes::Bytes;
 
 use crate::{
-    Seq, json,
+    json,
     limits::{MAX_CUSTOM_BYTES, MAX_OPEN_BYTES, MAX_OPEN_PARTS},
+    seq::Seq,
 };
 
 /// Parts that are written piece by piece: start, end and the member that names the part.

@@ -1,6 +1,6 @@
 //! Spacing of snapshots: the newest is kept, and older ones the farther apart the older they are.
 
-use crate::Seq;
+use crate::seq::Seq;
 
 /// Snapshots that are superfluous once there is one at `newest`. Of the snapshots between 2^k and 2^(k+1) events back,
 /// the oldest is kept: so a thread of n events keeps about log2(n), and reading at any seq folds no more events than

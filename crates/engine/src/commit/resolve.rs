@@ -2,10 +2,10 @@
 //! end, or was overtaken.
 
 use threadline_core::{
-    Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadKey, lines,
+    Fence, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadKey, lines,
     projection::closing::{Ending, OpenParts},
 };
-use threadline_store::{Append, DynStore, ReadFrom, StoreError, segment::join_bodies};
+use threadline_store::{Append, DynStore, StoreError, segment::join_bodies};
 
 use crate::{
     ServiceError,

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Clock, Epoch, Fence, LogSlice, Principal, Run, RunId, Seq, ThreadId,
+    Clock, Epoch, Fence, LogSlice, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
     limits::{MAX_EVENT_PAGE, MAX_WAIT},
 };
-use threadline_store::{DynStore, Head, ReadFrom};
+use threadline_store::{DynStore, Head};
 use tokio::time;
 
 use crate::{

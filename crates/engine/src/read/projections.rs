@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use threadline_core::{
-    Epoch, LogSlice, Principal, Seq, ThreadId, ThreadKey,
+    Epoch, LogSlice, Principal, ReadFrom, Seq, ThreadId, ThreadKey,
     limits::{MAX_CONVERSATION_BYTES, WEIGH_BYTES},
     projection::conversation::Conversation,
 };
-use threadline_store::{DynStore, ReadFrom, StoreError};
+use threadline_store::{DynStore, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{

@@ -1,12 +1,12 @@
 //! Ends runs on behalf of their producers: by compare-and-set, with a new read after a miss.
 
 use threadline_core::{
-    Fence, NewEvents, Run, RunId, RunStatus, Seq, ThreadId,
+    Fence, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadId,
     event::cut,
     lines,
     projection::closing::{Ending, OpenParts},
 };
-use threadline_store::{CloseOutcome, Closing, DynStore, Head, ReadFrom, StoreError};
+use threadline_store::{CloseOutcome, Closing, DynStore, Head, StoreError};
 
 use crate::{
     ServiceError,

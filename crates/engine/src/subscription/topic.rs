@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use threadline_core::{LogSlice, Seq, ThreadKey, limits::DEFAULT_EVENT_PAGE};
-use threadline_store::{LogStore, ReadFrom, StoreResult};
+use threadline_core::{LogSlice, ReadFrom, Seq, ThreadKey, limits::DEFAULT_EVENT_PAGE};
+use threadline_store::{LogStore, StoreResult};
 use tokio::sync::watch;
 
 use super::{

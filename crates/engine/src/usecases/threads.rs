@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    AgentId, NameSearch, NameSource, NewThread, Principal, Seq, Thread, ThreadId, ThreadPatch, UserId,
+    AgentId, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq, Thread, ThreadId, ThreadPatch,
+    UserId,
     limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
 };
-use threadline_store::{DynStore, ListOrder, ListPosition, ListThreads, StoreError, ThreadPage};
+use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
 
 use crate::{
     RunNotice, ServiceError,

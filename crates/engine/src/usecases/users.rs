@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    AuditEntry, Clock, Footprint, Principal, ProjectId, Timestamp, UserId,
+    AuditEntry, Clock, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
     limits::{MAX_PAGE, PURGE_ROWS},
 };
-use threadline_store::{DynStore, ListOrder, ListThreads, StoreError};
+use threadline_store::{DynStore, ListThreads, StoreError};
 
 use crate::{
     ServiceError,

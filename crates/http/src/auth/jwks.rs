@@ -26,7 +26,7 @@ struct IssuerKey {
 }
 
 #[derive(Default)]
-struct Known {
+struct CachedKeys {
     keys: Vec<IssuerKey>,
     /// Time of the last fetch, or of the last attempt.
     tried: Option<Instant>,
@@ -36,7 +36,7 @@ struct Known {
 #[derive(Clone)]
 pub(super) struct Issuers {
     outbound: EgressClient,
-    sets: Cache<String, Arc<Mutex<Known>>>,
+    sets: Cache<String, Arc<Mutex<CachedKeys>>>,
 }
 
 impl Issuers {

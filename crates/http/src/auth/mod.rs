@@ -10,7 +10,7 @@ mod projects;
 pub mod secret;
 mod tickets;
 pub mod tokens;
-mod watch;
+pub mod watch;
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,6 @@ pub use joins::{FeedPass, ThreadPass};
 pub use keys::{NewKey, NewToken};
 pub use projects::{Project, Projects};
 pub use tickets::Ticket;
-pub use watch::Watch;
 
 use jwks::Issuers;
 use secret::{KEY_PREFIX, digest};
@@ -274,10 +273,5 @@ impl Auth {
             }
             _ => Ok(fresh),
         }
-    }
-
-    /// Watches the principal's credential until it ceases to be valid.
-    pub fn watch(&self, principal: &Principal) -> Watch {
-        Watch::new(self.clone(), principal.clone())
     }
 }

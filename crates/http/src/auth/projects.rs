@@ -52,7 +52,7 @@ impl Project {
 
 /// All projects, as of one moment.
 #[derive(Default)]
-struct Known {
+struct CachedProjects {
     all: BTreeMap<ProjectId, Project>,
     /// Projects whose settings cannot be read.
     unreadable: BTreeSet<ProjectId>,
@@ -60,7 +60,7 @@ struct Known {
     at: Option<Instant>,
 }
 
-impl Known {
+impl CachedProjects {
     fn is_older_than(&self, age: Duration) -> bool {
         self.at.is_none_or(|at| at.elapsed() > age)
     }
@@ -70,7 +70,7 @@ impl Known {
 #[derive(Clone)]
 pub struct Projects {
     store: DynStore,
-    known: Arc<RwLock<Arc<Known>>>,
+    known: Arc<RwLock<Arc<CachedProjects>>>,
     /// Lock that admits one read of the store at a time.
     looking: Arc<Mutex<()>>,
 }
@@ -80,17 +80,17 @@ impl Projects {
         Self { store, known: Arc::default(), looking: Arc::default() }
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<CachedProjects> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn remember(&self, all: BTreeMap<ProjectId, Project>, unreadable: BTreeSet<ProjectId>) -> Arc<Known> {
-        let known = Arc::new(Known { all, unreadable, at: Some(Instant::now()) });
+    fn remember(&self, all: BTreeMap<ProjectId, Project>, unreadable: BTreeSet<ProjectId>) -> Arc<CachedProjects> {
+        let known = Arc::new(CachedProjects { all, unreadable, at: Some(Instant::now()) });
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.clone();
         known
     }
 
-    async fn load(&self) -> Result<Arc<Known>, AuthError> {
+    async fn load(&self) -> Result<Arc<CachedProjects>, AuthError> {
         let (mut all, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
         for stored in self.store.projects().await? {
             let id = stored.id.clone();
@@ -108,7 +108,7 @@ impl Projects {
 
     /// Returns the projects, read no longer ago than `age`; or, while another reader is running or the store is
     /// unavailable, as last read.
-    async fn fresh(&self, age: Duration) -> Result<Arc<Known>, AuthError> {
+    async fn fresh(&self, age: Duration) -> Result<Arc<CachedProjects>, AuthError> {
         let known = self.known();
         if !known.is_older_than(age) {
             return Ok(known);

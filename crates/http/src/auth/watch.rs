@@ -10,21 +10,28 @@ use super::Auth;
 
 /// Completes, once, when a credential ceases to be valid: a token or key at its expiry, a revoked key within
 /// [`CREDENTIAL_CHECK`](threadline_core::limits::CREDENTIAL_CHECK) plus the time for which a node caches keys.
-pub struct Watch(Option<BoxFuture<'static, ()>>);
+pub struct CredentialWatch(Option<BoxFuture<'static, ()>>);
 
-impl Watch {
-    pub(super) fn new(auth: Auth, principal: Principal) -> Self {
+impl Auth {
+    /// Watches the principal's credential until it ceases to be valid.
+    pub fn watch(&self, principal: &Principal) -> CredentialWatch {
+        CredentialWatch::new(self.clone(), principal.clone())
+    }
+}
+
+impl CredentialWatch {
+    fn new(auth: Auth, principal: Principal) -> Self {
         match principal.credential {
             // Both stay valid as long as the server runs.
             Credential::Development | Credential::Operator => Self(None),
             Credential::Key { .. } | Credential::Lent { .. } | Credential::Token { .. } => {
-                Self(Some(Box::pin(until_over(auth, principal))))
+                Self(Some(Box::pin(until_expired(auth, principal))))
             }
         }
     }
 
     /// Completes when the credential is no longer valid. May be dropped and called again.
-    pub async fn over(&mut self) {
+    pub async fn expired(&mut self) {
         match &mut self.0 {
             Some(over) => over.as_mut().await,
             None => std::future::pending().await,
@@ -32,7 +39,7 @@ impl Watch {
     }
 }
 
-async fn until_over(auth: Auth, principal: Principal) {
+async fn until_expired(auth: Auth, principal: Principal) {
     loop {
         let left = principal.expires_at().map(|until| until.0.saturating_sub(auth.shared.clock.now().0).max(0));
         let left = left.map_or(auth.check, |left| Duration::from_millis(left.unsigned_abs()));

@@ -3,10 +3,12 @@
 use std::{collections::BTreeMap, ops::Bound};
 
 use async_trait::async_trait;
-use threadline_core::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ProjectId, ThreadKey, Timestamp, UserId};
+use threadline_core::{
+    ApiKey, AuditEntry, Digest, Footprint, KeyId, ListOrder, ProjectId, ThreadKey, Timestamp, UserId,
+};
 
 use super::MemoryStore;
-use crate::{ErasureStore, IdentityStore, IdlePage, ListOrder, StoreResult, StoredProject};
+use crate::{ErasureStore, IdentityStore, IdlePage, StoreResult, StoredProject};
 
 #[derive(Debug, Default)]
 pub(super) struct Identity {

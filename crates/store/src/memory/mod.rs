@@ -7,24 +7,24 @@ use std::{
 };
 
 use async_trait::async_trait;
-
-mod beside;
-mod identity;
-mod status;
-mod transfer;
-
 use threadline_core::{
-    AgentId, Annotation, Clock, Epoch, FeedChange, FeedEntry, Fence, LogSlice, NewEvents, NewThread, ProjectId, Run,
-    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, Clock, Epoch, FeedChange, FeedEntry, Fence, ListOrder, ListPosition, LogSlice, NewEvents,
+    NewThread, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch,
+    Timestamp, UserId,
     limits::{PAGE_BYTES, RELEASE_GRACE},
 };
 
 use super::{
     ActiveHead, ActiveRuns, Append, Appended, CloseOutcome, Closing, Committed, Due, FeedImage, FeedPage, FeedStore,
-    Head, HeartbeatRequest, ListOrder, ListPosition, ListThreads, LogPage, LogStore, ReadFrom, RunStore, Snapshot,
-    StartOutcome, StartRun, StopOutcome, StoreResult, ThreadPage, ThreadStore,
+    Head, HeartbeatRequest, ListThreads, LogPage, LogStore, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome,
+    StoreResult, ThreadPage, ThreadStore,
     segment::{self, LogRow},
 };
+
+mod beside;
+mod identity;
+mod status;
+mod transfer;
 
 /// A store in memory. All data is lost with the process.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use threadline_core::limits::{
     PG_CONNECT_TIMEOUT, PG_LOCK_TIMEOUT, PG_MIGRATION_TIMEOUT, PG_STATEMENT_TIMEOUT, PG_WORK_MEM_KIB,
 };
 
-use super::{OpenError, fetch::Rows};
+use super::{fetch::Rows, open_error::OpenError};
 
 /// A parsed URL. `pooler=transaction` in it means a pooler that gives each transaction another session: no statement is
 /// prepared then, no setting is made for a session, and every statement has a transaction of its own.

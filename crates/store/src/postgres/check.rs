@@ -2,7 +2,7 @@
 
 use sqlx::{PgConnection, Row};
 
-use super::{OpenError, address::Address};
+use super::{address::Address, open_error::OpenError};
 
 /// The oldest version that has all features that the statements need.
 const OLDEST: i64 = 130_000;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    ThreadKey,
+    ReadFrom, ThreadKey,
     limits::{PG_PIPELINES, RECHECK_CHUNK, SEGMENT_MIN_EVENTS},
 };
 
@@ -12,7 +12,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    Append, Appended, Head, LogPage, LogStore, ReadFrom, StoreResult,
+    Append, Appended, Head, LogPage, LogStore, StoreResult,
     segment::LogRow,
     sql::{
         append::append_all,

@@ -5,7 +5,7 @@
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
-use super::{OpenError, address::Address};
+use super::{address::Address, open_error::OpenError};
 
 /// The steps, oldest first. A step that was released is never changed again.
 const STEPS: [&str; 5] = [

@@ -22,7 +22,7 @@ use self::{
     fetch::{Rows, Statement, Work},
     pool::Pool,
 };
-pub use self::{check::Finding, migrate::Migrated};
+pub use self::{check::Finding, migrate::Migrated, open_error::OpenError};
 use super::StoreResult;
 
 /// Hot statements, which the benchmark runs alone.
@@ -43,6 +43,7 @@ mod feed;
 mod fetch;
 mod log;
 mod migrate;
+mod open_error;
 mod plans;
 mod pool;
 mod rows;
@@ -54,45 +55,6 @@ mod status;
 mod tables;
 mod threads;
 mod transfer;
-
-/// Failure to open a store.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The database was migrated by a newer program.
-    #[error(
-        "the database has schema version {found}, but this program supports versions up to {known}: run a newer release"
-    )]
-    Newer {
-        /// Schema version of the database.
-        found: i64,
-        /// Newest schema version that this program supports.
-        known: i64,
-    },
-    /// The database has tables with Threadline's names, but no schema version.
-    #[error("the database contains tables of another program: use a separate database for Threadline")]
-    Foreign,
-    /// The server lacks features that the statements need.
-    #[error("PostgreSQL {found} is too old: version 13 or later is required")]
-    OldServer {
-        /// Version of the server.
-        found: String,
-    },
-    /// The database cannot store texts unchanged.
-    #[error("the database has the encoding {found}: create one with ENCODING 'UTF8'")]
-    Encoding {
-        /// Encoding of the database.
-        found: String,
-    },
-    /// The URL has an unknown value of `pooler`.
-    #[error("unknown pooler={found}: expected pooler=transaction or pooler=session")]
-    Pooler {
-        /// Value of `pooler` in the URL.
-        found: String,
-    },
-    /// Any other error of the database.
-    #[error("cannot open the database: {0}")]
-    Database(#[from] sqlx::Error),
-}
 
 /// A store in a PostgreSQL database. Cheap to clone; the clones share everything.
 #[derive(Debug, Clone)]

@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use sqlx::query;
-use threadline_core::{Seq, ThreadKey, limits::PG_SEAL_ROWS};
+use threadline_core::{ReadFrom, Seq, ThreadKey, limits::PG_SEAL_ROWS};
 
 use super::{
     PgStore,
     rows::{self, Columns, text_of},
 };
 use crate::{
-    ReadFrom, StoreResult,
+    StoreResult,
     segment::{LogRow, Segment},
     sql::{pages::Cap, seal::Sealing},
 };

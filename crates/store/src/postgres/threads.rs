@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    Epoch, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
+    Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
     limits::{PG_RACES, PURGE_ROWS},
 };
 
@@ -12,7 +12,7 @@ use super::{
     fetch::{Rows, Statement},
     rows::{self, Columns, text_of},
 };
-use crate::{ListOrder, ListThreads, StoreError, StoreResult, ThreadPage, ThreadStore, sql::pages};
+use crate::{ListThreads, StoreError, StoreResult, ThreadPage, ThreadStore, sql::pages};
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/thread_by_id.sql"));
 

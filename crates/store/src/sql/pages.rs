@@ -1,8 +1,8 @@
 //! Pages as they come from the database: of a log, of a list, of a feed.
 
 use threadline_core::{
-    AgentId, FeedChange, FeedEntry, Fence, Footprint, LogSlice, ProjectId, Run, RunId, Seq, ThreadId, ThreadKey,
-    Timestamp, UserId,
+    AgentId, FeedChange, FeedEntry, Fence, Footprint, ListPosition, LogSlice, ProjectId, ReadFrom, Run, RunId, Seq,
+    ThreadId, ThreadKey, Timestamp, UserId,
     limits::{PAGE_BYTES, PAGE_ROWS},
 };
 
@@ -11,8 +11,8 @@ use super::{
     corrupt,
 };
 use crate::{
-    ActiveRuns, Due, FeedImage, FeedPage, Head, IdlePage, ListPosition, LogPage, MovedThread, ReadFrom, StoreResult,
-    ThreadPage, segment::LogRow,
+    ActiveRuns, Due, FeedImage, FeedPage, Head, IdlePage, LogPage, MovedThread, StoreResult, ThreadPage,
+    segment::LogRow,
 };
 
 /// Bounds of one read of a log.

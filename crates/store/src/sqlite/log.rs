@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::query;
-use threadline_core::ThreadKey;
+use threadline_core::{ReadFrom, ThreadKey};
 
 use super::{
     SqliteStore,
@@ -10,7 +10,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    Append, Appended, Head, LogPage, LogStore, ReadFrom, StoreResult,
+    Append, Appended, Head, LogPage, LogStore, StoreResult,
     segment::LogRow,
     sql::{
         append::append_all,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sqlx::{AssertSqlSafe, Executor, SqliteConnection};
 
-use super::OpenError;
+use super::open_error::OpenError;
 
 /// The steps, oldest first. A step that was released is never changed again.
 const STEPS: [&str; 6] = [

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    Seq, ThreadKey,
+    ReadFrom, Seq, ThreadKey,
     limits::{SEAL_ROWS, SEGMENT_MIN_EVENTS},
 };
 
@@ -12,7 +12,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    ReadFrom, StoreResult,
+    StoreResult,
     segment::{LogRow, Segment},
     sql::{pages::Cap, seal::Sealing},
 };

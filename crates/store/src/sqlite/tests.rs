@@ -2,11 +2,11 @@
 
 use sqlx::{ConnectOptions, Connection, query};
 use tempfile::TempDir;
-use threadline_core::{NewEvents, NewThread, ProjectId, RunId, ThreadId, ThreadKey, UserId};
+use threadline_core::{NewEvents, NewThread, ProjectId, ReadFrom, RunId, ThreadId, ThreadKey, UserId};
 
 use super::*;
 use crate::{
-    Append, LogStore, ReadFrom, RunStore, StartOutcome, StartRun, StoreError, ThreadStore,
+    Append, LogStore, RunStore, StartOutcome, StartRun, StoreError, ThreadStore,
     sql::{seal::Sealing, tables::identity},
 };
 

@@ -2,14 +2,16 @@
 
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, query};
-use threadline_core::{Epoch, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, limits::PURGE_ROWS};
+use threadline_core::{
+    Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, limits::PURGE_ROWS,
+};
 
 use super::{
     SqliteStore, corrupt,
     fetch::{self, Work},
     rows::{self, Columns, text_of},
 };
-use crate::{ListOrder, ListThreads, StoreResult, ThreadPage, ThreadStore, sql::pages};
+use crate::{ListThreads, StoreResult, ThreadPage, ThreadStore, sql::pages};
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/sqlite/thread_by_id.sql"));
 const BY_KEY: &str = text_of(include_str!("../../queries/sqlite/thread_by_key.sql"));

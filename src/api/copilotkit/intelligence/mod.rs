@@ -36,10 +36,10 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::WRITE, routes!(lock::acquire, lock::renew, lock::release))
         .route(Access::READ, routes!(reading::events))
         .route(Access::READ, routes!(reading::state))
-        .route(Access::Given, routes!(sockets::client_socket))
-        .route(Access::Given, routes!(sockets::client_poll, sockets::client_send))
+        .route(Access::SignedUrl, routes!(sockets::client_socket))
+        .route(Access::SignedUrl, routes!(sockets::client_poll, sockets::client_send))
         .route(Access::WRITE, routes!(sockets::runner_socket))
         .route(Access::WRITE, routes!(sockets::runner_poll))
-        .route(Access::Given, routes!(sockets::runner_send))
+        .route(Access::SignedUrl, routes!(sockets::runner_send))
         .route(Access::WRITE, routes!(annotations::annotate))
 }

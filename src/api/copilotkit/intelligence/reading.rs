@@ -14,11 +14,11 @@ use super::acting;
 use crate::{
     api::ApiState,
     domain::{
-        Principal, ThreadId, json as text,
+        Principal, ReadFrom, ThreadId, json as text,
         limits::{MAX_EVENT_PAGE, MAX_INSPECTED_BYTES},
     },
     projection::conversation::Conversation,
-    service::{PageRequest, ReadFrom, ServiceError},
+    service::{PageRequest, ServiceError},
 };
 
 /// Message, read in the form of AG-UI and written in the form of this API.

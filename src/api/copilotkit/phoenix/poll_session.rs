@@ -109,7 +109,7 @@ impl<P: SocketKind> Task<P> {
                     self.session.written();
                 }
                 () = draining.cancelled() => return Some(CloseCode::Draining),
-                () = credential.over() => return Some(CloseCode::CredentialOver),
+                () = credential.expired() => return Some(CloseCode::CredentialOver),
             }
         }
     }

@@ -131,7 +131,7 @@ async fn serve<P: SocketKind>(
                 ping(state, socket).await
             }
             () = draining.cancelled() => return End::Close(CloseCode::Draining),
-            () = credential.over() => return End::Close(CloseCode::CredentialOver),
+            () = credential.expired() => return End::Close(CloseCode::CredentialOver),
         };
         if let Err(end) = carried_out.and_then(|()| session.gather().map_err(End::Close)) {
             return end;

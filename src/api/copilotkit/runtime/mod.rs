@@ -18,7 +18,7 @@ mod threads;
 use axum::extract::Request;
 use threadline_http::{
     extract::parse_json,
-    negotiation::Content,
+    negotiation::Representation,
     problem::{Problem, ProblemType},
     routes::{Access, Routes},
 };
@@ -46,7 +46,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
 
 /// Reads a RunAgentInput from the body. Fails if the content type is not JSON.
 async fn read(state: &ApiState, principal: &Principal, request: Request) -> Result<ClientInput, Problem> {
-    if Content::of(request.headers())? != Content::Json {
+    if Representation::of(request.headers())? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
     let bytes = state.http.bodies.read_appended(request, principal).await?;

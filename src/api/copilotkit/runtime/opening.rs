@@ -13,9 +13,9 @@ use threadline_http::problem::Problem;
 use super::{past::Past, stream::Telling};
 use crate::{
     api::ApiState,
-    domain::{Principal, Run, Thread, ThreadId, limits::MAX_EVENT_PAGE},
+    domain::{Principal, ReadFrom, Run, Thread, ThreadId, limits::MAX_EVENT_PAGE},
     projection::resuming::Resuming,
-    service::{PageRequest, ReadFrom, ServiceError},
+    service::{PageRequest, ServiceError},
     subscription::{FollowMethod, Subscription},
 };
 

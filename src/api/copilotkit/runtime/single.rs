@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_http::{
     extract::{Caller, parse_json},
-    negotiation::Content,
+    negotiation::Representation,
     problem::{Problem, ProblemDocument, ProblemType},
     routes::InnerRoutes,
 };
@@ -78,7 +78,7 @@ pub async fn call(
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Problem> {
-    if Content::of(&headers)? != Content::Json {
+    if Representation::of(&headers)? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send application/json"));
     }
     let whole = state.http.bodies.read_appended(request, &principal).await?;

@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use serde_json::{Value, json};
 use threadline_http::{
     observe,
-    sse::{Farewell, Followed},
+    sse::{EventSource, Farewell},
 };
 
 use super::acceptable;
@@ -181,7 +181,7 @@ pub struct Run {
     rest: Option<(Subscription, Telling)>,
     /// Requester of the run, if this request started it.
     requester: Option<AguiClient>,
-    counted: observe::Followed,
+    counted: observe::DeliveryMetrics,
     live: bool,
 }
 
@@ -193,7 +193,7 @@ impl Run {
         rest: Option<(Subscription, Telling)>,
         requester: Option<AguiClient>,
     ) -> Self {
-        Self { first, rest, requester, counted: observe::Followed::new(&state.http), live: false }
+        Self { first, rest, requester, counted: observe::DeliveryMetrics::new(&state.http), live: false }
     }
 
     fn leave(&mut self) {
@@ -203,7 +203,7 @@ impl Run {
     }
 }
 
-impl Followed for Run {
+impl EventSource for Run {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use threadline_http::{
     extract::{Caller, InAgent},
     problem::{Problem, ProblemDocument},
-    sse::{self, Farewell, Followed},
+    sse::{self, EventSource, Farewell},
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -92,7 +92,7 @@ struct Suggestions {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Followed for Suggestions {
+impl EventSource for Suggestions {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         let mut out = Vec::new();
         while out.is_empty() && !self.over {

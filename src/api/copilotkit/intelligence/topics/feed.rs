@@ -21,11 +21,11 @@ use crate::{
         },
     },
     domain::{
-        FeedChange, FeedEntry, Principal, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
+        FeedChange, FeedEntry, Principal, ReadFrom, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
         limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
     },
     metrics::GaugeGuard,
-    service::{ListRequest, PageRequest, ReadFrom, ServiceError},
+    service::{ListRequest, PageRequest, ServiceError},
     subscription::{FeedDelivery, FeedSubscription},
 };
 

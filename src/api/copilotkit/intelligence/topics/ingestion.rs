@@ -23,12 +23,12 @@ use crate::{
         },
     },
     domain::{
-        EventError, EventErrorKind, Fence, NewEvents, Principal, RunId, Seq, ThreadId,
+        EventError, EventErrorKind, Fence, NewEvents, Principal, ReadFrom, RunId, Seq, ThreadId,
         event::BatchBuilder,
         json as text,
         limits::{INGEST_TIMEOUT, MAX_EVENT_PAGE},
     },
-    service::{PageRequest, ReadFrom, ServiceError, evicted},
+    service::{PageRequest, ServiceError, evicted},
     subscription::{TopicRef, TopicState},
 };
 
@@ -82,7 +82,7 @@ impl RunnerPlane {
             principal: self.principal.clone(),
             thread,
             run,
-            known: (found.producer_seq == 0).then(Known::default),
+            known: (found.producer_seq == 0).then(ThreadCursor::default),
             legacy,
         };
         let pushes = stream::unfold(Some(Stop { changes: topic.watch(), _topic: topic, fence }), stop);
@@ -128,7 +128,7 @@ async fn stop(waiting: Option<Stop>) -> Option<(Outgoing, Option<Stop>)> {
 
 /// Ids and count of the events in the log of a run.
 #[derive(Default)]
-struct Known {
+struct ThreadCursor {
     ids: HashSet<u128>,
     producer_seq: u64,
 }
@@ -140,7 +140,7 @@ struct Producing {
     thread: ThreadId,
     run: RunId,
     /// `None` if the log must be read, or read again.
-    known: Option<Known>,
+    known: Option<ThreadCursor>,
     legacy: Arc<Legacy>,
 }
 
@@ -349,8 +349,13 @@ fn gathered(new: &[(&RawValue, u128)]) -> Result<NewEvents, Refusal> {
 }
 
 /// Reads the ids of all events in the log of a run.
-async fn look(state: &ApiState, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Known, Refusal> {
-    let mut known = Known::default();
+async fn look(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    run: &RunId,
+) -> Result<ThreadCursor, Refusal> {
+    let mut known = ThreadCursor::default();
     let mut after: Seq = 0;
     loop {
         let request = PageRequest {

@@ -22,9 +22,9 @@ use crate::{
             phoenix::channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
         },
     },
-    domain::{Batch, Epoch, LogSlice, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
+    domain::{Batch, Epoch, LogSlice, ReadFrom, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
     metrics::GaugeGuard,
-    service::{PageRequest, ReadFrom, ServiceError, StoreError},
+    service::{PageRequest, ServiceError, StoreError},
     subscription::{Delivery, EndReason, FollowMethod, Subscription, TopicState},
 };
 

@@ -30,7 +30,7 @@ use crate::{
 
 /// View of a plane, through which the test observes and controls it.
 #[derive(Clone, Default)]
-struct Glass(Arc<Mutex<Seen>>);
+struct Intercept(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
@@ -45,7 +45,7 @@ struct Seen {
     closed: Option<bool>,
 }
 
-impl Glass {
+impl Intercept {
     fn look<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
         look(&mut self.0.lock().expect("no panic"))
     }
@@ -72,12 +72,12 @@ impl Glass {
     }
 }
 
-struct TestPlane(Glass);
+struct TestPlane(Intercept);
 
-struct TestInbox(Glass);
+struct TestInbox(Intercept);
 
 /// Value held by a reply until the reply is written.
-struct Unwritten(Glass);
+struct Unwritten(Intercept);
 
 impl Drop for Unwritten {
     fn drop(&mut self) {

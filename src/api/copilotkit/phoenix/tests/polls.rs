@@ -24,8 +24,8 @@ async fn body(response: Response) -> Value {
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
-async fn opened(state: &ApiState, glass: &Glass) -> String {
-    let answer = body(open(state, principal("ann"), glass.plane()).await).await;
+async fn opened(state: &ApiState, intercept: &Intercept) -> String {
+    let answer = body(open(state, principal("ann"), intercept.plane()).await).await;
     assert_eq!(answer["status"], 410);
     answer["token"].as_str().expect("a token").to_owned()
 }
@@ -49,13 +49,13 @@ const JOIN: &str = r#"["1","1","t:a","phx_join",{}]"#;
 
 #[tokio::test(start_paused = true)]
 async fn frames_go_to_and_fro() {
-    let (state, glass) = (state(), Glass::default());
-    let token = opened(&state, &glass).await;
+    let (state, intercept) = (state(), Intercept::default());
+    let token = opened(&state, &intercept).await;
     assert_eq!(sends(&state, &token, JOIN).await, json!({ "status": 200 }));
     assert_eq!(frames(&state, &token).await, [joined("1", "t:a")]);
     let two = "[\"1\",\"2\",\"t:a\",\"say\",{\"a\":1}]\n[\"1\",\"3\",\"t:a\",\"say\",{\"a\":2}]\r\n";
     assert_eq!(sends(&state, &token, two).await, json!({ "status": 200 }));
-    assert_eq!(glass.taken(), [r#"{"a":1}"#, r#"{"a":2}"#], "carried out when it is answered, in order");
+    assert_eq!(intercept.taken(), [r#"{"a":1}"#, r#"{"a":2}"#], "carried out when it is answered, in order");
     assert_eq!(frames(&state, &token).await, [ok("1", "2", "t:a"), ok("1", "3", "t:a")]);
     // A waiting poll receives a push at once.
     let waiting = tokio::spawn({
@@ -63,7 +63,7 @@ async fn frames_go_to_and_fro() {
         async move { frames(&state, &token).await }
     });
     time::sleep(Duration::from_secs(5)).await;
-    glass.push("t:a", 7);
+    intercept.push("t:a", 7);
     let begun = Instant::now();
     assert_eq!(waiting.await.expect("no panic"), [number("1", "t:a", 7)]);
     assert_eq!(begun.elapsed(), Duration::ZERO);
@@ -74,8 +74,8 @@ async fn frames_go_to_and_fro() {
 
 #[tokio::test(start_paused = true)]
 async fn many_lines_are_taken_in_pieces_and_a_long_one_whole() {
-    let (state, glass) = (state(), Glass::default());
-    let token = opened(&state, &glass).await;
+    let (state, intercept) = (state(), Intercept::default());
+    let token = opened(&state, &intercept).await;
     sends(&state, &token, JOIN).await;
     let long = "x".repeat(FRAMES_TOGETHER_BYTES * 2);
     let mut lines: Vec<_> = (0..150).map(|n| format!(r#"["1","{n}","t:a","say",{{"n":{n}}}]"#)).collect();
@@ -83,31 +83,31 @@ async fn many_lines_are_taken_in_pieces_and_a_long_one_whole() {
     lines.push(String::new());
     let request = Request::new(Body::from(lines.join("\n")));
     assert_eq!(body(send(&state, &token, request).await).await, json!({ "status": 200 }));
-    assert_eq!(glass.look(|seen| std::mem::take(&mut seen.together)), [64, 36, 1, 50]);
-    let taken = glass.taken();
+    assert_eq!(intercept.look(|seen| std::mem::take(&mut seen.together)), [64, 36, 1, 50]);
+    let taken = intercept.taken();
     assert_eq!((taken.len(), taken[100].len()), (151, long.len() + 8));
     assert_eq!(frames(&state, &token).await.len(), 152);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_come_back_has_no_session() {
-    let (state, glass) = (state(), Glass::default());
-    let token = opened(&state, &glass).await;
+    let (state, intercept) = (state(), Intercept::default());
+    let token = opened(&state, &intercept).await;
     for _ in 0..10 {
         assert_eq!(polled(&state, &token).await["status"], 204);
         time::sleep(CHANNEL_POLL_TIMEOUT - Duration::from_secs(1)).await;
     }
-    assert_eq!((glass.closed(), state.service.metrics().sockets.get()), (None, 1));
+    assert_eq!((intercept.closed(), state.service.metrics().sockets.get()), (None, 1));
     time::sleep(Duration::from_secs(2)).await;
-    assert_eq!((glass.closed(), state.service.metrics().sockets.get()), (Some(false), 0));
+    assert_eq!((intercept.closed(), state.service.metrics().sockets.get()), (Some(false), 0));
     assert_eq!(polled(&state, &token).await, json!({ "status": 410 }));
     assert_eq!(sends(&state, &token, JOIN).await, json!({ "status": 410 }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_of_those_who_have_its_token_and_have_opened_it() {
-    let (state, glass) = (state(), Glass::default());
-    let token = opened(&state, &glass).await;
+    let (state, intercept) = (state(), Intercept::default());
+    let token = opened(&state, &intercept).await;
     sends(&state, &token, JOIN).await;
     let other = poll(&state, &token, Some(&principal("bob"))).await;
     assert_eq!(body(other).await, json!({ "status": 410 }));
@@ -118,15 +118,15 @@ async fn a_session_is_of_those_who_have_its_token_and_have_opened_it() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_lost_poll_should_have_brought_comes_with_the_next() {
-    let (state, glass) = (state(), Glass::default());
-    let token = opened(&state, &glass).await;
+    let (state, intercept) = (state(), Intercept::default());
+    let token = opened(&state, &intercept).await;
     sends(&state, &token, JOIN).await;
     frames(&state, &token).await;
     {
         let lost = poll(&state, &token, None);
         assert!(time::timeout(Duration::from_secs(1), lost).await.is_err());
     }
-    glass.push("t:a", 1);
+    intercept.push("t:a", 1);
     time::sleep(Duration::from_secs(1)).await;
     // The later of two polls replaces the earlier one.
     let first = tokio::spawn({
@@ -141,27 +141,27 @@ async fn what_a_lost_poll_should_have_brought_comes_with_the_next() {
     tokio::pin!(second);
     assert!(futures_util::poll!(&mut second).is_pending());
     assert_eq!(first.await.expect("no panic")["status"], 204);
-    glass.push("t:a", 2);
+    intercept.push("t:a", 2);
     assert_eq!(second.await, [number("1", "t:a", 2)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_long_for_a_client_that_does_not_fetch_its_replies() {
-    let (state, glass) = (state(), Glass::default());
-    let token = opened(&state, &glass).await;
+    let (state, intercept) = (state(), Intercept::default());
+    let token = opened(&state, &intercept).await;
     sends(&state, &token, JOIN).await;
     frames(&state, &token).await;
     sends(&state, &token, r#"["1","2","t:a","held",{}]"#).await;
-    assert_eq!(glass.look(|seen| seen.unwritten), 1);
+    assert_eq!(intercept.look(|seen| seen.unwritten), 1);
     time::sleep(state.http.close * 2).await;
-    assert_eq!(glass.look(|seen| seen.unwritten), 0);
+    assert_eq!(intercept.look(|seen| seen.unwritten), 0);
     assert_eq!(frames(&state, &token).await, [ok("1", "2", "t:a")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_shuts_down_lets_replies_be_fetched_and_sends_its_clients_away() {
-    let (state, glass) = (state(), Glass::default());
-    let (idle, busy) = (opened(&state, &Glass::default()).await, opened(&state, &glass).await);
+    let (state, intercept) = (state(), Intercept::default());
+    let (idle, busy) = (opened(&state, &Intercept::default()).await, opened(&state, &intercept).await);
     sends(&state, &busy, JOIN).await;
     let waiting = tokio::spawn({
         let state = state.clone();
@@ -172,16 +172,16 @@ async fn a_server_that_shuts_down_lets_replies_be_fetched_and_sends_its_clients_
     assert_eq!(waiting.await.expect("no panic"), json!({ "status": 410 }));
     assert_eq!(frames(&state, &busy).await, [joined("1", "t:a")]);
     assert_eq!(polled(&state, &busy).await, json!({ "status": 410 }));
-    assert_eq!(glass.closed(), Some(false));
-    let refused = open(&state, principal("ann"), glass.plane()).await;
+    assert_eq!(intercept.closed(), Some(false));
+    let refused = open(&state, principal("ann"), intercept.plane()).await;
     assert_eq!(refused.status(), 503, "so that a balancer asks another node");
     assert_eq!(body(refused).await["status"], 500, "so that the client asks again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn nonsense_ends_a_session() {
-    let (state, glass) = (state(), Glass::default());
-    let token = opened(&state, &glass).await;
+    let (state, intercept) = (state(), Intercept::default());
+    let token = opened(&state, &intercept).await;
     let waiting = tokio::spawn({
         let (state, token) = (state.clone(), token.clone());
         async move { polled(&state, &token).await }
@@ -189,7 +189,7 @@ async fn nonsense_ends_a_session() {
     time::sleep(Duration::from_secs(1)).await;
     assert_eq!(sends(&state, &token, "nonsense").await, json!({ "status": 410 }));
     assert_eq!(waiting.await.expect("no panic"), json!({ "status": 500 }));
-    assert_eq!(glass.closed(), Some(false));
+    assert_eq!(intercept.closed(), Some(false));
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 struct Server {
     state: ApiState,
-    glass: Glass,
+    intercept: Intercept,
     address: std::net::SocketAddr,
     _stop: Stop,
 }
@@ -28,9 +28,9 @@ struct Server {
 async fn server() -> Server {
     let mut state = state();
     state.http.close = Duration::from_millis(300);
-    let (glass, listener) = (Glass::default(), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
+    let (intercept, listener) = (Intercept::default(), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
     let address = listener.local_addr().expect("an address");
-    let (seen, served) = (glass.clone(), state.clone());
+    let (seen, served) = (intercept.clone(), state.clone());
     let open = move |upgrade: Upgrade| socket::open(served.clone(), principal("ann"), seen.plane(), upgrade);
     let (_stop, stopped) = oneshot::channel();
     let router = Router::new().route("/websocket", get(open));
@@ -40,7 +40,7 @@ async fn server() -> Server {
             _ = stopped => Ok(()),
         }
     });
-    Server { state, glass, address, _stop }
+    Server { state, intercept, address, _stop }
 }
 
 impl Server {
@@ -64,7 +64,7 @@ impl Server {
     async fn closed(&self) -> bool {
         let told = async {
             loop {
-                match self.glass.closed() {
+                match self.intercept.closed() {
                     Some(handed_over) => return handed_over,
                     None => tokio::time::sleep(Duration::from_millis(5)).await,
                 }
@@ -105,7 +105,7 @@ async fn hear_close(client: &mut Client) -> Option<CloseFrame> {
 async fn a_draining_server_says_1012_and_knows_whether_everything_arrived() {
     let server = server().await;
     let mut client = server.joined().await;
-    server.glass.push("t:a", 1);
+    server.intercept.push("t:a", 1);
     assert_eq!(hear(&mut client).await, number("1", "t:a", 1));
     server.state.http.draining.cancel();
     let close = hear_close(&mut client).await.expect("a code");
@@ -117,7 +117,7 @@ async fn a_draining_server_says_1012_and_knows_whether_everything_arrived() {
 async fn what_was_pushed_before_a_hang_up_arrives() {
     let server = server().await;
     let mut client = server.joined().await;
-    let outgoing = server.glass.outgoing("t:a");
+    let outgoing = server.intercept.outgoing("t:a");
     let push = Push { event: "number", payload: "{\"n\":1}".to_owned() };
     assert!(outgoing.send(Outgoing::Push(vec![push])).is_ok());
     assert!(outgoing.send(Outgoing::Hangup(super::super::channel::Disconnect::Failed)).is_ok());
@@ -138,7 +138,9 @@ async fn a_client_that_does_not_answer_has_perhaps_not_got_everything() {
 async fn a_client_that_was_going_by_itself_has_perhaps_not_got_everything() {
     let server = server().await;
     let mut client = server.joined().await;
-    assert!(server.glass.outgoing("t:a").send(Outgoing::Hangup(super::super::channel::Disconnect::Draining)).is_ok());
+    assert!(
+        server.intercept.outgoing("t:a").send(Outgoing::Hangup(super::super::channel::Disconnect::Draining)).is_ok()
+    );
     // The client's close crosses the server's.
     client.send(Message::Close(None)).await.expect("sent");
     while let Some(Ok(_)) = client.next().await {}
@@ -162,7 +164,7 @@ async fn what_was_sent_before_a_close_is_taken() {
         }
         drop(client);
         assert!(!server.closed().await);
-        let taken = server.glass.taken();
+        let taken = server.intercept.taken();
         // After an abrupt disconnect the last frames may be lost, but none in between.
         assert!(abrupt || taken.len() == 200, "{}", taken.len());
         for (n, taken) in taken.iter().enumerate() {
@@ -188,7 +190,7 @@ async fn pushes_that_cross_a_close_are_taken_and_not_answered() {
     let close = hear_close(&mut client).await.expect("a code");
     assert_eq!(close.code, CloseCode::Restart);
     server.closed().await;
-    assert_eq!(server.glass.taken(), [r#"{"late":1}"#]);
+    assert_eq!(server.intercept.taken(), [r#"{"late":1}"#]);
 }
 
 #[tokio::test]
@@ -203,7 +205,7 @@ async fn a_client_that_never_pauses_hears_what_there_is() {
             }
         }
     });
-    server.glass.push("t:a", 1);
+    server.intercept.push("t:a", 1);
     let heard = async {
         let mut replies = 0;
         loop {

@@ -1,4 +1,4 @@
-//! A store behind a glass: it counts what is asked of it, can be held up, and can be away for a while.
+//! A store behind a intercept: it counts what is asked of it, can be held up, and can be away for a while.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -50,7 +50,7 @@ pub enum Failing {
 }
 
 /// See above.
-pub type Glass = Through<Pane>;
+pub type Intercept = Through<Pane>;
 
 /// What the calls go through.
 #[derive(Default)]

@@ -1,0 +1,183 @@
+//! The port: one trait per kind of data, and [`Store`] for all of them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use threadline_core::{
+    AgentId, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, UserId,
+};
+
+use crate::{
+    annotations::AnnotationStore,
+    erasure::ErasureStore,
+    error::StoreResult,
+    identity::IdentityStore,
+    records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
+    runs::{ActiveRuns, CloseOutcome, Closing, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome},
+    snapshots::SnapshotStore,
+    status::StatusStore,
+};
+
+/// Threads and their metadata.
+#[async_trait]
+pub trait ThreadStore: Send + Sync {
+    /// Creates a thread; `(thread, true)`. If the id is taken: `(the existing thread, false)`, and nothing is changed.
+    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)>;
+
+    /// The thread of this id; `None` if it does not exist.
+    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>>;
+
+    /// A page of a user's threads.
+    async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage>;
+
+    /// Changes a thread if its version is still `version`; `None` if it is not, or the thread was deleted.
+    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>>;
+
+    /// Moves the thread's read marker forward to `seq`, in one statement. Returns the thread as it is now; `None` if it
+    /// was deleted, or `seq` is beyond its tail. A move of the marker changes the version, so that the feed reports it,
+    /// but neither `updated_at` nor the place in lists. A marker that is at `seq` or beyond stays, and nothing is
+    /// written.
+    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>>;
+
+    /// Deletes a thread: from this moment nothing of it can be read or appended, and its id is free. An active run ends
+    /// with it. False if the thread was deleted already. The rows are removed later, by [`ThreadStore::purge`].
+    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool>;
+
+    /// Removes up to `rows` log rows of deleted threads, and the other rows of those that have no log rows left.
+    /// Threads whose import was given up are included. True if there may be more to do.
+    async fn purge(&self, rows: usize) -> StoreResult<bool>;
+}
+
+/// Runs and their leases.
+#[async_trait]
+pub trait RunStore: Send + Sync {
+    /// Starts a run, or appends a complete one that has ended. A thread without an agent takes that of the run, in the
+    /// same commit.
+    async fn start(&self, start: StartRun) -> StoreResult<StartOutcome>;
+
+    /// Ends the active run. With `if_due` only if its lease has expired or its stop is overdue at this moment.
+    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome>;
+
+    /// Extends the leases of runs; answers in order, `None` for a run that is not active (any more).
+    async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>>;
+
+    /// Requests the stop of a run. A repeated request changes nothing.
+    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome>;
+
+    /// Releases a run's lock before its last events: the run is `finishing`, and its lease ends
+    /// [`threadline_core::limits::RELEASE_GRACE`] from now at the latest, if no append extends it. False if the run is
+    /// not active.
+    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool>;
+
+    /// Threads whose active run is due: its lease has expired, or a stop was requested
+    /// [`threadline_core::limits::STOP_GRACE`] ago.
+    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>>;
+
+    /// Numbers of active runs of a project, and of those in threads of this user. Runs that start or end during the
+    /// read may or may not be counted, but never in part.
+    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns>;
+
+    /// The record of a run, as of now; `None` if the thread has no such run.
+    async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>>;
+
+    /// Runs of a thread, newest first, with a fence below `before`.
+    async fn runs(&self, key: ThreadKey, before: Option<Fence>, limit: usize) -> StoreResult<Vec<Run>>;
+}
+
+/// Logs of threads: append, read and seal.
+#[async_trait]
+pub trait LogStore: Send + Sync {
+    /// Appends to many threads in one commit; at most one entry per thread. Answers in order.
+    ///
+    /// `None`: this entry did not match its head (thread deleted, fence of another run, producer_seq not the next one,
+    /// or a stop of the run requested [`threadline_core::limits::STOP_GRACE`] ago) and changed nothing. Other entries
+    /// are not affected.
+    ///
+    /// An error means that no entry of the batch is known to be committed. A back-end that has to give up on single
+    /// entries of a batch (no disk space for a large one) answers `None` for them as well, and with the error once such
+    /// an entry is appended alone: a caller must append an entry that got `None` again, alone, before it calls the
+    /// entry stale.
+    async fn append(&self, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>>;
+
+    /// Number of group commits that may usefully run at once. Each thread belongs to one of them.
+    fn pipelines(&self) -> usize {
+        1
+    }
+
+    /// Reads a page; `None` if the thread does not exist (any more).
+    async fn read(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>>;
+
+    /// The heads of these threads, in any order; deleted threads are left out.
+    async fn heads(&self, keys: &[ThreadKey]) -> StoreResult<Vec<Head>>;
+
+    /// Seals what is possible of a thread's rows in one step: merges them into compressed segments, and touches log
+    /// rows only. True if any row was sealed.
+    async fn seal(&self, key: ThreadKey) -> StoreResult<bool>;
+
+    /// Threads with enough unsealed events for a segment. Called once, at start.
+    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>>;
+}
+
+/// Feeds of users: positions and pages.
+#[async_trait]
+pub trait FeedStore: Send + Sync {
+    /// Gives the user's changed threads their feed positions; returns the newest position. Idempotent.
+    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64>;
+
+    /// A page of a user's feed.
+    async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage>;
+
+    /// True if the newest entry of a thread id that this user's feed has, or will get, is its deletion: a repeated
+    /// delete request gets the same answer again.
+    async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool>;
+
+    /// The newest position of each of these feeds, in order; 0 for a feed without entries.
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>>;
+
+    /// Users with changes that have no feed position yet.
+    async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>>;
+}
+
+/// Agents that were created over the API, as the JSON text of their definition.
+#[async_trait]
+pub trait AgentStore: Send + Sync {
+    /// Creates an agent, or replaces it.
+    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()>;
+
+    /// All agents of a project, in order of their ids.
+    async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>>;
+
+    /// Deletes an agent. False if it did not exist.
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool>;
+}
+
+/// All interfaces of a complete back-end.
+pub trait Store:
+    ThreadStore
+    + RunStore
+    + LogStore
+    + FeedStore
+    + SnapshotStore
+    + AnnotationStore
+    + AgentStore
+    + IdentityStore
+    + ErasureStore
+    + StatusStore
+{
+}
+impl<T> Store for T where
+    T: ThreadStore
+        + RunStore
+        + LogStore
+        + FeedStore
+        + SnapshotStore
+        + AnnotationStore
+        + AgentStore
+        + IdentityStore
+        + ErasureStore
+        + StatusStore
+{
+}
+
+/// A shared handle of a back-end.
+pub type DynStore = Arc<dyn Store>;

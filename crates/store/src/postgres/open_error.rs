@@ -1,0 +1,40 @@
+//! Failure to open a database.
+
+/// Failure to open a store.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The database was migrated by a newer program.
+    #[error(
+        "the database has schema version {found}, but this program supports versions up to {known}: run a newer release"
+    )]
+    Newer {
+        /// Schema version of the database.
+        found: i64,
+        /// Newest schema version that this program supports.
+        known: i64,
+    },
+    /// The database has tables with Threadline's names, but no schema version.
+    #[error("the database contains tables of another program: use a separate database for Threadline")]
+    Foreign,
+    /// The server lacks features that the statements need.
+    #[error("PostgreSQL {found} is too old: version 13 or later is required")]
+    OldServer {
+        /// Version of the server.
+        found: String,
+    },
+    /// The database cannot store texts unchanged.
+    #[error("the database has the encoding {found}: create one with ENCODING 'UTF8'")]
+    Encoding {
+        /// Encoding of the database.
+        found: String,
+    },
+    /// The URL has an unknown value of `pooler`.
+    #[error("unknown pooler={found}: expected pooler=transaction or pooler=session")]
+    Pooler {
+        /// Value of `pooler` in the URL.
+        found: String,
+    },
+    /// Any other error of the database.
+    #[error("cannot open the database: {0}")]
+    Database(#[from] sqlx::Error),
+}

@@ -1,0 +1,111 @@
+//! Records of threads, logs and feeds, as the store answers them.
+
+use threadline_core::{
+    AgentId, Epoch, FeedEntry, Fence, ListOrder, ListPosition, LogSlice, NewEvents, ProjectId, RunId, Seq, Thread,
+    ThreadKey, Timestamp, UserId,
+};
+
+/// The head row of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// Key of the thread that the head belongs to.
+    pub key: ThreadKey,
+    /// The incarnation of the thread's log.
+    pub epoch: Epoch,
+    /// Seq of the newest committed event.
+    pub tail: Seq,
+    /// Fence of the newest run, active or not.
+    pub fence: Fence,
+    /// State of the active run; `None` while no run is active.
+    pub active: Option<ActiveHead>,
+}
+
+/// The part of a head that is present while a run is active.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveHead {
+    /// End of the lease. An append or a heartbeat extends it.
+    pub lease_until: Timestamp,
+    /// Time of the first stop request; `None` if none was made.
+    pub stop_requested_at: Option<Timestamp>,
+    /// The run's lock was released: the next start closes the run instead of being refused.
+    pub finishing: bool,
+    /// producer_seq of the run's newest event.
+    pub producer_seq: u64,
+}
+
+/// An append of one run to its thread.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// Key of the thread that gets the events.
+    pub key: ThreadKey,
+    /// Fence of the run that appends.
+    pub fence: Fence,
+    /// producer_seq of the first event; `None` appends after the run's newest event.
+    pub producer_seq: Option<u64>,
+    /// The events. A terminal event ends the run in the same commit.
+    pub events: NewEvents,
+}
+
+/// An append that was committed.
+#[derive(Debug, Clone)]
+pub struct Appended {
+    /// Seq of the first event.
+    pub first_seq: Seq,
+    /// Time of the commit, by the store's clock.
+    pub at: Timestamp,
+    /// The id of the run that appended.
+    pub run: RunId,
+    /// The head after the append.
+    pub head: Head,
+    /// producer_seq of the last event of the append.
+    pub producer_seq: u64,
+}
+
+/// A request for a page of a thread list.
+#[derive(Debug, Clone)]
+pub struct ListThreads {
+    /// Project (tenant) of the threads.
+    pub project: ProjectId,
+    /// User who owns the threads.
+    pub user: UserId,
+    /// True if archived threads are listed too.
+    pub include_archived: bool,
+    /// Limits the list to threads of this agent.
+    pub agent: Option<AgentId>,
+    /// Sort order of the list.
+    pub order: ListOrder,
+    /// Position after which the page begins; `None` for the first page.
+    pub after: Option<ListPosition>,
+    /// Greatest number of threads on the page.
+    pub limit: usize,
+}
+
+/// A page of a thread list.
+#[derive(Debug, Clone)]
+pub struct ThreadPage {
+    /// Threads of the page, in the order of the list.
+    pub threads: Vec<Thread>,
+    /// Position for the next page; `None` at the end.
+    pub next: Option<ListPosition>,
+    /// The user's feed position, read before the page: list + feed after it is complete.
+    pub feed_cursor: u64,
+}
+
+/// A piece of a log, read in one statement.
+#[derive(Debug, Clone)]
+pub struct LogPage {
+    /// The head at the moment of the read.
+    pub head: Head,
+    /// The events: contiguous, at most `max_events`, and about [`threadline_core::limits::PAGE_BYTES`]. Empty only if
+    /// the log has none to return.
+    pub slice: LogSlice,
+}
+
+/// A page of a feed.
+#[derive(Debug, Clone)]
+pub struct FeedPage {
+    /// The newest change of each thread that changed after the cursor, in order.
+    pub entries: Vec<FeedEntry>,
+    /// The newest position of this feed, whether reached by the page or not.
+    pub head: u64,
+}

@@ -1,0 +1,55 @@
+//! Failure to open a data directory.
+
+use std::path::PathBuf;
+
+use crate::private::Exposed;
+
+/// Failure to open a store.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has the store open.
+    #[error(
+        "{} is in use by another process: stop that process, or choose another data directory",
+        path.display()
+    )]
+    Locked {
+        /// Path of the lock file.
+        path: PathBuf,
+    },
+    /// The directory or its lock file cannot be created or opened.
+    #[error("cannot use {}: {source}", path.display())]
+    Directory {
+        /// Path that could not be used.
+        path: PathBuf,
+        /// Error of the file system.
+        source: std::io::Error,
+    },
+    /// Other users may read the files, and their modes cannot be restricted.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
+    /// The file was written by a newer program.
+    #[error(
+        "the database has schema version {found}, but this program supports versions up to {known}: run a newer release"
+    )]
+    Newer {
+        /// Schema version of the file.
+        found: i64,
+        /// Newest schema version that this program supports.
+        known: i64,
+    },
+    /// The file is a database, but not one of Threadline's.
+    #[error("{} contains tables of another program", path.display())]
+    Foreign {
+        /// Path of the database file.
+        path: PathBuf,
+    },
+    /// The version of SQLite has a known corruption bug.
+    #[error("SQLite {found} has a known corruption bug: version 3.51.3 or later is required")]
+    OldSqlite {
+        /// Version of SQLite in use.
+        found: String,
+    },
+    /// Any other error of the database.
+    #[error("cannot open the database: {0}")]
+    Database(#[from] sqlx::Error),
+}
