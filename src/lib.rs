@@ -6,11 +6,11 @@
 //! - [`store`]: the store port, its reference in memory, SQLite and Postgres: `crates/store`.
 //! - [`lock`]: the gate in front of the store's lease. [`bus`]: wake-ups between nodes. Both in process, or in Redis.
 //! - [`subscription`]: following a log.
-//! - [`quota`]: limits of users and projects. [`service`]: the use cases. [`auth`]: authentication.
-//! - [`egress`]: allowed addresses for requests of the server. [`agents`]: running agents, each kind a source of
-//!   events.
+//! - [`quota`]: limits of users and projects. [`service`]: the use cases.
+//! - [`http`]: the layer under the APIs, with authentication, allowed addresses for requests of the server, and the
+//!   listener: `crates/http`. [`agents`]: running agents, each kind a source of events.
 //! - [`titles`]: names for threads that have none.
-//! - [`api`]: the APIs; requests enter here. [`server`]: the listener.
+//! - [`api`]: the APIs; requests enter here.
 //! - [`app`]: assembly of the server.
 //!
 //! [`metrics`] holds the counters of a node, from all modules.

@@ -23,11 +23,7 @@ use threadline_core::{
 pub use self::backup::{BackupError, backup};
 pub use self::open_error::OpenError;
 use self::{checkpoint::Checkpoints, writer::Writer};
-use super::{
-    StoreResult,
-    private::{self, Exposed},
-    sql::corrupt,
-};
+use super::{StoreResult, private, sql::corrupt};
 
 /// Hot statements, which the benchmark runs directly.
 #[cfg(feature = "testing")]
