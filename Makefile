@@ -17,7 +17,10 @@ run: setup
 # In parts, so that `make -k test` goes on behind one that fails.
 test: test-rust test-package test-console test-tour test-cluster
 
-.PHONY: test-rust test-package test-console test-tour test-cluster debug
+.PHONY: test-rust test-package test-console test-tour test-cluster debug simulation
+# tokio takes the seeds of its own choices (the branches of select!, the order of wake-ups) only with this: without it a
+# simulation cannot be repeated. Test builds alone have it, all of them, so that each package is compiled once.
+test-rust debug quick simulation test-busy test-full: export RUSTFLAGS = --cfg tokio_unstable
 # Twice as many tests at a time as there are cores: most of them wait, for a store, a process or a timeout.
 test-rust: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test-rust: setup-test
@@ -41,6 +44,11 @@ test-cluster: debug
 # The loop for the desk.
 quick:
 	$(CARGO) test --workspace --lib --test contract --test model --test client
+
+# Whole nodes on a simulated network: SEEDS of them (200), or SEED alone, with its trace if TRACE=1.
+simulation:
+	$(if $(SEEDS),THREADLINE_SEEDS=$(SEEDS)) $(if $(SEED),THREADLINE_SEED=$(SEED)) $(if $(TRACE),THREADLINE_TRACE=1) \
+	  $(CARGO) test -p threadline-simulation -- --nocapture
 
 # Everything beside one busy loop per core, RUNS times (10): a test that only passes on an idle machine is a bug.
 .PHONY: test-busy

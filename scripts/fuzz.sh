@@ -12,8 +12,7 @@ fi
 # overflows, broken assertions, hangs and hunger for memory are found all the same.
 # The versions of the product; cargo adds what the fuzzer needs beside them.
 cp Cargo.lock fuzz/Cargo.lock
-# RUSTFLAGS takes the place of what .cargo/config.toml says, which must be repeated.
-RUSTFLAGS="--cfg tokio_unstable" "$tools/bin/cargo-fuzz" fuzz build --sanitizer none any
+"$tools/bin/cargo-fuzz" fuzz build --sanitizer none any
 fuzzer=$(ls -t fuzz/target/*/release/any | head -n1)
 mkdir -p fuzz/artifacts
 # Exports are files: in memory, where there is such a place.

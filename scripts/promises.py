@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = re.compile(r"`([^`:]+)::([^`]+)`(?:\s*\(([^)]*)\))?")
 # Programs from the quickest on; others come behind them.
-ORDER = ["--lib", "--test model", "--test contract", "--test e2e", "--test simulation", "--test faults", "--test nodes"]
+ORDER = ["--lib", "--test model", "--test contract", "--test e2e", "--test faults", "--test nodes"]
 
 
 def rows():

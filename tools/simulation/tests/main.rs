@@ -49,7 +49,7 @@ fn watched(seed: u64, design: Design) -> Outcome {
 }
 
 fn again(seed: u64) -> String {
-    format!("run it again with THREADLINE_SEED={seed} cargo test --test simulation -- --nocapture")
+    format!("run it again with THREADLINE_SEED={seed} make simulation")
 }
 
 /// Does something with each seed, on all cores; panics with the first seed that does.
@@ -114,8 +114,8 @@ const TWICE: u64 = 20;
 fn the_same_seed_gives_the_same_trace() {
     if cfg!(not(tokio_unstable)) {
         panic!(
-            "tokio makes choices that no seed decides: build with --cfg tokio_unstable, as .cargo/config.toml says \
-             (RUSTFLAGS takes its place)"
+            "tokio makes choices that no seed decides: run `make simulation`, or build with \
+             RUSTFLAGS=\"--cfg tokio_unstable\""
         );
     }
     let seeds: Vec<_> = seeds::seeds(TWICE).into_iter().take(TWICE as usize).collect();
