@@ -19,8 +19,8 @@ test: test-rust test-package test-console test-tour test-cluster
 
 .PHONY: test-rust test-package test-console test-tour test-cluster debug simulation
 # tokio takes the seeds of its own choices (the branches of select!, the order of wake-ups) only with this: without it a
-# simulation cannot be repeated. Test builds alone have it, all of them, so that each package is compiled once.
-test-rust debug quick simulation test-busy test-full: export RUSTFLAGS = --cfg tokio_unstable
+# simulation cannot be repeated. Test builds and checks alone have it, all of them, so that each package is compiled once.
+test-rust debug quick simulation test-busy test-full clippy doc: export RUSTFLAGS = --cfg tokio_unstable
 # Twice as many tests at a time as there are cores: most of them wait, for a store, a process or a timeout.
 test-rust: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test-rust: setup-test
