@@ -140,7 +140,7 @@ fn sent() -> BTreeSet<String> {
 #[test]
 fn the_frames_of_the_proto_are_those_of_the_code() {
     let proto = read("proto/threadline/v1/socket.proto");
-    let client: BTreeSet<String> = CLIENT_FRAMES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let client: BTreeSet<String> = CLIENT_FRAMES.0.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(oneof(&proto, "ClientFrame"), client);
     assert_eq!(oneof(&proto, "ServerFrame"), sent());
     let registered = router::entries().into_iter().filter_map(|entry| entry.frame).map(str::to_owned).collect();

@@ -2,7 +2,6 @@
 
 mod agents;
 mod annotations;
-mod architecture;
 mod audited;
 mod bad_input;
 mod chat;

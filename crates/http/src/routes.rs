@@ -61,6 +61,18 @@ impl Access {
     }
 }
 
+/// Frames that a client may send over a socket, each with the scope that it requires.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientFrames(pub &'static [(&'static str, Scope)]);
+
+impl ClientFrames {
+    /// Refuses a principal that lacks the scope of this frame, or a frame that is not registered.
+    pub fn check(self, name: &str, principal: &Principal) -> Result<(), AuthError> {
+        let found = self.0.iter().find(|(frame, _)| *frame == name);
+        found.map_or(Err(AuthError::NotOperator), |(_, scope)| Access::Needs(*scope).check(principal))
+    }
+}
+
 /// All routes, for a handler that was registered with [`Routes::delegate`]. A path or a method that no route has is
 /// answered with 404.
 #[derive(Clone)]
@@ -161,8 +173,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     /// Registers the client frames of a socket.
-    pub fn frames(mut self, path: &str, frames: &'static [(&'static str, Scope)]) -> Self {
-        self.entries.extend(frames.iter().map(|(name, scope)| RouteEntry {
+    pub fn frames(mut self, path: &str, frames: ClientFrames) -> Self {
+        self.entries.extend(frames.0.iter().map(|(name, scope)| RouteEntry {
             method: None,
             path: path.to_owned(),
             frame: Some(name),

@@ -11,6 +11,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
+use threadline_http::routes::ClientFrames;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// Frames that a client may send, each with the scope that it requires.
-pub const CLIENT_FRAMES: &[(&str, Scope)] = &[
+pub const CLIENT_FRAMES: ClientFrames = ClientFrames(&[
     ("subscribe", Scope::Read),
     ("unsubscribe", Scope::Read),
     ("subscribeFeed", Scope::Read),
@@ -32,7 +33,7 @@ pub const CLIENT_FRAMES: &[(&str, Scope)] = &[
     ("heartbeat", Scope::Write),
     ("stop", Scope::Write),
     ("ping", Scope::Read),
-];
+]);
 
 /// A frame of a client, and its `id`, which the answer repeats.
 #[derive(Debug)]
@@ -60,13 +61,17 @@ pub enum ClientFrame<'a> {
 }
 
 impl ClientFrame<'_> {
-    /// Scope that the client must have for this frame.
-    pub fn scope(&self) -> Scope {
+    /// Name of the frame in [`CLIENT_FRAMES`].
+    pub fn name(&self) -> &'static str {
         match self {
-            Self::Subscribe(_) | Self::Unsubscribe(_) | Self::SubscribeFeed(_) | Self::UnsubscribeFeed | Self::Ping => {
-                Scope::Read
-            }
-            Self::Append(_) | Self::Heartbeat(_) | Self::Stop(_) => Scope::Write,
+            Self::Subscribe(_) => "subscribe",
+            Self::Unsubscribe(_) => "unsubscribe",
+            Self::SubscribeFeed(_) => "subscribeFeed",
+            Self::UnsubscribeFeed => "unsubscribeFeed",
+            Self::Append(_) => "append",
+            Self::Heartbeat(_) => "heartbeat",
+            Self::Stop(_) => "stop",
+            Self::Ping => "ping",
         }
     }
 }
@@ -340,7 +345,7 @@ impl FrameTag {
 }
 
 fn names() -> Vec<&'static str> {
-    CLIENT_FRAMES.iter().map(|(name, _)| *name).collect()
+    CLIENT_FRAMES.0.iter().map(|(name, _)| *name).collect()
 }
 
 fn utf8(bytes: Bytes) -> Utf8Bytes {
@@ -354,7 +359,7 @@ mod tests {
 
     #[test]
     fn every_registered_frame_is_understood() {
-        for (name, scope) in CLIENT_FRAMES {
+        for (name, _) in CLIENT_FRAMES.0 {
             let body = match *name {
                 "subscribe" | "unsubscribe" => r#"{"threadId":"t"}"#,
                 "append" => r#"{"threadId":"t","runId":"r","producerSeq":"7","events":[{"type":"A"}]}"#,
@@ -363,7 +368,7 @@ mod tests {
             };
             let text = format!(r#"{{"id":"1","{name}":{body}}}"#);
             let parsed = parse(&text).unwrap_or_else(|_| panic!("{name}"));
-            assert_eq!((parsed.id.as_deref(), parsed.frame.scope()), (Some("1"), *scope), "{name}");
+            assert_eq!((parsed.id.as_deref(), parsed.frame.name()), (Some("1"), *name));
         }
     }
 

@@ -24,7 +24,6 @@ use threadline_http::{
     negotiation::end_reason,
     observe,
     problem::Problem,
-    routes::Access,
     view::FeedEntryView,
     ws::{
         WebSocket,
@@ -40,7 +39,10 @@ use crate::{
             answers::{Answer, error_frame, hello, in_thread, run_frame},
             appends::Appends,
             close_handshake,
-            frames::{self, Append, ClientFrame, ClientMessage, FrameError, FrameTag, Subscribe, SubscribeFeed, frame},
+            frames::{
+                self, Append, CLIENT_FRAMES, ClientFrame, ClientMessage, FrameError, FrameTag, Subscribe,
+                SubscribeFeed, frame,
+            },
             items::{Item, feed_items, groups, log_items, stop_item},
         },
     },
@@ -293,7 +295,7 @@ impl Session {
         };
         let appended = if matches!(frame, ClientFrame::Append(_)) { text.len() } else { 0 };
         self.paused = self.state.http.quota.pace(&self.principal, 1, appended);
-        if let Err(error) = Access::Needs(frame.scope()).check(&self.principal) {
+        if let Err(error) = CLIENT_FRAMES.check(frame.name(), &self.principal) {
             self.refuse(id.as_deref(), error);
             return Ok(());
         }
