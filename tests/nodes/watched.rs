@@ -73,7 +73,7 @@ async fn without_its_store_a_node_is_alive_but_not_ready_and_logs_what_it_refuse
     let postgres = Postgres::start(&[]);
     let mut cluster = Cluster::over(postgres.fresh_database(), 0);
     let mut command = cluster.command(&cluster.database, &cluster.redis.url());
-    command.env("THREADLINE_LOG", "warn,threadline::api::observe=info").env("THREADLINE_LOG_FORMAT", "json");
+    command.env("THREADLINE_LOG", "warn,threadline_http::observe=info").env("THREADLINE_LOG_FORMAT", "json");
     cluster.nodes.push(Server::start(command));
     let (a, node) = (cluster.client(0), &cluster.nodes[0]);
     make_thread(&a, "t").await;
@@ -114,7 +114,7 @@ async fn without_its_store_a_node_is_alive_but_not_ready_and_logs_what_it_refuse
 async fn where_debug_is_logged_every_request_is_and_nothing_of_its_query() {
     let data = tempfile::tempdir().expect("a directory");
     let mut command = crate::server::command(data.path(), &[]);
-    command.env("THREADLINE_LOG", "warn,threadline::api::observe=debug").env("THREADLINE_LOG_FORMAT", "text");
+    command.env("THREADLINE_LOG", "warn,threadline_http::observe=debug").env("THREADLINE_LOG_FORMAT", "text");
     let node = Server::start(command);
     assert_eq!(get(&node, "/v1/threads/a-private-thread/events?after=1099511627776").await.0, 404);
     node.signal(Signal::SIGTERM);

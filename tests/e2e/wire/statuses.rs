@@ -54,28 +54,28 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "/v1/threads/{threadId}/events",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     (
         "GET",
         "/v1/threads/{threadId}/annotations",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     (
         "GET",
         "/v1/threads/{threadId}/messages",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     (
         "GET",
         "/v1/threads/{threadId}/state",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     (
         "GET",
@@ -89,7 +89,7 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "/v1/conversations/{name}",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     ("GET", "/v1/socket", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
     (
@@ -146,21 +146,21 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "/copilotkit/threads/{threadId}/messages",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     (
         "GET",
         "/copilotkit/threads/{threadId}/events",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     (
         "GET",
         "/copilotkit/threads/{threadId}/state",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     ("POST", "/agui/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_is_told_when_to_come_again"),
     (
@@ -175,21 +175,21 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "/api/_inspect/threads/{threadId}/events",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     (
         "GET",
         "/api/_inspect/threads/{threadId}/state",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     (
         "GET",
         "/api/threads/{threadId}/messages",
         503,
         "crates/http/src/response.rs",
-        "answers_that_nobody_reads_are_in_the_way_of_their_reader_alone",
+        "responses_that_no_client_reads_delay_their_reader_alone",
     ),
     (
         "GET",
@@ -221,7 +221,9 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
     if route.access != Access::Public {
         note(raw::exchange(server.addr, &line(&path), &[ANN], body).await);
         let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| route.access != Access::Needs(*scope)).collect();
-        let others = if route.access == Access::TicketOrKey { vec![Scope::Write] } else { others };
+        // What a valid body of the single endpoint asks for needs `read`.
+        let reads = matches!(route.access, Access::TicketOrKey | Access::Delegated);
+        let others = if reads { vec![Scope::Write] } else { others };
         note(ask(&key(server, "default", &others).await, route).await);
     }
     if route.path.contains('{') {
