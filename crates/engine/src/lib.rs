@@ -46,7 +46,7 @@ use crate::{
     subscription::Hub,
     upkeep::{retention, run_notices},
 };
-pub use threadline_store::StoreError;
+pub use threadline_core::StoreError;
 
 pub use crate::{
     commit::{

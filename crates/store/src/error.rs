@@ -1,15 +1,6 @@
-//! Failure of a store method.
+//! Answer of a store method.
 
-/// The store could not do its work. The effect is unknown; trying again is safe.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum StoreError {
-    /// The database cannot be reached, is full, or refused.
-    #[error("the store is unavailable: {0}")]
-    Unavailable(String),
-    /// The stored data contradicts itself. Never shown to clients; the details are in the server's log.
-    #[error("the store is corrupt: {0}")]
-    Corrupt(String),
-}
+pub use threadline_core::StoreError;
 
-/// Answer of a store method.
+/// Value of a store method, or the reason why the store could not do its work.
 pub type StoreResult<T> = Result<T, StoreError>;

@@ -1,0 +1,12 @@
+//! Failure of the store, which every layer above hands on.
+
+/// The store could not do its work. The effect is unknown; trying again is safe.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be reached, is full, or refused.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// The stored data contradicts itself. Never shown to clients; the details are in the server's log.
+    #[error("the store is corrupt: {0}")]
+    Corrupt(String),
+}
