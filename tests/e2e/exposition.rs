@@ -37,9 +37,11 @@ fn exposed(text: &str) -> BTreeSet<(String, String)> {
     lines.map(|line| line.split_once(' ').expect("a type")).map(|(name, kind)| (name.into(), kind.into())).collect()
 }
 
-/// Names of metrics in a text: words with an underscore that begin like one of ours.
+/// Names of metrics in a text: words with an underscore that begin like one of Threadline's. A path of Rust, which a log
+/// filter names, is one word and none of them.
 fn named(text: &str) -> BTreeSet<&str> {
-    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'));
+    let words = words.map(|word| word.trim_matches(':')).filter(|word| !word.contains("::"));
     words.filter(|word| word.starts_with("threadline_") || word.starts_with("process_")).collect()
 }
 
