@@ -1,15 +1,15 @@
 -- Stores a snapshot, and drops older ones. The lock of the head prevents a deletion of the thread meanwhile.
--- Caller: put_snapshot in src/postgres/snapshots.rs
+-- Caller: put_snapshot in src/sql/tables/snapshots.rs
 -- $1 key bigint
 -- $2 seq bigint
 -- $3 version bigint
 -- $4 raw bigint: bytes before compression
 -- $5 body bytea: compressed
--- $6 dropped bigint[]: seqs to drop, not the snapshot's own
--- example: 1, 2, 1, 3, '\x00', '{1}'
+-- $6 dropped text: seqs to drop, [seq, …], not the snapshot's own
+-- example: 1, 2, 1, 3, '\x00', '[1]'
 
 WITH dropped AS (
-  DELETE FROM snapshots WHERE key = $1::bigint AND seq = ANY ($6::bigint[]) AND seq <> $2::bigint
+  DELETE FROM snapshots WHERE key = $1::bigint AND seq IN (SELECT json_array_elements_text($6::text::json)::bigint) AND seq <> $2::bigint
 )
 INSERT INTO snapshots (key, seq, version, raw, body)
 SELECT h.key, $2, $3::bigint, $4::bigint, $5::bytea FROM heads h

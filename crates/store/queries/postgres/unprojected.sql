@@ -1,5 +1,5 @@
 -- Measures the events after the newest snapshot. The log's rows are read by key, without their bodies.
--- Caller: unprojected in src/postgres/snapshots.rs
+-- Caller: unprojected in src/sql/tables/snapshots.rs
 -- $1 key bigint
 -- $2 version bigint
 -- example: 1, 1

@@ -1,5 +1,5 @@
 -- Stores a snapshot, and drops older ones.
--- Caller: put_snapshot in src/sqlite/snapshots.rs
+-- Caller: put_snapshot in src/sql/tables/snapshots.rs
 -- ?1 key integer
 -- ?2 seq integer
 -- ?3 version integer

@@ -1,6 +1,6 @@
 -- Measures the events after the newest snapshot. The statement walks over the log's rows by key, without their
 -- bodies.
--- Caller: unprojected in src/sqlite/snapshots.rs
+-- Caller: unprojected in src/sql/tables/snapshots.rs
 -- ?1 key integer
 -- ?2 version integer
 -- example: 1, 1

@@ -49,7 +49,6 @@ mod pool;
 mod rows;
 mod runs;
 mod seal;
-mod snapshots;
 mod start;
 mod status;
 mod tables;

@@ -3,10 +3,9 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{
-    OpenError, PgStore, address::Address, annotations, append, erasure, feed, log, runs, seal, snapshots, start,
-    tables, threads,
+    OpenError, PgStore, address::Address, annotations, append, erasure, feed, log, runs, seal, start, tables, threads,
 };
-use crate::sql::tables::identity;
+use crate::sql::tables::{identity, snapshots};
 
 /// The hot statements, by name.
 const HOT: [(&str, &str); 52] = [
@@ -48,7 +47,7 @@ const HOT: [(&str, &str); 52] = [
     ("was deleted", feed::WAS_DELETED),
     ("swap", seal::SWAP),
     ("newest snapshot", snapshots::NEWEST),
-    ("unprojected", snapshots::UNPROJECTED),
+    ("unprojected", tables::UNPROJECTED),
     ("change of a project", identity::CHANGE_PROJECT),
     ("key", identity::KEY),
     ("keys", identity::KEYS),

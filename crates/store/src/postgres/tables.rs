@@ -14,6 +14,8 @@ use crate::{
 
 pub(super) const PUT_TICKET: &str = text_of(include_str!("../../queries/postgres/put_ticket.sql"));
 pub(super) const SWEEP_TICKETS: &str = text_of(include_str!("../../queries/postgres/sweep_tickets.sql"));
+const PUT_SNAPSHOT: &str = text_of(include_str!("../../queries/postgres/put_snapshot.sql"));
+pub(super) const UNPROJECTED: &str = text_of(include_str!("../../queries/postgres/unprojected.sql"));
 
 #[async_trait]
 impl Tables for PgStore {
@@ -21,6 +23,8 @@ impl Tables for PgStore {
 
     const PUT_TICKET: &'static str = PUT_TICKET;
     const SWEEP_TICKETS: &'static str = SWEEP_TICKETS;
+    const PUT_SNAPSHOT: &'static str = PUT_SNAPSHOT;
+    const UNPROJECTED: &'static str = UNPROJECTED;
 
     fn kept(text: &str) -> String {
         rows::text(text.to_owned())

@@ -10,7 +10,6 @@ pub(super) mod columns;
 pub(super) mod pages;
 pub(super) mod queries;
 pub(super) mod seal;
-pub(super) mod snapshots;
 pub(super) mod tables;
 
 /// The error of stored data that contradicts itself.

@@ -44,7 +44,6 @@ mod open_error;
 mod rows;
 mod runs;
 mod seal;
-mod snapshots;
 mod status;
 mod tables;
 #[cfg(test)]

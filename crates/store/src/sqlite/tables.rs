@@ -11,6 +11,8 @@ use crate::{
 
 pub(super) const PUT_TICKET: &str = text_of(include_str!("../../queries/sqlite/put_ticket.sql"));
 pub(super) const SWEEP_TICKETS: &str = text_of(include_str!("../../queries/sqlite/sweep_tickets.sql"));
+const PUT_SNAPSHOT: &str = text_of(include_str!("../../queries/sqlite/put_snapshot.sql"));
+pub(super) const UNPROJECTED: &str = text_of(include_str!("../../queries/sqlite/unprojected.sql"));
 
 #[async_trait]
 impl Tables for SqliteStore {
@@ -18,6 +20,8 @@ impl Tables for SqliteStore {
 
     const PUT_TICKET: &'static str = PUT_TICKET;
     const SWEEP_TICKETS: &'static str = SWEEP_TICKETS;
+    const PUT_SNAPSHOT: &'static str = PUT_SNAPSHOT;
+    const UNPROJECTED: &'static str = UNPROJECTED;
 
     fn kept(text: &str) -> String {
         text.to_owned()

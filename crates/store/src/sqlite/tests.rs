@@ -7,7 +7,10 @@ use threadline_core::{NewEvents, NewThread, ProjectId, ReadFrom, RunId, ThreadId
 use super::*;
 use crate::{
     Append, LogStore, RunStore, StartOutcome, StartRun, StoreError, ThreadStore,
-    sql::{seal::Sealing, tables::identity},
+    sql::{
+        seal::Sealing,
+        tables::{identity, snapshots},
+    },
 };
 
 async fn open() -> (SqliteStore, TempDir) {
@@ -79,7 +82,7 @@ async fn hot_statements_never_scan() {
         runs::ACTIVE_RUNS,
         threads::TOMBSTONES,
         snapshots::NEWEST,
-        snapshots::UNPROJECTED,
+        tables::UNPROJECTED,
         annotations::PUT,
         annotations::PAGE,
         transfer::ALL,

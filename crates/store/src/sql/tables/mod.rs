@@ -9,6 +9,7 @@ use crate::StoreResult;
 
 pub(crate) mod agents;
 pub(crate) mod identity;
+pub(crate) mod snapshots;
 
 /// A value of a statement.
 pub(crate) enum Value {
@@ -42,6 +43,12 @@ impl From<String> for Value {
     }
 }
 
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
 impl From<&[u8; 32]> for Value {
     fn from(digest: &[u8; 32]) -> Self {
         Self::Bytes(digest.to_vec())
@@ -58,6 +65,11 @@ pub(crate) trait Tables: Send + Sync {
     const PUT_TICKET: &'static str;
     /// Removes expired tickets, a row for each: `$1` now, `$2` limit.
     const SWEEP_TICKETS: &'static str;
+    /// Stores a snapshot and drops older ones: `$1` key, `$2` seq, `$3` version, `$4` raw bytes, `$5` body, `$6` seqs to drop
+    /// as JSON.
+    const PUT_SNAPSHOT: &'static str;
+    /// Measures the events after the newest snapshot: `$1` key, `$2` version.
+    const UNPROJECTED: &'static str;
 
     /// A text of any characters, as the database can keep it.
     fn kept(text: &str) -> String;
