@@ -1,7 +1,6 @@
 //! `threadline run`: a message to an agent, and its answer as it arrives.
 
 use std::{
-    future::Future,
     io::{self, BufWriter, Write},
     pin::pin,
 };

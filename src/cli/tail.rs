@@ -1,7 +1,6 @@
 //! `threadline tail`: a thread's events, as they arrive.
 
 use std::{
-    future::Future,
     io::{self, BufWriter, Write},
     pin::pin,
 };

@@ -83,11 +83,7 @@ pub async fn list(
     InThread(thread): InThread,
     Params(params): Params<AnnotationsParams>,
 ) -> Result<Response, Problem> {
-    let make = || async {
-        let document = page(&state, &caller, &thread, &params).await?;
-        Ok(document)
-    };
-    state.http.responses.json(&caller.0, make).await
+    state.http.responses.json(&caller.0, || page(&state, &caller, &thread, &params)).await
 }
 
 async fn page(

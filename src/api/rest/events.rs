@@ -133,8 +133,7 @@ async fn page(
     let make = || async {
         let made = state.service.events.page(principal, thread, request.clone()).await;
         // The page itself must not be held while no memory is available.
-        let document = made.map(|page| envelope::page(thread, &page))?;
-        Ok(document)
+        Ok(made.map(|page| envelope::page(thread, &page))?)
     };
     state.http.responses.json(principal, make).await
 }

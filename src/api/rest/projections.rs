@@ -88,11 +88,7 @@ pub async fn messages(
     InThread(thread): InThread,
     Params(params): Params<MessagesParams>,
 ) -> Result<Response, Problem> {
-    let make = || async {
-        let document = messages_document(&state, &caller, &thread, &params).await?;
-        Ok(document)
-    };
-    state.http.responses.json(&caller.0, make).await
+    state.http.responses.json(&caller.0, || messages_document(&state, &caller, &thread, &params)).await
 }
 
 async fn messages_document(
@@ -162,11 +158,7 @@ pub async fn state(
     InThread(thread): InThread,
     Params(params): Params<StateParams>,
 ) -> Result<Response, Problem> {
-    let make = || async {
-        let document = state_document(&state, &caller, &thread, &params).await?;
-        Ok(document)
-    };
-    state.http.responses.json(&caller.0, make).await
+    state.http.responses.json(&caller.0, || state_document(&state, &caller, &thread, &params)).await
 }
 
 async fn state_document(

@@ -9,22 +9,21 @@ use super::{
 };
 use crate::{
     StoreResult,
-    sql::tables::{Tables, Value, bound},
+    sql::tables::{Statements, Tables, Value, bound},
 };
 
-pub(super) const PUT_TICKET: &str = text_of(include_str!("../../queries/postgres/put_ticket.sql"));
-pub(super) const SWEEP_TICKETS: &str = text_of(include_str!("../../queries/postgres/sweep_tickets.sql"));
-const PUT_SNAPSHOT: &str = text_of(include_str!("../../queries/postgres/put_snapshot.sql"));
-pub(super) const UNPROJECTED: &str = text_of(include_str!("../../queries/postgres/unprojected.sql"));
+pub(super) const STATEMENTS: Statements = Statements {
+    put_ticket: text_of(include_str!("../../queries/postgres/put_ticket.sql")),
+    sweep_tickets: text_of(include_str!("../../queries/postgres/sweep_tickets.sql")),
+    put_snapshot: text_of(include_str!("../../queries/postgres/put_snapshot.sql")),
+    unprojected: text_of(include_str!("../../queries/postgres/unprojected.sql")),
+};
 
 #[async_trait]
 impl Tables for PgStore {
     type Row = PgRow;
 
-    const PUT_TICKET: &'static str = PUT_TICKET;
-    const SWEEP_TICKETS: &'static str = SWEEP_TICKETS;
-    const PUT_SNAPSHOT: &'static str = PUT_SNAPSHOT;
-    const UNPROJECTED: &'static str = UNPROJECTED;
+    const STATEMENTS: Statements = STATEMENTS;
 
     fn kept(text: &str) -> String {
         rows::text(text.to_owned())

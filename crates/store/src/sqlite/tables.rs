@@ -6,22 +6,21 @@ use sqlx::sqlite::SqliteRow;
 use super::{SqliteStore, fetch, rows::text_of};
 use crate::{
     StoreResult,
-    sql::tables::{Tables, Value, bound},
+    sql::tables::{Statements, Tables, Value, bound},
 };
 
-pub(super) const PUT_TICKET: &str = text_of(include_str!("../../queries/sqlite/put_ticket.sql"));
-pub(super) const SWEEP_TICKETS: &str = text_of(include_str!("../../queries/sqlite/sweep_tickets.sql"));
-const PUT_SNAPSHOT: &str = text_of(include_str!("../../queries/sqlite/put_snapshot.sql"));
-pub(super) const UNPROJECTED: &str = text_of(include_str!("../../queries/sqlite/unprojected.sql"));
+pub(super) const STATEMENTS: Statements = Statements {
+    put_ticket: text_of(include_str!("../../queries/sqlite/put_ticket.sql")),
+    sweep_tickets: text_of(include_str!("../../queries/sqlite/sweep_tickets.sql")),
+    put_snapshot: text_of(include_str!("../../queries/sqlite/put_snapshot.sql")),
+    unprojected: text_of(include_str!("../../queries/sqlite/unprojected.sql")),
+};
 
 #[async_trait]
 impl Tables for SqliteStore {
     type Row = SqliteRow;
 
-    const PUT_TICKET: &'static str = PUT_TICKET;
-    const SWEEP_TICKETS: &'static str = SWEEP_TICKETS;
-    const PUT_SNAPSHOT: &'static str = PUT_SNAPSHOT;
-    const UNPROJECTED: &'static str = UNPROJECTED;
+    const STATEMENTS: Statements = STATEMENTS;
 
     fn kept(text: &str) -> String {
         text.to_owned()

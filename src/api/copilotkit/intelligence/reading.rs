@@ -123,8 +123,7 @@ pub async fn events(
     InThread(id): InThread,
 ) -> Result<Response, Problem> {
     let principal = acting::holder(principal);
-    let make = || async { events_document(&state, &principal, &id).await };
-    state.http.responses.json(&principal, make).await
+    state.http.responses.json(&principal, || events_document(&state, &principal, &id)).await
 }
 
 /// `{"events": […]}` in the form of the inspector; no events if the thread does not exist.

@@ -80,12 +80,12 @@ impl<S: Tables> IdentityStore for S {
 
     async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
         let values = vec![(&digest.0).into(), bearer.into(), until.0.into(), now.0.into(), limit(TICKET_SWEEP).into()];
-        self.changed(S::PUT_TICKET, values).await.map(drop)
+        self.changed(S::STATEMENTS.put_ticket, values).await.map(drop)
     }
 
     async fn sweep_tickets(&self, now: Timestamp) -> StoreResult<bool> {
         let values = vec![now.0.into(), limit(TICKET_SWEEP).into()];
-        Ok(self.changed(S::SWEEP_TICKETS, values).await?.len() >= TICKET_SWEEP)
+        Ok(self.changed(S::STATEMENTS.sweep_tickets, values).await?.len() >= TICKET_SWEEP)
     }
 
     async fn take_ticket(&self, digest: &Digest, now: Timestamp) -> StoreResult<Option<String>> {

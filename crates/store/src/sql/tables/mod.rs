@@ -55,21 +55,27 @@ impl From<&[u8; 32]> for Value {
     }
 }
 
+/// Statements of cold tables that differ between the databases; their parameters are the same.
+pub(crate) struct Statements {
+    /// Stores a ticket and removes expired ones: `$1` digest, `$2` bearer, `$3` until, `$4` now, `$5` limit.
+    pub(crate) put_ticket: &'static str,
+    /// Removes expired tickets, a row for each: `$1` now, `$2` limit.
+    pub(crate) sweep_tickets: &'static str,
+    /// Stores a snapshot and drops older ones: `$1` key, `$2` seq, `$3` version, `$4` bytes before compression, `$5` body,
+    /// `$6` seqs to drop as a JSON array.
+    pub(crate) put_snapshot: &'static str,
+    /// Measures the events after the newest snapshot: `$1` key, `$2` version.
+    pub(crate) unprojected: &'static str,
+}
+
 /// A database that runs the statements of cold tables.
 #[async_trait]
 pub(crate) trait Tables: Send + Sync {
     /// A row of the database.
     type Row: Cells + Send + Sync;
 
-    /// Stores a ticket and removes expired ones: `$1` digest, `$2` bearer, `$3` until, `$4` now, `$5` limit.
-    const PUT_TICKET: &'static str;
-    /// Removes expired tickets, a row for each: `$1` now, `$2` limit.
-    const SWEEP_TICKETS: &'static str;
-    /// Stores a snapshot and drops older ones: `$1` key, `$2` seq, `$3` version, `$4` raw bytes, `$5` body, `$6` seqs to drop
-    /// as JSON.
-    const PUT_SNAPSHOT: &'static str;
-    /// Measures the events after the newest snapshot: `$1` key, `$2` version.
-    const UNPROJECTED: &'static str;
+    /// Statements that differ between the databases.
+    const STATEMENTS: Statements;
 
     /// A text of any characters, as the database can keep it.
     fn kept(text: &str) -> String;

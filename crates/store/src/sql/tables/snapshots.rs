@@ -26,7 +26,7 @@ impl<S: Tables> SnapshotStore for S {
             compress(snapshot.body).await?.into(),
             serde_json::json!(dropped).to_string().into(),
         ];
-        self.changed(S::PUT_SNAPSHOT, values).await.map(drop)
+        self.changed(S::STATEMENTS.put_snapshot, values).await.map(drop)
     }
 
     async fn snapshot(&self, key: ThreadKey, at: Seq, version: u32) -> StoreResult<Option<Snapshot>> {
@@ -45,7 +45,7 @@ impl<S: Tables> SnapshotStore for S {
     }
 
     async fn unprojected(&self, key: ThreadKey, version: u32) -> StoreResult<Option<Unprojected>> {
-        let rows = self.found(S::UNPROJECTED, vec![key.0.into(), i64::from(version).into()]).await?;
+        let rows = self.found(S::STATEMENTS.unprojected, vec![key.0.into(), i64::from(version).into()]).await?;
         let found = each(&rows, |columns| {
             Ok(Unprojected {
                 since: columns.count()?,
