@@ -10,7 +10,7 @@ use crate::{
     domain::{Principal, agent::Agent},
     metrics::GaugeGuard,
     projection::conversation::Conversation,
-    service::{DriveRight, Projected, ServiceError, StartedRun},
+    service::{DriveRight, Projected, Resent, ServiceError, StartedRun, WritePolicy},
 };
 
 /// A started run, before its driver.
@@ -59,9 +59,14 @@ impl Work {
                     right: self.right.clone(),
                     fence,
                     next: run.producer_seq + 1,
-                    beat: self.beat,
-                    store_timeout: self.agents.store_timeout,
-                    leaving: self.agents.shared.leaving.clone(),
+                    policy: WritePolicy {
+                        heartbeat: self.beat,
+                        lease: None,
+                        silence: None,
+                        store_timeout: self.agents.store_timeout,
+                        resent: Resent::Never,
+                        leaving: self.agents.shared.leaving.clone(),
+                    },
                 };
                 drive.run(stream, topic).await;
             }

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         Principal, RunId, ThreadId,
         agent::{Agent, OnDisconnect},
-        limits::AGENT_RETRY,
+        limits::WRITE_RETRY,
     },
 };
 
@@ -64,7 +64,7 @@ impl Drop for AguiClient {
                 if !matches!(error, ServiceError::Store(_)) {
                     return;
                 }
-                time::sleep(AGENT_RETRY).await;
+                time::sleep(WRITE_RETRY).await;
             }
         });
     }

@@ -90,8 +90,10 @@ pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(6);
 /// Timeout of a streamed run for a store that does not take its events: long enough for a restart of the database, and
 /// less than the lease that most runs have.
 pub const STREAM_STORE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause before a failed lease renewal, or a failed append, of a streamed run is retried.
-pub const STREAM_RETRY: Duration = Duration::from_millis(500);
+/// Pause before a failed lease renewal, or a failed append, of a run is retried.
+pub const WRITE_RETRY: Duration = Duration::from_millis(500);
+/// Bytes of a run's events that may wait for the disk; beyond them the producer's connection is read no further.
+pub const WRITE_BUFFER_BYTES: usize = 256 * 1_024;
 /// Time between two searches for expired leases and overdue stops. With the time to close a run it stays below the 5 s
 /// of P5.
 pub const REAP_INTERVAL: Duration = Duration::from_secs(1);
@@ -382,10 +384,6 @@ pub const POLL_SESSION_QUEUE: usize = 4;
 pub const AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest read timeout that a definition can allow an agent.
 pub const MAX_AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
-/// Bytes of an agent's events that may wait for the disk; beyond them the agent's connection is read no further.
-pub const AGENT_BUFFER_BYTES: usize = 256 * 1_024;
-/// Pause between two tries to store an agent's events while the store is unavailable.
-pub const AGENT_RETRY: Duration = Duration::from_millis(500);
 /// Timeout of an agent's events for a store that takes none. The run is then given up, and ended by this node if it
 /// can, else by the reaper once the lease has expired.
 pub const AGENT_STORE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -67,6 +67,7 @@ pub use crate::{
         close::evicted,
         driving::DriveRight,
         ndjson::StreamedRun,
+        run_writer::{ReadEvents, Resent, RunWriter, Silence, SilentLease, WriteExit, WritePolicy},
         start::{Opening, StartRequest, StartedRun},
         submit::RunRef,
     },

@@ -1,17 +1,19 @@
 //! Runs that the server drives, and the right to write into them.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
-use threadline_core::{Fence, NewEvents, Principal, Run, RunId, ThreadId};
+use threadline_core::{Fence, Principal, Run, RunId, ThreadId};
 
 use crate::{
-    AppendReceipt, Runs, ServiceError,
+    Runs, ServiceError,
     directory::Attempt,
     records::ThreadRef,
     runs::{
         close::CloseReason,
-        writer::{Writer, driven},
+        run_writer::{RunWriter, WritePolicy},
+        writer::{RunHandle, Writer, driven},
     },
+    subscription::TopicRef,
 };
 
 impl Runs {
@@ -60,54 +62,41 @@ impl Runs {
 
 /// Right to write into one run that the server drives. Only [`Runs::start`] grants it, once per run.
 #[derive(Clone)]
-pub struct DriveRight {
-    runs: Runs,
-    principal: Principal,
-    thread: ThreadId,
-    run: RunId,
-}
+pub struct DriveRight(RunHandle);
 
 impl fmt::Debug for DriveRight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DriveRight").field("thread", &self.thread).field("run", &self.run).finish_non_exhaustive()
+        f.debug_struct("DriveRight").field("thread", self.thread()).field("run", self.run()).finish_non_exhaustive()
     }
 }
 
 impl DriveRight {
     pub(crate) fn new(runs: Runs, principal: Principal, thread: ThreadId, run: RunId) -> Self {
-        Self { runs, principal, thread, run }
+        Self(RunHandle { runs, writer: Writer::Driver, principal, thread, run })
     }
 
     /// Id of the thread that the run belongs to.
     pub fn thread(&self) -> &ThreadId {
-        &self.thread
+        &self.0.thread
     }
 
     /// Id of the run that the right covers.
     pub fn run(&self) -> &RunId {
-        &self.run
+        &self.0.run
     }
 
-    /// [`Runs::append`] for the driver.
-    pub async fn append(&self, producer_seq: u64, events: NewEvents) -> Result<AppendReceipt, ServiceError> {
-        let (principal, thread, run) = (&self.principal, &self.thread, &self.run);
-        let submitted = self.runs.submit_by(Writer::Driver, principal, thread, run, Some(producer_seq), events).await?;
-        submitted.receipt().await
-    }
-
-    /// [`Runs::heartbeat`] for the driver.
-    pub async fn heartbeat(&self, lease: Option<Duration>) -> Result<Run, ServiceError> {
-        self.runs.heartbeat_by(Writer::Driver, &self.principal, &self.thread, &self.run, lease).await
+    /// Writes a source's events into the run; `next` is the producer_seq of the first one. `topic` is the run's thread.
+    pub fn writer(&self, topic: TopicRef, fence: Fence, next: u64, policy: WritePolicy) -> RunWriter {
+        RunWriter::new(self.0.clone(), topic, fence, next, policy)
     }
 
     /// [`Runs::finish`] for the driver.
     pub async fn finish(&self) -> Result<Run, ServiceError> {
-        self.runs.end(Writer::Driver, &self.principal, &self.thread, &self.run, &CloseReason::Finished).await
+        self.0.end(&CloseReason::Finished).await
     }
 
     /// [`Runs::fail`] for the driver.
     pub async fn fail(&self, code: String, message: String) -> Result<Run, ServiceError> {
-        let reason = CloseReason::failed(Some(code), Some(message));
-        self.runs.end(Writer::Driver, &self.principal, &self.thread, &self.run, &reason).await
+        self.0.end(&CloseReason::failed(Some(code), Some(message))).await
     }
 }

@@ -1,8 +1,14 @@
 //! Writers of a run: a producer or the server's driver.
 
-use threadline_core::Run;
+use std::time::Duration;
 
-use crate::{ServiceError, records::ThreadRef};
+use threadline_core::{NewEvents, Principal, Run, RunId, ThreadId};
+
+use crate::{
+    AppendReceipt, ServiceError,
+    records::ThreadRef,
+    runs::{Runs, close::CloseReason},
+};
 
 /// Kind of writer, which decides the access to a driven run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,4 +22,38 @@ pub(crate) enum Writer {
 /// Error for a producer's write to a run that the server drives.
 pub(crate) fn driven(thread: &ThreadRef, run: Run) -> ServiceError {
     ServiceError::RunDriven { thread: thread.id.clone(), run: Box::new(run) }
+}
+
+/// One run, as one kind of writer sees it.
+#[derive(Clone)]
+pub(crate) struct RunHandle {
+    pub runs: Runs,
+    pub writer: Writer,
+    pub principal: Principal,
+    pub thread: ThreadId,
+    pub run: RunId,
+}
+
+impl RunHandle {
+    /// Appends events, and returns once they are durable.
+    pub async fn append(&self, producer_seq: u64, events: NewEvents) -> Result<AppendReceipt, ServiceError> {
+        let Self { runs, writer, principal, thread, run } = self;
+        runs.submit_by(*writer, principal, thread, run, Some(producer_seq), events).await?.receipt().await
+    }
+
+    /// Extends the run's lease, and sets the lease's length if given.
+    pub async fn heartbeat(&self, lease: Option<Duration>) -> Result<Run, ServiceError> {
+        self.runs.heartbeat_by(self.writer, &self.principal, &self.thread, &self.run, lease).await
+    }
+
+    /// State of the run. Fails with [`ServiceError::RunFenced`] if it has ended.
+    pub async fn active(&self) -> Result<Run, ServiceError> {
+        let run = self.runs.get(&self.principal, &self.thread, &self.run).await?;
+        if run.status.is_active() { Ok(run) } else { Err(ServiceError::RunFenced(Box::new(run))) }
+    }
+
+    /// Ends the run. A run that has ended is returned as it ended.
+    pub async fn end(&self, reason: &CloseReason) -> Result<Run, ServiceError> {
+        self.runs.end(self.writer, &self.principal, &self.thread, &self.run, reason).await
+    }
 }
