@@ -5,7 +5,7 @@ use tokio::time;
 use super::source::{AgentFailure, EventStream};
 use crate::{
     domain::{EventError, Fence, event::BatchBuilder, json, limits::WRITE_RETRY},
-    service::{DriveRight, ReadEvents, ServiceError, WriteExit, WritePolicy},
+    service::{AppendError, DriveRight, EndRunError, ReadEvents, WriteExit, WritePolicy},
     subscription::TopicRef,
 };
 
@@ -52,11 +52,11 @@ impl RunEnd {
             WriteExit::SourceEnded | WriteExit::Silent => AgentFailure::Incomplete,
             WriteExit::InvalidEvent(EventError { kind, .. }) => AgentFailure::InvalidEvent(kind.to_string()),
             WriteExit::Leaving => return failed("server-stopped", "The server that ran the agent shut down."),
-            WriteExit::Refused(ServiceError::Store(_)) => {
+            WriteExit::Refused(AppendError::Store(_)) => {
                 return failed("store-unavailable", "The server could not store the agent's events.");
             }
             // Another producer has appended to the run, so that the agent's next events do not fit.
-            WriteExit::Refused(ServiceError::ProducerSeqConflict { .. } | ServiceError::ProducerSeqGap { .. }) => {
+            WriteExit::Refused(AppendError::ProducerSeqConflict { .. } | AppendError::ProducerSeqGap { .. }) => {
                 return failed("agent-displaced", "Events of another producer were appended to the agent's run.");
             }
             WriteExit::Refused(_) => return None,
@@ -71,7 +71,7 @@ impl RunEnd {
                 Self::Stopped => right.finish().await,
                 Self::Failed(code, message) => right.fail((*code).to_owned(), message.clone()).await,
             };
-            let Err(error @ ServiceError::Store(_)) = result else { return };
+            let Err(error @ EndRunError::Store(_)) = result else { return };
             tracing::warn!(%error, "cannot end an agent's run; retrying");
             time::sleep(WRITE_RETRY).await;
         }

@@ -45,7 +45,10 @@ use crate::{
         },
     },
     projection::conversation::Conversation,
-    service::{Opening, Projected, Service, ServiceError, StartRequest, StartedRun},
+    service::{
+        Opening, Projected, ProjectionError, Service, ServiceError, StartRequest, StartedRun, StoreError,
+        each_operation_error,
+    },
 };
 
 /// Name of the built-in agent, which is always available.
@@ -94,6 +97,24 @@ pub enum AgentError {
     /// Failure of the underlying use case.
     #[error(transparent)]
     Service(#[from] ServiceError),
+}
+
+macro_rules! agent_errors_of_operations {
+    ($($name:ident),+ $(,)?) => {$(
+        impl From<crate::service::$name> for AgentError {
+            fn from(error: crate::service::$name) -> Self {
+                Self::Service(error.into())
+            }
+        }
+    )+};
+}
+
+each_operation_error!(agent_errors_of_operations);
+
+impl From<StoreError> for AgentError {
+    fn from(error: StoreError) -> Self {
+        Self::Service(error.into())
+    }
 }
 
 impl From<EventError> for AgentError {
@@ -278,7 +299,7 @@ impl Agents {
         let service = &self.shared.service;
         let id = request.id.unwrap_or_else(RunId::generate);
         let before = match service.projections.at(principal, thread, None, None).await {
-            Err(ServiceError::ThreadNotFound) if request.makes_thread => None,
+            Err(ProjectionError::ThreadNotFound) if request.makes_thread => None,
             before => Some(before?),
         };
         let nothing = Conversation::default();

@@ -10,7 +10,7 @@ use crate::{
     domain::{Principal, agent::Agent},
     metrics::GaugeGuard,
     projection::conversation::Conversation,
-    service::{DriveRight, Projected, Resent, ServiceError, StartedRun, WritePolicy},
+    service::{DriveRight, Projected, ProjectionError, Resent, ServiceError, StartedRun, WritePolicy},
 };
 
 /// A started run, before its driver.
@@ -79,7 +79,7 @@ impl Work {
     }
 
     /// Conversation before the run: the one read before the start, unless other events were appended in between.
-    async fn conversation(&self, before: Projected) -> Result<Conversation, ServiceError> {
+    async fn conversation(&self, before: Projected) -> Result<Conversation, ProjectionError> {
         let StartedRun { cursor, epoch, .. } = &self.started;
         if before.epoch == *epoch && before.seq == *cursor {
             return Ok(before.conversation);

@@ -1,6 +1,6 @@
 //! Runs of agents that a client requested, through any API.
 
-use threadline_engine::{Service, ServiceError, StartedRun};
+use threadline_engine::{RunLookupError, Service, StartedRun};
 use threadline_http::{detached, problem::Problem};
 use tokio::time;
 
@@ -61,7 +61,7 @@ impl Drop for AguiClient {
             for _ in 0..STOP_TRIES {
                 let Err(error) = service.runs.stop(&principal, &thread, &run).await else { return };
                 tracing::warn!(%error, %thread, %run, project = %principal.project, "cannot stop a run whose requester disconnected");
-                if !matches!(error, ServiceError::Store(_)) {
+                if !matches!(error, RunLookupError::Store(_)) {
                     return;
                 }
                 time::sleep(WRITE_RETRY).await;

@@ -21,7 +21,7 @@ use crate::{
         agent::Agent,
         limits::{NAMERS, NAMING_RUNS},
     },
-    service::{RunNotice, ServiceError},
+    service::{RunLookupError, RunNotice, ServiceError},
 };
 
 /// Request to a model to name a thread.
@@ -85,7 +85,7 @@ impl Shared {
         }
         let principal = Principal::user(ended.project.clone(), ended.user.clone());
         let run = match self.service.runs.get(&principal, &ended.thread, &ended.run).await {
-            Err(ServiceError::ThreadNotFound | ServiceError::RunNotFound) => return Ok(None),
+            Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => return Ok(None),
             run => run?,
         };
         // An agent that has just failed would probably fail again.
@@ -134,7 +134,7 @@ impl Shared {
         }
         // The request may have waited in the queue for long.
         let threads = &self.service.threads;
-        let Some(thread) = threads.of_run(ended).await? else { return Ok(false) };
+        let Some(thread) = threads.of_run(ended).await.map_err(ServiceError::from)? else { return Ok(false) };
         match thread.name_source {
             Some(NameSource::Auto) => {}
             None if seen.is_none() => {}
@@ -149,7 +149,8 @@ impl Shared {
                 "the endpoint for names does not respond: threads are named by their first words until the next attempt"
             );
         }
-        Ok(threads.name(ended, &answer?, NameSource::Title, *seen).await?)
+        let named = threads.name(ended, &answer?, NameSource::Title, *seen).await;
+        Ok(named.map_err(ServiceError::from)?)
     }
 
     async fn ask(&self, asked: &Asked, opening: &Opening) -> Result<String, Unnamed> {

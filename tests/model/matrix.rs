@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use threadline::{
     domain::{Epoch, Seq, ThreadId, limits::RING_BATCHES},
-    service::ServiceError,
+    service::ReadError,
     store::DynStore,
     subscription::{Delivery, FollowError, FollowMethod, Subscription},
 };
@@ -51,9 +51,9 @@ async fn open(
     epoch: Option<Epoch>,
 ) -> Result<Subscription, String> {
     let events = &node.service.events;
-    let refused = |error| match error {
-        ServiceError::LogReplaced { tail, .. } => format!("replaced {tail}"),
-        ServiceError::CursorAhead { epoch: Some(_), tail } => format!("ahead {tail}"),
+    let refused = |error: ReadError| match error {
+        ReadError::LogReplaced { tail, .. } => format!("replaced {tail}"),
+        ReadError::CursorAhead { epoch: Some(_), tail } => format!("ahead {tail}"),
         other => format!("{other}"),
     };
     match door {

@@ -10,7 +10,7 @@ use threadline_core::{Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey};
 use threadline_store::{DynStore, StoreError};
 
 use crate::{
-    ServiceError,
+    LookupError,
     after_commit::AfterCommit,
     records::{RunFacts, ThreadRef},
 };
@@ -52,7 +52,7 @@ impl Directory {
     }
 
     /// The thread, if it exists and the principal may access it.
-    pub async fn find(&self, principal: &Principal, id: &ThreadId) -> Result<Arc<ThreadRef>, ServiceError> {
+    pub async fn find(&self, principal: &Principal, id: &ThreadId) -> Result<Arc<ThreadRef>, LookupError> {
         let key = (principal.project.clone(), id.clone());
         let may = |thread: &ThreadRef| principal.may_access(&thread.project, &thread.user);
         // Only a positive answer may come from the cache: another node may have given the id to another owner.
@@ -61,10 +61,10 @@ impl Directory {
         }
         let Some(found) = self.store.thread(&principal.project, id).await? else {
             self.invalidate(&key);
-            return Err(ServiceError::ThreadNotFound);
+            return Err(LookupError::ThreadNotFound);
         };
         let thread = self.remember(&found);
-        if may(&thread) { Ok(thread) } else { Err(ServiceError::ThreadNotFound) }
+        if may(&thread) { Ok(thread) } else { Err(LookupError::ThreadNotFound) }
     }
 
     /// Caches a thread that was just read, so that the next lookup needs no read.
@@ -91,15 +91,16 @@ impl Directory {
 
     /// Runs an operation on a thread. If it finds that the cached incarnation was deleted, it runs once more on the
     /// thread that has the id now, if there is one.
-    pub async fn with_thread<T, F>(
+    pub async fn with_thread<T, E, F>(
         &self,
         principal: &Principal,
         id: &ThreadId,
         operation: impl Fn(Arc<ThreadRef>) -> F,
-    ) -> Result<T, ServiceError>
+    ) -> Result<T, E>
     where
+        E: From<LookupError>,
         // No `AsyncFn`: the compiler does not see yet that futures of these are `Send` for every lifetime.
-        F: Future<Output = Result<Attempt<T>, ServiceError>>,
+        F: Future<Output = Result<Attempt<T>, E>>,
     {
         for _ in 0..LOOKUPS {
             let thread = self.find(principal, id).await?;
@@ -108,7 +109,7 @@ impl Directory {
                 Attempt::ThreadGone => self.forget(&thread),
             }
         }
-        Err(ServiceError::ThreadNotFound)
+        Err(LookupError::ThreadNotFound.into())
     }
 
     /// True if the store still has this incarnation of a thread.

@@ -53,7 +53,11 @@ pub use crate::{
         receipt::AppendReceipt,
         requests::{CommitReply, ReceiptStream},
     },
-    errors::{ActiveRun, ServiceError},
+    errors::{
+        ActiveRun, AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError,
+        EraseError, FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
+        ProjectionError, ReadError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StreamRunError,
+    },
     health::{Readiness, StoreState},
     read::{
         events::{Events, EventsPage, PageRequest},
@@ -171,7 +175,7 @@ impl Service {
     }
 
     /// Runs one pass of retention now, without waiting for the loop.
-    pub async fn retain(&self) -> Result<(), ServiceError> {
+    pub async fn retain(&self) -> Result<(), StoreError> {
         retention::sweep(&self.retention).await
     }
 

@@ -2,7 +2,7 @@
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::ServiceError;
+use crate::DrainingError;
 
 /// The states that a node passes through, each cancelled once and never taken back, and its background tasks. Clones
 /// share them.
@@ -38,8 +38,8 @@ impl Lifecycle {
     }
 
     /// Refuses new work while the node is shutting down.
-    pub fn refuse_if_draining(&self) -> Result<(), ServiceError> {
-        if self.draining.is_cancelled() { Err(ServiceError::Draining) } else { Ok(()) }
+    pub fn refuse_if_draining(&self) -> Result<(), DrainingError> {
+        if self.draining.is_cancelled() { Err(DrainingError::Draining) } else { Ok(()) }
     }
 
     /// Completes when background work must end.

@@ -2,7 +2,7 @@
 
 use threadline_core::{Epoch, Fence, Principal, ProjectId, Run, RunId, Thread, ThreadId, ThreadKey, UserId};
 
-use crate::ServiceError;
+use crate::InvalidRequestError;
 
 /// Facts of a thread that never change while it exists.
 #[derive(Debug)]
@@ -68,15 +68,15 @@ impl From<&Run> for RunFacts {
 }
 
 /// The user for whom the principal acts: the principal's own, or, for a whole project, the named one.
-pub(crate) fn acting_user(principal: &Principal, named: Option<UserId>) -> Result<UserId, ServiceError> {
+pub(crate) fn acting_user(principal: &Principal, named: Option<UserId>) -> Result<UserId, InvalidRequestError> {
     match (&principal.user, named) {
         (Some(user), None) => Ok(user.clone()),
         (Some(user), Some(named)) if *user == named => Ok(named),
         (Some(_), Some(_)) => {
-            Err(ServiceError::InvalidRequest("userId names another user than the credential: omit it".into()))
+            Err(InvalidRequestError::InvalidRequest("userId names another user than the credential: omit it".into()))
         }
         (None, Some(named)) => Ok(named),
-        (None, None) => Err(ServiceError::InvalidRequest(
+        (None, None) => Err(InvalidRequestError::InvalidRequest(
             "the user is missing: set the header Threadline-User, userId, or --user on the command line".into(),
         )),
     }

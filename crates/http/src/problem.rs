@@ -296,7 +296,14 @@ impl From<ServiceError> for Problem {
             ServiceError::InvalidMessage(flawed) => {
                 let kind = match flawed.flaw {
                     MessageError::TooLarge | MessageError::TooMany => Type::TooLarge,
-                    _ => Type::InvalidMessage,
+                    MessageError::NotList
+                    | MessageError::NotObject
+                    | MessageError::NoRole
+                    | MessageError::BadId
+                    | MessageError::SameId
+                    | MessageError::BadCalls
+                    | MessageError::TooDeep
+                    | MessageError::NotKept => Type::InvalidMessage,
                 };
                 Self::new(kind, detail).with(json!({ "index": flawed.index, "reason": flawed.flaw.to_string() }))
             }
@@ -363,12 +370,35 @@ impl From<ServiceError> for Problem {
     }
 }
 
+macro_rules! problems_of_operations {
+    ($($name:ident),+ $(,)?) => {$(
+        impl From<threadline_engine::$name> for Problem {
+            fn from(error: threadline_engine::$name) -> Self {
+                ServiceError::from(error).into()
+            }
+        }
+    )+};
+}
+
+threadline_engine::each_operation_error!(problems_of_operations);
+
 impl From<Limited> for Problem {
     fn from(limited: Limited) -> Self {
         let kind = match limited.limit {
             Limit::Subscriptions => ProblemType::TooManySubscriptions,
             Limit::BodyMemory | Limit::AnswerMemory => ProblemType::Busy,
-            _ => ProblemType::RateLimited,
+            Limit::UserRequests
+            | Limit::UserRequestBurst
+            | Limit::UserSockets
+            | Limit::UserRuns
+            | Limit::UserAppendBytes
+            | Limit::UserAppendByteBurst
+            | Limit::ProjectRequests
+            | Limit::ProjectRequestBurst
+            | Limit::ProjectSockets
+            | Limit::ProjectRuns
+            | Limit::ProjectAppendBytes
+            | Limit::ProjectAppendByteBurst => ProblemType::RateLimited,
         };
         let facts = json!({ "limit": limited.limit.as_str(), "value": limited.value });
         let problem = Self::new(kind, limited.to_string()).with(facts);

@@ -8,7 +8,7 @@ use crate::{
         frames,
     },
     domain::{NewEvents, ThreadId, limits::MAX_SUBSCRIPTIONS},
-    service::{AppendReceipt, ReceiptStream, RunRef, Runs, ServiceError},
+    service::{AppendError, AppendReceipt, ReceiptStream, RunRef, Runs},
 };
 
 /// A run that this client appends to.
@@ -91,7 +91,7 @@ impl Appends {
         self.answer(answered)
     }
 
-    fn answer(&mut self, (ticket, result): (usize, Result<AppendReceipt, ServiceError>)) -> Option<Answer> {
+    fn answer(&mut self, (ticket, result): (usize, Result<AppendReceipt, AppendError>)) -> Option<Answer> {
         let UnderWay { id, known, bytes } = self.under_way.get_mut(ticket)?.take()?;
         self.free.push(ticket);
         let text = match result {

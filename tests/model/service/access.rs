@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use threadline::{
     domain::{Principal, ProjectId, ReadFrom, ThreadId, UserId},
-    service::{CreateThread, EditThread, ListRequest, PageRequest, Service, ServiceError},
+    service::{CreateThread, EditThread, FeedError, ListError, ListRequest, PageRequest, Service, ServiceError},
 };
 
 use super::annotations::annotation;
@@ -44,7 +44,7 @@ async fn one(
             if number.next() == Some(method) {
                 match $call.await {
                     Ok(_) => panic!("{} was allowed", $name),
-                    Err(error) => answers.push(($name, error)),
+                    Err(error) => answers.push(($name, error.into())),
                 }
             }
         )*};
@@ -178,13 +178,30 @@ fn the_same_owner_finds_the_new_thread_on_a_node_that_remembers_the_old_one() {
             node.run(&thread, "r").await;
             let (alice, run) = (&node.alice, &run_id("r"));
             let answer = match name {
-                "list" => other.runs.list(alice, &thread, None, 10, None).await.map(|(runs, _)| runs.len()),
-                "get" => other.runs.get(alice, &thread, run).await.map(|_| 1),
-                "heartbeat" => other.runs.heartbeat(alice, &thread, run, None).await.map(|_| 1),
-                "append" => other.runs.append(alice, &thread, run, None, numbered("x", 1)).await.map(|_| 1),
-                "page of a run" => other.events.page(alice, &thread, page(Some("r"), None)).await.map(|_| 1),
-                "finish" => other.runs.finish(alice, &thread, run).await.map(|_| 1),
-                _ => other.runs.release(alice, &thread, run).await.map(|_| 1),
+                "list" => other
+                    .runs
+                    .list(alice, &thread, None, 10, None)
+                    .await
+                    .map(|(runs, _)| runs.len())
+                    .map_err(ServiceError::from),
+                "get" => other.runs.get(alice, &thread, run).await.map(|_| 1).map_err(ServiceError::from),
+                "heartbeat" => {
+                    other.runs.heartbeat(alice, &thread, run, None).await.map(|_| 1).map_err(ServiceError::from)
+                }
+                "append" => other
+                    .runs
+                    .append(alice, &thread, run, None, numbered("x", 1))
+                    .await
+                    .map(|_| 1)
+                    .map_err(ServiceError::from),
+                "page of a run" => other
+                    .events
+                    .page(alice, &thread, page(Some("r"), None))
+                    .await
+                    .map(|_| 1)
+                    .map_err(ServiceError::from),
+                "finish" => other.runs.finish(alice, &thread, run).await.map(|_| 1).map_err(ServiceError::from),
+                _ => other.runs.release(alice, &thread, run).await.map(|_| 1).map_err(ServiceError::from),
             };
             // At worst the first look tells the node that what it remembers is gone.
             if matches!(answer, Err(ServiceError::ThreadNotFound)) {
@@ -210,11 +227,11 @@ fn lists_and_feeds_are_of_the_one_who_asks() {
         let (bob, alice_id) = (user("bob"), node.alice.user.clone());
         assert_eq!(list(&node.alice, None).await.expect("list").threads.len(), 1);
         assert!(list(&bob, None).await.expect("list").threads.is_empty());
-        assert!(matches!(list(&bob, alice_id.clone()).await, Err(ServiceError::InvalidRequest(_))));
+        assert!(matches!(list(&bob, alice_id.clone()).await, Err(ListError::InvalidRequest(_))));
         let feed = &node.service.feed;
         assert_eq!(feed.page(&node.alice, None, 0, 10, None).await.expect("feed").entries.len(), 1);
         assert!(feed.page(&bob, None, 0, 10, None).await.expect("feed").entries.is_empty());
-        assert!(matches!(feed.page(&bob, alice_id.clone(), 0, 10, None).await, Err(ServiceError::InvalidRequest(_))));
-        assert!(matches!(feed.subscribe(&bob, alice_id, 0).await, Err(ServiceError::InvalidRequest(_))));
+        assert!(matches!(feed.page(&bob, alice_id.clone(), 0, 10, None).await, Err(FeedError::InvalidRequest(_))));
+        assert!(matches!(feed.subscribe(&bob, alice_id, 0).await, Err(FeedError::InvalidRequest(_))));
     });
 }

@@ -2,7 +2,7 @@
 
 use threadline::{
     domain::{AnnotationId, NewAnnotation, limits::MAX_ANNOTATION_PAGE},
-    service::ServiceError,
+    service::ChangeThreadError,
 };
 
 use crate::support::{Node, run_seed};
@@ -42,7 +42,7 @@ fn a_node_that_is_going_away_stores_none() {
         annotations.put(&node.alice, &thread, annotation("a")).await.expect("puts");
         node.service.drain();
         let refused = annotations.put(&node.alice, &thread, annotation("b")).await;
-        assert!(matches!(refused, Err(ServiceError::Draining)), "{refused:?}");
+        assert!(matches!(refused, Err(ChangeThreadError::Draining)), "{refused:?}");
         assert_eq!(annotations.list(&node.alice, &thread, 0, 10).await.expect("reads").0.len(), 1);
     });
 }

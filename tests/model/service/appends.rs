@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use threadline::{
     domain::NewEvents,
-    service::{AppendReceipt, PendingAppend, ServiceError},
+    service::{AppendError, AppendReceipt, PendingAppend},
 };
 
 use crate::support::{Node, Rng, events, numbered, run_id, run_seed, seeds, settle};
@@ -78,7 +78,7 @@ fn an_append_that_does_not_fit_delays_and_fails_nobody_else() {
         assert_eq!(span(&second.receipt().await.expect("receipt")), (1, 1, 1));
         node.store.run_gate.open();
         let error = first.receipt().await.expect_err("gap");
-        assert!(matches!(error, ServiceError::ProducerSeqGap { expected: 1 }), "{error}");
+        assert!(matches!(error, AppendError::ProducerSeqGap { expected: 1 }), "{error}");
     });
 }
 
@@ -191,7 +191,7 @@ fn the_end_of_the_node_commits_what_was_handed_in() {
         tokio::time::timeout(Duration::from_secs(5), stop).await.expect("the node ends").expect("stop");
         assert_eq!(node.log(&thread).await.len(), 5);
         let late = node.service.runs.append(&node.alice, &thread, &run_id("r"), None, numbered("x", 1)).await;
-        assert!(matches!(late, Err(ServiceError::Draining)));
+        assert!(matches!(late, Err(AppendError::Draining)));
     });
 }
 

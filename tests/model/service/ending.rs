@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use threadline::{
     domain::{Run, RunStatus, ThreadId},
-    service::ServiceError,
+    service::{AppendError, HeartbeatError, StartError},
     subscription::{Delivery, EndReason},
 };
 
@@ -14,7 +14,7 @@ async fn get(node: &Node, thread: &ThreadId, run: &str) -> Run {
     node.service.runs.get(&node.alice, thread, &run_id(run)).await.expect("run")
 }
 
-async fn append(node: &Node, thread: &ThreadId, run: &str, kind: &str) -> Result<(), ServiceError> {
+async fn append(node: &Node, thread: &ThreadId, run: &str, kind: &str) -> Result<(), AppendError> {
     let events = events(&[format!(r#"{{"type":"{kind}","messageId":"m"}}"#)]);
     node.service.runs.append(&node.alice, thread, &run_id(run), None, events).await.map(drop)
 }
@@ -65,7 +65,7 @@ fn appends_and_heartbeats_keep_the_lease() {
         node.pass(Duration::from_secs(6)).await;
         assert_eq!(get(&node, &thread, "r").await.status, RunStatus::Error);
         let late = node.service.runs.heartbeat(&node.alice, &thread, &run_id("r"), None).await;
-        assert!(matches!(late, Err(ServiceError::RunFenced(_))), "{late:?}");
+        assert!(matches!(late, Err(HeartbeatError::RunFenced(_))), "{late:?}");
     });
 }
 
@@ -115,7 +115,7 @@ fn an_overdue_stop_is_closed_while_the_producer_goes_on_appending() {
         for _ in 0..150 {
             match append(&node, &thread, "r", "A").await {
                 Ok(()) => good += 1,
-                Err(ServiceError::RunFenced(run)) => {
+                Err(AppendError::RunFenced(run)) => {
                     assert!(run.stop_requested_at.is_some());
                     refused += 1;
                 }
@@ -162,7 +162,7 @@ fn a_start_is_refused_while_a_run_is_active_and_told_all_about_it() {
         let first = node.run(&thread, "r").await;
         append(&node, &thread, "r", "A").await.expect("append");
         let refused = node.service.runs.start(&node.alice, &thread, new_run("s")).await;
-        let Err(ServiceError::RunActive(active)) = refused else { panic!("{refused:?}") };
+        let Err(StartError::RunActive(active)) = refused else { panic!("{refused:?}") };
         assert_eq!((active.run.id.as_str(), active.epoch, active.cursor, active.tail), ("r", first.epoch, 0, 1));
         assert!(active.run.lease_until.is_some());
         let again = node.run(&thread, "r").await;
@@ -193,7 +193,7 @@ fn a_start_over_a_lapsed_lease_closes_the_predecessor_in_its_own_commit() {
         assert_eq!(slice.count(), 2);
         // The one that lost its lease can append nothing more.
         let late = node.service.runs.append(&node.alice, &thread, &run_id("r"), Some(4), numbered("late", 1)).await;
-        assert!(matches!(late, Err(ServiceError::RunFenced(_))), "{late:?}");
+        assert!(matches!(late, Err(AppendError::RunFenced(_))), "{late:?}");
         append(&node, &thread, "next", "B").await.expect("append");
         assert_eq!(node.types(&thread).await, ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR", "B"]);
     });
@@ -220,7 +220,7 @@ fn one_of_many_starts_over_a_lapsed_lease_wins() {
         for start in starts {
             match start.await.expect("task") {
                 Ok(_) => won += 1,
-                Err(ServiceError::RunActive(active)) => assert!(active.run.id.as_str().starts_with('s')),
+                Err(StartError::RunActive(active)) => assert!(active.run.id.as_str().starts_with('s')),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -243,7 +243,7 @@ fn a_released_run_may_go_on_until_its_end_or_the_next_start() {
             if overtaken {
                 node.run(&thread, "next").await;
                 assert_eq!(get(&node, &thread, "r").await.error_code.as_deref(), Some("lock-released"));
-                assert!(matches!(append(&node, &thread, "r", "C").await, Err(ServiceError::RunFenced(_))));
+                assert!(matches!(append(&node, &thread, "r", "C").await, Err(AppendError::RunFenced(_))));
                 assert_eq!(node.types(&thread).await, ["A", "B", "RUN_ERROR"]);
             } else {
                 append(&node, &thread, "r", "RUN_FINISHED").await.expect("append");
@@ -294,9 +294,9 @@ fn deleting_a_thread_ends_its_run_and_its_readers_and_frees_the_id() {
             assert_eq!(end, EndReason::ThreadDeleted);
             assert!(matches!(reader.next().await, Ok(None)));
         }
-        assert!(matches!(append(&node, &thread, "r", "B").await, Err(ServiceError::ThreadNotFound)));
+        assert!(matches!(append(&node, &thread, "r", "B").await, Err(AppendError::ThreadNotFound)));
         node.thread("t").await;
-        assert!(matches!(append(&node, &thread, "r", "B").await, Err(ServiceError::RunNotFound)));
+        assert!(matches!(append(&node, &thread, "r", "B").await, Err(AppendError::RunNotFound)));
         assert!(node.log(&thread).await.is_empty());
         // The reaper finds nothing to do.
         node.pass(Duration::from_secs(30)).await;

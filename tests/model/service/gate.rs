@@ -13,7 +13,7 @@ use threadline::{
     bus::{Hint, ThreadNews, local::LocalBus},
     domain::{Fence, RunId, RunStatus, ThreadId},
     lock::{Acquired, Claim, DynLock, Lock, LockError, LockName, LockResult, local::LocalLock},
-    service::{LockTiming, Ports, Service, ServiceError},
+    service::{LockTiming, Ports, Service, StartError},
     store::DynStore,
     subscription::{Delivery, FeedDelivery},
 };
@@ -102,7 +102,7 @@ impl Pair {
         Self { one, two, lock, bus, thread }
     }
 
-    async fn start_on_two(&self, run: &str) -> Result<bool, ServiceError> {
+    async fn start_on_two(&self, run: &str) -> Result<bool, StartError> {
         let started = self.two.runs.start(&self.one.alice, &self.thread, new_run(run)).await;
         settle().await;
         started.map(|started| started.created)
@@ -116,9 +116,9 @@ impl Pair {
 
 const BEAT: Duration = Duration::from_secs(15);
 
-fn refused(answer: Result<bool, ServiceError>, by: &str) {
+fn refused(answer: Result<bool, StartError>, by: &str) {
     match answer {
-        Err(ServiceError::RunActive(active)) => assert_eq!(active.run.id, run_id(by)),
+        Err(StartError::RunActive(active)) => assert_eq!(active.run.id, run_id(by)),
         other => panic!("not refused: {other:?}"),
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use threadline::{
     domain::{Clock, FeedChange, ListOrder, ReadFrom, Thread, ThreadId, Timestamp},
-    service::{CreateThread, EditThread, ListRequest, PageRequest, Ports, Service, ServiceError},
+    service::{CreateThread, EditThread, FeedError, ListRequest, PageRequest, Ports, Service},
     store::{DynStore, memory::MemoryStore},
     subscription::FeedDelivery,
 };
@@ -180,7 +180,7 @@ fn the_feed_tells_runs_and_edits_but_not_appends() {
         positions.push(head().await);
         assert!(positions.is_sorted_by(|a, b| a < b), "{positions:?}");
         let ahead = node.service.feed.page(&node.alice, None, 100, 10, None).await;
-        assert!(matches!(ahead, Err(ServiceError::CursorAhead { .. })));
+        assert!(matches!(ahead, Err(FeedError::CursorAhead { .. })));
     });
 }
 

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use threadline::{
     domain::{NewEvents, RunStatus, ThreadId},
-    service::{AppendReceipt, ServiceError},
+    service::{AppendError, AppendReceipt, CreateThreadError, EndRunError},
 };
 
 use crate::support::{Node, events, new_run, numbered, run_id, run_seed};
 
-async fn append(node: &Node, thread: &ThreadId, seq: u64, events: NewEvents) -> Result<AppendReceipt, ServiceError> {
+async fn append(node: &Node, thread: &ThreadId, seq: u64, events: NewEvents) -> Result<AppendReceipt, AppendError> {
     node.service.runs.append(&node.alice, thread, &run_id("r"), Some(seq), events).await
 }
 
-fn place(receipt: Result<AppendReceipt, ServiceError>) -> (u64, u64, u64) {
+fn place(receipt: Result<AppendReceipt, AppendError>) -> (u64, u64, u64) {
     let receipt = receipt.expect("receipt");
     (receipt.first_seq, receipt.last_seq, receipt.producer_seq)
 }
@@ -30,20 +30,20 @@ fn repetitions_gaps_and_conflicts_are_told_apart() {
         assert_eq!(place(append(&node, &thread, 1, numbered("x", 2)).await), (1, 2, 2));
         assert_eq!(place(append(&node, &thread, 1, numbered("x", 6)).await), (1, 6, 6));
         let gap = append(&node, &thread, 8, numbered("x", 1)).await;
-        assert!(matches!(gap, Err(ServiceError::ProducerSeqGap { expected: 7 })), "{gap:?}");
+        assert!(matches!(gap, Err(AppendError::ProducerSeqGap { expected: 7 })), "{gap:?}");
         for seq in 1..=6 {
             let other = append(&node, &thread, seq, numbered("other", 1)).await;
-            assert!(matches!(other, Err(ServiceError::ProducerSeqConflict { producer_seq }) if producer_seq == seq));
+            assert!(matches!(other, Err(AppendError::ProducerSeqConflict { producer_seq }) if producer_seq == seq));
         }
         // The first one that differs is named, and nothing of the append is stored.
         let mut mixed: Vec<_> = (0..6).map(|n| format!(r#"{{"type":"X","name":"x","n":{n}}}"#)).collect();
         mixed[3] = r#"{"type":"Y"}"#.into();
         mixed.push(r#"{"type":"Z"}"#.into());
         let conflict = append(&node, &thread, 1, events(&mixed)).await;
-        assert!(matches!(conflict, Err(ServiceError::ProducerSeqConflict { producer_seq: 4 })), "{conflict:?}");
+        assert!(matches!(conflict, Err(AppendError::ProducerSeqConflict { producer_seq: 4 })), "{conflict:?}");
         assert_eq!(node.log(&thread).await.len(), 6);
         let zero = append(&node, &thread, 0, numbered("x", 1)).await;
-        assert!(matches!(zero, Err(ServiceError::InvalidRequest(_))));
+        assert!(matches!(zero, Err(AppendError::InvalidRequest(_))));
     });
 }
 
@@ -67,11 +67,11 @@ fn a_retried_append_gets_the_same_answer_after_the_run_and_after_the_next_one_be
             assert_eq!(place(append(&node, &thread, 1, numbered("x", 3)).await), first, "after {next}");
             assert_eq!(place(append(&node, &thread, 4, last()).await), second, "after {next}");
             let new = append(&node, &thread, 6, numbered("new", 1)).await;
-            assert!(matches!(&new, Err(ServiceError::RunFenced(run)) if run.status == RunStatus::Finished), "{new:?}");
+            assert!(matches!(&new, Err(AppendError::RunFenced(run)) if run.status == RunStatus::Finished), "{new:?}");
             let other = append(&node, &thread, 2, numbered("other", 1)).await;
-            assert!(matches!(other, Err(ServiceError::ProducerSeqConflict { producer_seq: 2 })), "{other:?}");
+            assert!(matches!(other, Err(AppendError::ProducerSeqConflict { producer_seq: 2 })), "{other:?}");
             let unnumbered = node.service.runs.append(&node.alice, &thread, &run_id("r"), None, numbered("z", 1)).await;
-            assert!(matches!(unnumbered, Err(ServiceError::RunFenced(_))), "{unnumbered:?}");
+            assert!(matches!(unnumbered, Err(AppendError::RunFenced(_))), "{unnumbered:?}");
         }
         // Nor do a repeated start, finish, fail and stop of it change anything.
         let before = node.log(&thread).await;
@@ -81,7 +81,7 @@ fn a_retried_append_gets_the_same_answer_after_the_run_and_after_the_next_one_be
         for run in [
             runs.finish(&node.alice, &thread, &run_id("r")).await,
             runs.fail(&node.alice, &thread, &run_id("r"), None, None).await,
-            runs.stop(&node.alice, &thread, &run_id("r")).await,
+            runs.stop(&node.alice, &thread, &run_id("r")).await.map_err(EndRunError::from),
             runs.release(&node.alice, &thread, &run_id("r")).await,
         ] {
             assert_eq!(run.expect("run").status, RunStatus::Finished);
@@ -104,7 +104,7 @@ fn new_events_of_a_run_that_the_server_ended_are_fenced() {
             let late = append(&node, &thread, seq, numbered(what, 1)).await;
             let code = late.as_ref().err().map(ToString::to_string);
             assert!(
-                matches!(&late, Err(ServiceError::RunFenced(run)) if run.error_code.as_deref() == Some("lease-expired")),
+                matches!(&late, Err(AppendError::RunFenced(run)) if run.error_code.as_deref() == Some("lease-expired")),
                 "{what}: {code:?}"
             );
         }
@@ -115,10 +115,10 @@ fn new_events_of_a_run_that_the_server_ended_are_fenced() {
             1,
             events(&[r#"{"type":"TEXT_MESSAGE_START","messageId":"m"}"#, r#"{"type":"NEW"}"#]),
         );
-        assert!(matches!(mixed.await, Err(ServiceError::RunFenced(_))));
+        assert!(matches!(mixed.await, Err(AppendError::RunFenced(_))));
         // What the producer itself had stored stays comparable.
         let conflict = append(&node, &thread, 1, numbered("other", 1)).await;
-        assert!(matches!(conflict, Err(ServiceError::ProducerSeqConflict { producer_seq: 1 })), "{conflict:?}");
+        assert!(matches!(conflict, Err(AppendError::ProducerSeqConflict { producer_seq: 1 })), "{conflict:?}");
     });
 }
 
@@ -140,8 +140,8 @@ fn a_thread_is_made_once() {
         let (again, made) = threads.create(&node.alice, create("a")).await.expect("the same create");
         assert_eq!((again.key, again.name.as_deref(), made), (first.key, Some("b"), false));
         let other = threads.create(&node.alice, create("c")).await;
-        assert!(matches!(other, Err(ServiceError::ThreadExists)));
+        assert!(matches!(other, Err(CreateThreadError::ThreadExists)));
         let foreign = threads.create(&crate::support::user("bob"), create("a")).await;
-        assert!(matches!(foreign, Err(ServiceError::ThreadExists)));
+        assert!(matches!(foreign, Err(CreateThreadError::ThreadExists)));
     });
 }

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use futures_util::stream;
 use threadline::{
     domain::{RunStatus, ThreadId},
-    service::{ServiceError, StreamedRun},
+    service::{StreamRunError, StreamedRun},
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::support::{Node, new_run, run_id, run_seed, settle};
 
-type Answer = Result<StreamedRun, ServiceError>;
+type Answer = Result<StreamedRun, StreamRunError>;
 
 /// A body that the test sends piece by piece; `Err` breaks it.
 struct Body {
@@ -134,7 +134,7 @@ fn a_body_that_falls_silent_leaves_the_run_to_its_lease() {
         node.pass(Duration::from_secs(599)).await;
         assert!(!body.answer.is_finished());
         node.pass(Duration::from_secs(2)).await;
-        assert!(matches!(body.answer().await, Err(ServiceError::InvalidRequest(_))));
+        assert!(matches!(body.answer().await, Err(StreamRunError::InvalidRequest(_))));
         node.pass(Duration::from_secs(26)).await;
         assert_eq!(node.types(&thread).await, ["A", "RUN_ERROR"]);
     });
@@ -150,7 +150,7 @@ fn a_bad_line_ends_the_run_and_keeps_the_good_ones() {
             "{\"type\":\"A\"}\n{\"type\":\"STEP_STARTED\",\"stepName\":\"s\"}\n{\"no\":\"type\"}\n{\"type\":\"C\"}\n",
         );
         let error = body.answer().await.expect_err("a bad line");
-        assert!(matches!(&error, ServiceError::InvalidEvent(error) if error.index == 2), "{error}");
+        assert!(matches!(&error, StreamRunError::InvalidEvent(error) if error.index == 2), "{error}");
         assert_eq!(node.types(&thread).await, ["A", "STEP_STARTED", "STEP_FINISHED", "RUN_ERROR"]);
         let run = node.service.runs.get(&node.alice, &thread, &run_id("r")).await.expect("run");
         assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Error, Some("invalid-event")));
@@ -165,7 +165,7 @@ fn a_broken_body_can_be_gone_on_with_under_the_same_run_id() {
         let body = Body::open(&node, &thread, "r", 1);
         body.send("{\"type\":\"A\"}\n{\"type\":\"B\"}\n{\"type\":\"C");
         body.break_off();
-        assert!(matches!(body.answer().await, Err(ServiceError::InvalidRequest(_))));
+        assert!(matches!(body.answer().await, Err(StreamRunError::InvalidRequest(_))));
         let run = node.service.runs.get(&node.alice, &thread, &run_id("r")).await.expect("run");
         assert_eq!((run.status, run.producer_seq), (RunStatus::Running, 2));
         // From the line that was not stored, or all of it again.
@@ -256,6 +256,6 @@ fn a_thread_deleted_under_a_stream_ends_it_with_an_error() {
         node.service.threads.delete(&node.alice, &thread).await.expect("delete");
         body.send("{\"type\":\"B\"}\n");
         let error = body.answer().await.expect_err("deleted");
-        assert!(matches!(error, ServiceError::ThreadNotFound), "{error}");
+        assert!(matches!(error, StreamRunError::ThreadNotFound), "{error}");
     });
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use threadline::{
     domain::{NewEvents, RunStatus, ThreadId},
-    service::{ServiceError, StartedRun},
+    service::{StartError, StartedRun},
 };
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::support::{Node, complete_run, events, numbered, run_id, run_seed, settle};
 
-type Answer = Result<StartedRun, ServiceError>;
+type Answer = Result<StartedRun, StartError>;
 
 fn whole(node: &Node, thread: &ThreadId, run: &str, events: NewEvents) -> JoinHandle<Answer> {
     let (runs, alice, thread) = (node.service.runs.clone(), node.alice.clone(), thread.clone());
@@ -59,7 +59,7 @@ fn it_gives_up_after_ten_seconds_and_says_who_is_active() {
         let started = node.run(&thread, "r").await;
         let begin = Instant::now();
         let answer = whole(&node, &thread, "w", numbered("w", 1)).await.expect("task");
-        let Err(ServiceError::RunActive(active)) = answer else { panic!("{answer:?}") };
+        let Err(StartError::RunActive(active)) = answer else { panic!("{answer:?}") };
         assert_eq!((active.run.id, active.cursor), (started.run.id, started.cursor));
         assert_eq!(begin.elapsed().as_secs(), 10);
         assert!(node.log(&thread).await.is_empty());
@@ -113,13 +113,13 @@ fn the_same_again_is_the_same_and_other_events_are_a_conflict() {
                 events(&[r#"{"type":"RUN_FINISHED"}"#]),
             ] {
                 let conflict = whole(&node, &thread, "w", other).await.expect("task");
-                assert!(matches!(conflict, Err(ServiceError::ProducerSeqConflict { .. })), "{conflict:?}");
+                assert!(matches!(conflict, Err(StartError::ProducerSeqConflict { .. })), "{conflict:?}");
             }
             assert_eq!(begin.elapsed(), Duration::ZERO);
             assert_eq!(node.types(&thread).await, closed);
         }
         let running = whole(&node, &thread, "r", numbered("r", 1)).await.expect("task");
-        assert!(matches!(running, Err(ServiceError::ProducerSeqConflict { .. })), "{running:?}");
+        assert!(matches!(running, Err(StartError::ProducerSeqConflict { .. })), "{running:?}");
     });
 }
 
@@ -145,6 +145,6 @@ fn a_thread_deleted_while_it_waits_is_not_found() {
         let answer = whole(&node, &thread, "w", numbered("w", 1));
         settle().await;
         node.service.threads.delete(&node.alice, &thread).await.expect("delete");
-        assert!(matches!(answer.await.expect("task"), Err(ServiceError::ThreadNotFound)));
+        assert!(matches!(answer.await.expect("task"), Err(StartError::ThreadNotFound)));
     });
 }

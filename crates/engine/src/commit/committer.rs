@@ -13,7 +13,7 @@ use threadline_store::{Append, Appended};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    ServiceError,
+    DrainingError,
     commit::{pipeline::Pipeline, receipt::AppendReceipt, requests::Request, resolve},
 };
 
@@ -38,10 +38,10 @@ impl Committer {
     }
 
     /// Queues an append; waits while the queue is full. Appends of one run are committed in the order of the calls.
-    pub async fn submit(&self, request: Request) -> Result<(), ServiceError> {
+    pub async fn submit(&self, request: Request) -> Result<(), DrainingError> {
         let place = request.thread.key.0.unsigned_abs() % self.pipelines.len() as u64;
-        let pipeline = self.pipelines.get(place as usize).ok_or(ServiceError::Draining)?;
-        pipeline.send(request).await.map_err(|_| ServiceError::Draining)
+        let pipeline = self.pipelines.get(place as usize).ok_or(DrainingError::Draining)?;
+        pipeline.send(request).await.map_err(|_| DrainingError::Draining)
     }
 }
 

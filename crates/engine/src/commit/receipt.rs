@@ -3,7 +3,7 @@
 use threadline_core::{Epoch, Seq, Timestamp, limits::MAX_PRODUCER_SEQ};
 use threadline_store::Head;
 
-use crate::{ServiceError, records::ThreadRef};
+use crate::{InvalidRequestError, records::ThreadRef};
 
 /// Receipt of an append. The same request sent again gets the same seqs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +38,9 @@ impl AppendReceipt {
 }
 
 /// Checks the bounds of a producer_seq.
-pub(crate) fn check_producer_seq(producer_seq: u64) -> Result<(), ServiceError> {
+pub(crate) fn check_producer_seq(producer_seq: u64) -> Result<(), InvalidRequestError> {
     if (1..=MAX_PRODUCER_SEQ).contains(&producer_seq) {
         return Ok(());
     }
-    Err(ServiceError::InvalidRequest(format!("producerSeq must be from 1 to {MAX_PRODUCER_SEQ}")))
+    Err(InvalidRequestError::InvalidRequest(format!("producerSeq must be from 1 to {MAX_PRODUCER_SEQ}")))
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use threadline_core::{Fence, NewEvents, RunId};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{AppendReceipt, ServiceError, records::ThreadRef};
+use crate::{AppendError, AppendReceipt, records::ThreadRef};
 
-type Answer = Result<AppendReceipt, ServiceError>;
+type Answer = Result<AppendReceipt, AppendError>;
 
 /// One append of a producer.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl CommitReply {
 impl Drop for CommitReply {
     /// An append that is dropped without an answer gets `Draining`: the node is shutting down.
     fn drop(&mut self) {
-        self.put(Err(ServiceError::Draining));
+        self.put(Err(AppendError::Draining));
     }
 }
 
@@ -80,12 +80,12 @@ impl ReceiptStream {
     }
 
     /// Waits for the next answer. Dropping the future loses none.
-    pub async fn next(&mut self) -> Option<(usize, Result<AppendReceipt, ServiceError>)> {
+    pub async fn next(&mut self) -> Option<(usize, Result<AppendReceipt, AppendError>)> {
         self.receiver.recv().await
     }
 
     /// The next answer if one has arrived.
-    pub fn ready(&mut self) -> Option<(usize, Result<AppendReceipt, ServiceError>)> {
+    pub fn ready(&mut self) -> Option<(usize, Result<AppendReceipt, AppendError>)> {
         self.receiver.try_recv().ok()
     }
 }
@@ -97,10 +97,10 @@ mod tests {
     #[test]
     fn every_ticket_is_answered_once() {
         let mut receipts = ReceiptStream::default();
-        receipts.reply(3).send(Err(ServiceError::RunNotFound));
+        receipts.reply(3).send(Err(AppendError::RunNotFound));
         drop(receipts.reply(5));
-        assert!(matches!(receipts.ready(), Some((3, Err(ServiceError::RunNotFound)))));
-        assert!(matches!(receipts.ready(), Some((5, Err(ServiceError::Draining)))));
+        assert!(matches!(receipts.ready(), Some((3, Err(AppendError::RunNotFound)))));
+        assert!(matches!(receipts.ready(), Some((5, Err(AppendError::Draining)))));
         assert!(receipts.ready().is_none());
     }
 }

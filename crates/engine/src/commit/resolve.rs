@@ -8,8 +8,9 @@ use threadline_core::{
 use threadline_store::{Append, DynStore, StoreError, segment::join_bodies};
 
 use crate::{
-    ServiceError,
+    AppendError, LookupError,
     commit::{pipeline::Pipeline, receipt::AppendReceipt, requests::Request},
+    errors::CompareError,
     metrics::Metrics,
     records::ThreadRef,
 };
@@ -24,7 +25,7 @@ pub(crate) async fn resolve(pipeline: &Pipeline, requests: Vec<Request>) {
         let answer = resolve_one(pipeline, &thread, &run, fence, producer_seq, &events).await;
         match &answer {
             Ok(_) => {}
-            Err(ServiceError::Store(_)) => drop(pipeline.metrics.appends.failed.inc()),
+            Err(AppendError::Store(_)) => drop(pipeline.metrics.appends.failed.inc()),
             Err(_) => drop(pipeline.metrics.appends.refused.inc()),
         }
         reply.send(answer);
@@ -38,23 +39,24 @@ async fn resolve_one(
     fence: Fence,
     producer_seq: Option<u64>,
     events: &NewEvents,
-) -> Result<AppendReceipt, ServiceError> {
+) -> Result<AppendReceipt, AppendError> {
     for _ in 0..TRIES {
         let Some(run) = pipeline.store.run(thread.key, run_id).await? else {
             pipeline.directory.forget(thread);
-            return Err(ServiceError::ThreadNotFound);
+            return Err(AppendError::ThreadNotFound);
         };
         let from = producer_seq.unwrap_or(run.producer_seq + 1);
         let stored = match stored_prefix(&pipeline.store, &pipeline.metrics, thread.key, &run, from, events).await {
             Ok(stored) => stored,
-            Err(ServiceError::ProducerSeqConflict { producer_seq }) => {
+            Err(CompareError::ProducerSeqConflict { producer_seq }) => {
                 return Err(if is_ours(pipeline, thread, &run, producer_seq).await? {
-                    ServiceError::RunFenced(Box::new(run))
+                    AppendError::RunFenced(Box::new(run))
                 } else {
-                    ServiceError::ProducerSeqConflict { producer_seq }
+                    AppendError::ProducerSeqConflict { producer_seq }
                 });
             }
-            Err(error) => return Err(error),
+            Err(CompareError::ThreadNotFound) => return Err(AppendError::ThreadNotFound),
+            Err(CompareError::Store(error)) => return Err(error.into()),
         };
         let first_seq = run.first_seq + from - 1;
         let Some(rest) = events.skip(stored) else {
@@ -62,10 +64,10 @@ async fn resolve_one(
             return Ok(receipt(thread, &run, first_seq, events.count() as u64, from));
         };
         if !run.status.is_active() || run.stop_overdue(pipeline.clock.now()) {
-            return Err(ServiceError::RunFenced(Box::new(run)));
+            return Err(AppendError::RunFenced(Box::new(run)));
         }
         if from > run.producer_seq + 1 {
-            return Err(ServiceError::ProducerSeqGap { expected: run.producer_seq + 1 });
+            return Err(AppendError::ProducerSeqGap { expected: run.producer_seq + 1 });
         }
         let next = producer_seq.map(|_| from + stored as u64);
         let append = Append { key: thread.key, fence, producer_seq: next, events: rest };
@@ -93,7 +95,7 @@ fn receipt(thread: &ThreadRef, run: &Run, first_seq: Seq, count: u64, from: u64)
 
 /// True if the run's events from this producer_seq on are those with which the server ended it. Then the producer,
 /// which may not have noticed the end, uses these numbers for new events: the append is late, not a conflict.
-async fn is_ours(pipeline: &Pipeline, thread: &ThreadRef, run: &Run, producer_seq: u64) -> Result<bool, ServiceError> {
+async fn is_ours(pipeline: &Pipeline, thread: &ThreadRef, run: &Run, producer_seq: u64) -> Result<bool, LookupError> {
     let ending = match (run.status, &run.error_code, &run.error_message) {
         (RunStatus::Finished | RunStatus::Stopped, ..) => Ending::Finished,
         (RunStatus::Error, Some(code), Some(message)) => Ending::Error { code: code.clone(), message: message.clone() },
@@ -105,7 +107,7 @@ async fn is_ours(pipeline: &Pipeline, thread: &ThreadRef, run: &Run, producer_se
     while cursor < end {
         pipeline.metrics.store_reads.retry.inc();
         let Some(page) = pipeline.store.read(thread.key, ReadFrom::After(cursor), usize::MAX).await? else {
-            return Err(ServiceError::ThreadNotFound);
+            return Err(LookupError::ThreadNotFound);
         };
         for (seq, event, _) in page.slice.between(0, end + 1).events() {
             if seq < turn {
@@ -131,7 +133,7 @@ pub(crate) async fn stored_prefix(
     run: &Run,
     from: u64,
     events: &NewEvents,
-) -> Result<usize, ServiceError> {
+) -> Result<usize, CompareError> {
     let overlap = (run.producer_seq + 1).saturating_sub(from).min(events.count() as u64);
     let first_seq = run.first_seq + from - 1;
     let mut compared = 0u64;
@@ -139,7 +141,7 @@ pub(crate) async fn stored_prefix(
         let wanted = usize::try_from(overlap - compared).unwrap_or(usize::MAX);
         metrics.store_reads.retry.inc();
         let Some(page) = store.read(key, ReadFrom::After(first_seq + compared - 1), wanted).await? else {
-            return Err(ServiceError::ThreadNotFound);
+            return Err(CompareError::ThreadNotFound);
         };
         let count = page.slice.count();
         if page.slice.first_seq() != Some(first_seq + compared) {
@@ -149,7 +151,7 @@ pub(crate) async fn stored_prefix(
         let sent = rest.as_ref().map(|rest| rest.head(count as usize)).unwrap_or_default();
         if join_bodies(&page.slice.0) != sent {
             let same = page.slice.events().zip(lines(sent)).take_while(|(a, b)| a.1 == *b).count();
-            return Err(ServiceError::ProducerSeqConflict { producer_seq: from + compared + same as u64 });
+            return Err(CompareError::ProducerSeqConflict { producer_seq: from + compared + same as u64 });
         }
         compared += count;
     }

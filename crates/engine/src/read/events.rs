@@ -10,7 +10,7 @@ use threadline_store::{DynStore, Head};
 use tokio::time;
 
 use crate::{
-    ServiceError,
+    ReadError, RunLookupError,
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
     metrics::{GaugeGuard, Metrics},
@@ -72,7 +72,7 @@ impl Events {
         thread: &ThreadId,
         run: &Run,
         epoch: Epoch,
-    ) -> Result<Option<String>, ServiceError> {
+    ) -> Result<Option<String>, ReadError> {
         let from = ReadFrom::After(run.first_seq - 1);
         let request = PageRequest { from, limit: 1, epoch: Some(epoch), run: Some(run.id.clone()), wait: None };
         let page = self.page(principal, thread, request).await?;
@@ -86,7 +86,7 @@ impl Events {
         principal: &Principal,
         thread: &ThreadId,
         request: PageRequest,
-    ) -> Result<EventsPage, ServiceError> {
+    ) -> Result<EventsPage, ReadError> {
         let limit = request.limit.clamp(1, MAX_EVENT_PAGE);
         let request = &request;
         let read = move |thread: Arc<ThreadRef>| async move {
@@ -98,12 +98,12 @@ impl Events {
                     let now = self.deps.clock.now();
                     let reader = Reader::new(principal, FollowMethod::LongPoll, request.run.as_ref(), now);
                     match self.wait(&thread, cursor, request.epoch, run, wait, reader).await {
-                        Err(ServiceError::ThreadNotFound) => return Ok(Attempt::ThreadGone),
+                        Err(ReadError::ThreadNotFound) => return Ok(Attempt::ThreadGone),
                         waited => waited?,
                     }
                 }
                 (ReadFrom::Before(_), Some(_)) => {
-                    return Err(ServiceError::InvalidRequest("wait requires after, not before".into()));
+                    return Err(ReadError::InvalidRequest("wait requires after, not before".into()));
                 }
                 (_, None) => {}
             }
@@ -125,14 +125,14 @@ impl Events {
         epoch: Option<Epoch>,
         run: Option<&RunId>,
         via: FollowMethod,
-    ) -> Result<Subscription, ServiceError> {
+    ) -> Result<Subscription, ReadError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let reader = Reader::new(principal, via, run, self.deps.clock.now());
         let reader = &reader;
         let open = move |thread: Arc<ThreadRef>| async move {
             let Attempt::Done(run) = self.bound(&thread, run).await? else { return Ok(Attempt::ThreadGone) };
             match self.open(&thread, after, epoch, run, reader.clone()).await {
-                Err(ServiceError::ThreadNotFound) => Ok(Attempt::ThreadGone),
+                Err(ReadError::ThreadNotFound) => Ok(Attempt::ThreadGone),
                 opened => Ok(Attempt::Done(opened?)),
             }
         };
@@ -145,7 +145,7 @@ impl Events {
         principal: &Principal,
         thread: &ThreadId,
         run: &RunId,
-    ) -> Result<(TopicRef, Fence), ServiceError> {
+    ) -> Result<(TopicRef, Fence), RunLookupError> {
         let join = move |thread: Arc<ThreadRef>| async move {
             let fence = self.deps.directory.run(thread.key, run).await?.map(|run| run.fence);
             let topic = self.deps.hub.join(thread.key);
@@ -154,7 +154,7 @@ impl Events {
             if topic.state().gone {
                 return Ok(Attempt::ThreadGone);
             }
-            Ok(Attempt::Done((topic, fence.ok_or(ServiceError::RunNotFound)?)))
+            Ok(Attempt::Done((topic, fence.ok_or(RunLookupError::RunNotFound)?)))
         };
         self.deps.directory.with_thread(principal, thread, join).await
     }
@@ -166,19 +166,19 @@ impl Events {
         epoch: Option<Epoch>,
         run: Option<Run>,
         reader: Reader,
-    ) -> Result<Subscription, ServiceError> {
+    ) -> Result<Subscription, ReadError> {
         let store = self.deps.store.clone();
         let subscription = Subscription::open(&self.deps.hub, store, thread.key, after, epoch, run).await?;
         Ok(subscription.shown_as(reader))
     }
 
-    async fn bound(&self, thread: &ThreadRef, run: Option<&RunId>) -> Result<Attempt<Option<Run>>, ServiceError> {
+    async fn bound(&self, thread: &ThreadRef, run: Option<&RunId>) -> Result<Attempt<Option<Run>>, RunLookupError> {
         let Some(run) = run else { return Ok(Attempt::Done(None)) };
         if let Some(found) = self.deps.store.run(thread.key, run).await? {
             return Ok(Attempt::Done(Some(found)));
         }
         let exists = self.deps.directory.exists(thread.key).await?;
-        if exists { Err(ServiceError::RunNotFound) } else { Ok(Attempt::ThreadGone) }
+        if exists { Err(RunLookupError::RunNotFound) } else { Ok(Attempt::ThreadGone) }
     }
 
     /// Returns as soon as an event exists after the cursor, or after the timeout.
@@ -190,14 +190,14 @@ impl Events {
         run: Option<Run>,
         wait: Duration,
         reader: Reader,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<(), ReadError> {
         let mut subscription = self.open(thread, cursor, epoch, run, reader).await?;
         let _waiting = GaugeGuard::new(&self.deps.metrics.following.poll);
         let something = async {
             loop {
                 match subscription.next().await? {
                     Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => {}
-                    Some(Delivery::Events(_) | Delivery::Ended(_)) | None => return Ok::<_, ServiceError>(()),
+                    Some(Delivery::Events(_) | Delivery::Ended(_)) | None => return Ok::<_, ReadError>(()),
                 }
             }
         };
@@ -215,7 +215,7 @@ impl Events {
         limit: usize,
         epoch: Option<Epoch>,
         run: Option<Run>,
-    ) -> Result<Option<EventsPage>, ServiceError> {
+    ) -> Result<Option<EventsPage>, ReadError> {
         // The span that the reader may see; a run's events are contiguous.
         let (floor, ceiling) = match &run {
             Some(run) => (run.first_seq - 1, run.last_seq().saturating_add(1)),
@@ -239,12 +239,12 @@ impl Events {
             let page_slice = page.slice.between(floor, ceiling);
             let head = head.get_or_insert(page.head);
             if epoch.is_some_and(|epoch| epoch != head.epoch) {
-                return Err(ServiceError::LogReplaced { epoch: head.epoch, tail: head.tail });
+                return Err(ReadError::LogReplaced { epoch: head.epoch, tail: head.tail });
             }
             if let ReadFrom::After(cursor) = from
                 && cursor > head.tail
             {
-                return Err(ServiceError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
+                return Err(ReadError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
             }
             let done = page_slice.0.is_empty();
             match from {

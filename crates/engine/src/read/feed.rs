@@ -10,7 +10,7 @@ use threadline_store::DynStore;
 use tokio::time;
 
 use crate::{
-    ServiceError,
+    FeedError,
     lifecycle::Lifecycle,
     metrics::{GaugeGuard, Metrics},
     records::acting_user,
@@ -51,7 +51,7 @@ impl Feed {
         after: u64,
         limit: usize,
         wait: Option<Duration>,
-    ) -> Result<FeedSlice, ServiceError> {
+    ) -> Result<FeedSlice, FeedError> {
         let user = acting_user(principal, user)?;
         let limit = limit.clamp(1, MAX_PAGE);
         if let Some(wait) = wait {
@@ -65,14 +65,14 @@ impl Feed {
         }
         let page = self.deps.store.feed(&principal.project, &user, after, limit).await?;
         if after > page.head {
-            return Err(ServiceError::CursorAhead { epoch: None, tail: page.head });
+            return Err(FeedError::CursorAhead { epoch: None, tail: page.head });
         }
         let cursor = page.entries.last().map_or(page.head, |entry| entry.cursor);
         Ok(FeedSlice { has_more: cursor < page.head, cursor, entries: page.entries })
     }
 
     /// The newest position of the principal's own feed.
-    pub async fn head(&self, principal: &Principal) -> Result<u64, ServiceError> {
+    pub async fn head(&self, principal: &Principal) -> Result<u64, FeedError> {
         let user = acting_user(principal, None)?;
         Ok(self.deps.store.feed(&principal.project, &user, u64::MAX >> 1, 0).await?.head)
     }
@@ -83,12 +83,12 @@ impl Feed {
         principal: &Principal,
         user: Option<UserId>,
         after: u64,
-    ) -> Result<FeedSubscription, ServiceError> {
+    ) -> Result<FeedSubscription, FeedError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let user = acting_user(principal, user)?;
         let (project, store) = (principal.project.clone(), self.deps.store.clone());
         FeedSubscription::open(&self.deps.hub, store, project, user, after)
             .await?
-            .map_err(|head| ServiceError::CursorAhead { epoch: None, tail: head })
+            .map_err(|head| FeedError::CursorAhead { epoch: None, tail: head })
     }
 }

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use crate::{
-    ServiceError,
+    LookupError,
     cluster::bus::{Channel, DynBus, Hint, NodeId, Question},
     subscription::{Follower, Hub},
 };
@@ -125,10 +125,10 @@ impl Drop for Asked<'_> {
 
 impl Followers {
     /// Lists the followers of a thread: this node first, then the other nodes that answer within [`CENSUS_WAIT`].
-    pub async fn list(&self, principal: &Principal, thread: &ThreadId) -> Result<Vec<NodeFollowers>, ServiceError> {
+    pub async fn list(&self, principal: &Principal, thread: &ThreadId) -> Result<Vec<NodeFollowers>, LookupError> {
         // Reads the store, not the cache: a deleted thread must not be found.
         let found = self.store.thread(&principal.project, thread).await?;
-        let found = found.filter(|thread| principal.may_access_thread(thread)).ok_or(ServiceError::ThreadNotFound)?;
+        let found = found.filter(|thread| principal.may_access_thread(thread)).ok_or(LookupError::ThreadNotFound)?;
         let mut nodes = vec![self.census.here(found.key)];
         if self.census.bus.has_others() {
             nodes.extend(self.census.others(found.key, CENSUS_WAIT).await);

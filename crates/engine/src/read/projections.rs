@@ -11,7 +11,7 @@ use threadline_store::{DynStore, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    ServiceError,
+    ProjectionError,
     directory::{Attempt, Directory},
     metrics::Metrics,
     records::{RunNotice, ThreadRef},
@@ -48,24 +48,24 @@ impl Projections {
         thread: &ThreadId,
         at: Option<Seq>,
         epoch: Option<Epoch>,
-    ) -> Result<Projected, ServiceError> {
+    ) -> Result<Projected, ProjectionError> {
         let project = move |thread: Arc<ThreadRef>| async move {
             let Some(head) = self.folder.store.heads(&[thread.key]).await?.pop() else {
                 return Ok(Attempt::ThreadGone);
             };
             if epoch.is_some_and(|epoch| epoch != head.epoch) {
-                return Err(ServiceError::LogReplaced { epoch: head.epoch, tail: head.tail });
+                return Err(ProjectionError::LogReplaced { epoch: head.epoch, tail: head.tail });
             }
             let seq = at.unwrap_or(head.tail);
             if seq > head.tail {
-                return Err(ServiceError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
+                return Err(ProjectionError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
             }
             // A permit, because a conversation may be large.
             let permit = self.permits.clone().acquire_owned().await.ok().map(Arc::new);
             let (mut conversation, since) = self.folder.snapshot(thread.key, seq).await?;
             match self.folder.fold(thread.key, &mut conversation, since, seq, &permit).await? {
                 Folded::Done => Ok(Attempt::Done(Projected { epoch: head.epoch, seq, conversation })),
-                Folded::TooLarge => Err(ServiceError::ConversationTooLarge),
+                Folded::TooLarge => Err(ProjectionError::ConversationTooLarge),
                 Folded::Gone => Ok(Attempt::ThreadGone),
             }
         };
@@ -74,7 +74,7 @@ impl Projections {
 
     /// The beginning of the conversation: after the first events, about `bytes` bytes of them. `None` if this
     /// incarnation of the thread was deleted.
-    pub async fn beginning(&self, notice: &RunNotice, bytes: usize) -> Result<Option<Conversation>, ServiceError> {
+    pub async fn beginning(&self, notice: &RunNotice, bytes: usize) -> Result<Option<Conversation>, ProjectionError> {
         let place = self.permits.clone().acquire_owned().await.ok().map(Arc::new);
         let Some(head) = self.folder.store.heads(&[notice.key]).await?.pop() else { return Ok(None) };
         let (mut conversation, mut since, mut room) = (Conversation::default(), 0, bytes);

@@ -9,7 +9,6 @@ use threadline_core::{
 use threadline_store::{CloseOutcome, Closing, DynStore, Head, StoreError};
 
 use crate::{
-    ServiceError,
     after_commit::{Commit, Listeners, RowChange},
     metrics::Metrics,
     records::ThreadRef,
@@ -96,7 +95,7 @@ impl Closer {
         run: &Run,
         reason: &CloseReason,
         parts: &mut (OpenParts, Seq),
-    ) -> Result<Option<Closing>, ServiceError> {
+    ) -> Result<Option<Closing>, StoreError> {
         while parts.1 < head.tail {
             self.metrics.store_reads.fold.inc();
             let Some(page) = self.store.read(thread.key, ReadFrom::After(parts.1), usize::MAX).await? else {
@@ -130,7 +129,7 @@ impl Closer {
         thread: &ThreadRef,
         head: &Head,
         run: &Run,
-    ) -> Result<Option<Closing>, ServiceError> {
+    ) -> Result<Option<Closing>, StoreError> {
         self.work_out(thread, head, run, &CloseReason::Due, &mut (OpenParts::default(), run.first_seq - 1)).await
     }
 
@@ -142,7 +141,7 @@ impl Closer {
         id: &RunId,
         fence: Fence,
         reason: &CloseReason,
-    ) -> Result<Option<Run>, ServiceError> {
+    ) -> Result<Option<Run>, StoreError> {
         let mut parts = None;
         for _ in 0..TRIES {
             let Some(head) = self.store.heads(&[thread.key]).await?.pop() else { return Ok(None) };
@@ -169,7 +168,7 @@ impl Closer {
                 CloseOutcome::Gone => return Ok(None),
             }
         }
-        Err(StoreError::Unavailable("the run cannot be ended while it appends this fast: try again".into()).into())
+        Err(StoreError::Unavailable("the run cannot be ended while it appends this fast: try again".into()))
     }
 }
 

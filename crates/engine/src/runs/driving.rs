@@ -5,13 +5,13 @@ use std::{fmt, sync::Arc};
 use threadline_core::{Fence, Principal, Run, RunId, ThreadId};
 
 use crate::{
-    Runs, ServiceError,
+    EndRunError, LookupError, Runs,
     directory::Attempt,
     records::ThreadRef,
     runs::{
         close::CloseReason,
         run_writer::{RunWriter, WritePolicy},
-        writer::{RunHandle, Writer, driven},
+        writer::{RunHandle, Writer},
     },
     subscription::TopicRef,
 };
@@ -24,33 +24,34 @@ impl Runs {
         principal: &Principal,
         id: &ThreadId,
         run: &RunId,
-    ) -> Result<(Arc<ThreadRef>, Fence), ServiceError> {
+    ) -> Result<(Arc<ThreadRef>, Fence), EndRunError> {
         self.with_run(writer, principal, id, run, |thread, fence| async move { Ok(Attempt::Done((thread, fence))) })
             .await
     }
 
     /// Runs an operation on the thread and the run's fence, for a writer that may write into the run. Like
     /// [`Directory::with_thread`](crate::directory::Directory::with_thread), it runs once more if the thread was deleted.
-    pub(crate) async fn with_run<T, F>(
+    pub(crate) async fn with_run<T, E, F>(
         &self,
         writer: Writer,
         principal: &Principal,
         id: &ThreadId,
         run: &RunId,
         operation: impl Fn(Arc<ThreadRef>, Fence) -> F,
-    ) -> Result<T, ServiceError>
+    ) -> Result<T, E>
     where
-        F: Future<Output = Result<Attempt<T>, ServiceError>>,
+        E: From<LookupError> + From<EndRunError>,
+        F: Future<Output = Result<Attempt<T>, E>>,
     {
         let operation = &operation;
         let attempt = move |thread: Arc<ThreadRef>| async move {
-            let Some(facts) = self.deps.directory.run(thread.key, run).await? else {
-                let exists = self.deps.directory.exists(thread.key).await?;
-                return if exists { Err(ServiceError::RunNotFound) } else { Ok(Attempt::ThreadGone) };
+            let Some(facts) = self.deps.directory.run(thread.key, run).await.map_err(EndRunError::from)? else {
+                let exists = self.deps.directory.exists(thread.key).await.map_err(EndRunError::from)?;
+                return if exists { Err(EndRunError::RunNotFound.into()) } else { Ok(Attempt::ThreadGone) };
             };
             if writer == Writer::Producer && facts.driven {
-                return match self.deps.store.run(thread.key, run).await? {
-                    Some(run) => Err(driven(&thread, run)),
+                return match self.deps.store.run(thread.key, run).await.map_err(EndRunError::from)? {
+                    Some(run) => Err(EndRunError::RunDriven { thread: thread.id.clone(), run: Box::new(run) }.into()),
                     None => Ok(Attempt::ThreadGone),
                 };
             }
@@ -91,12 +92,12 @@ impl DriveRight {
     }
 
     /// [`Runs::finish`] for the driver.
-    pub async fn finish(&self) -> Result<Run, ServiceError> {
+    pub async fn finish(&self) -> Result<Run, EndRunError> {
         self.0.end(&CloseReason::Finished).await
     }
 
     /// [`Runs::fail`] for the driver.
-    pub async fn fail(&self, code: String, message: String) -> Result<Run, ServiceError> {
+    pub async fn fail(&self, code: String, message: String) -> Result<Run, EndRunError> {
         self.0.end(&CloseReason::failed(Some(code), Some(message))).await
     }
 }

@@ -4,7 +4,7 @@ use threadline_core::limits::{COMMIT_MAX_REQUESTS, COMMIT_QUEUE};
 use threadline_store::{ActiveHead, DynStore, HeartbeatRequest, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{ServiceError, lifecycle::Lifecycle};
+use crate::{HeartbeatError, lifecycle::Lifecycle};
 
 type Answer = Result<Option<ActiveHead>, StoreError>;
 
@@ -24,10 +24,10 @@ impl Heartbeats {
     }
 
     /// Extends a run's lease; `None` if the run is not active (any more).
-    pub async fn beat(&self, beat: HeartbeatRequest) -> Result<Option<ActiveHead>, ServiceError> {
+    pub async fn beat(&self, beat: HeartbeatRequest) -> Result<Option<ActiveHead>, HeartbeatError> {
         let (reply, answer) = oneshot::channel();
-        self.requests.send(Request(beat, reply)).await.map_err(|_| ServiceError::Draining)?;
-        Ok(answer.await.map_err(|_| ServiceError::Draining)??)
+        self.requests.send(Request(beat, reply)).await.map_err(|_| HeartbeatError::Draining)?;
+        Ok(answer.await.map_err(|_| HeartbeatError::Draining)??)
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    ServiceError,
+    StartError,
     after_commit::{AfterCommit, Commit},
     cluster::lock::{Acquired, Claim, DynLock, LockName, LockState},
     errors::ActiveRun,
@@ -66,7 +66,7 @@ impl LockGuard {
     }
 
     /// Checks the lock before a start. Refuses the start if the lock's run is active.
-    pub async fn enter(&self, thread: &ThreadRef, run: &RunId, lease: Duration) -> Result<LockToken, ServiceError> {
+    pub async fn enter(&self, thread: &ThreadRef, run: &RunId, lease: Duration) -> Result<LockToken, StartError> {
         let name = LockName::new(&thread.project, &thread.id);
         let claim = Claim { name, run: run.clone(), ttl: lease };
         let holder = match self.lock.acquire(&claim).await {
@@ -85,7 +85,7 @@ impl LockGuard {
         }
         if let Some(active) = self.active(thread).await? {
             self.metrics.conflicts.by_lock.inc();
-            return Err(ServiceError::RunActive(Box::new(active)));
+            return Err(StartError::RunActive(Box::new(active)));
         }
         // The holder's run has ended, or never reached the store.
         let taken = self.lock.take_over(&claim, &holder).await.unwrap_or(false);
@@ -173,7 +173,7 @@ impl LockGuard {
     }
 
     /// The run that is active in the store, unless its lease has expired or its lock was released.
-    async fn active(&self, thread: &ThreadRef) -> Result<Option<ActiveRun>, ServiceError> {
+    async fn active(&self, thread: &ThreadRef) -> Result<Option<ActiveRun>, StartError> {
         let Some(run) = self.store.runs(thread.key, None, 1).await?.pop() else { return Ok(None) };
         let now = self.clock.now();
         let holds = run.status == RunStatus::Running && run.lease_until.is_some_and(|until| until > now);

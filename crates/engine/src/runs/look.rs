@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use threadline_core::{Fence, Principal, Run, RunId, Seq, ThreadId, ThreadKey, limits::MAX_PAGE};
 
-use crate::{ServiceError, directory::Attempt, records::ThreadRef, runs::Runs};
+use threadline_store::StoreError;
+
+use crate::{LookupError, RunLookupError, directory::Attempt, records::ThreadRef, runs::Runs};
 
 impl Runs {
     /// Reads a run from the store.
-    pub async fn get(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+    pub async fn get(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, RunLookupError> {
         let read = move |thread: Arc<ThreadRef>| async move {
             match self.deps.store.run(thread.key, run).await? {
                 Some(run) => Ok(Attempt::Done(run)),
-                None if self.deps.directory.exists(thread.key).await? => Err(ServiceError::RunNotFound),
+                None if self.deps.directory.exists(thread.key).await? => Err(RunLookupError::RunNotFound),
                 None => Ok(Attempt::ThreadGone),
             }
         };
@@ -28,7 +30,7 @@ impl Runs {
         before: Option<Fence>,
         limit: usize,
         at: Option<Seq>,
-    ) -> Result<(Vec<Run>, bool), ServiceError> {
+    ) -> Result<(Vec<Run>, bool), LookupError> {
         let limit = limit.clamp(1, MAX_PAGE);
         let read = move |thread: Arc<ThreadRef>| async move {
             let runs = self.deps.store.runs(thread.key, before, limit + 1).await?;
@@ -39,7 +41,7 @@ impl Runs {
                 Some(at) => self.as_of(thread.key, at, runs, limit).await?,
                 None => runs,
             };
-            Ok(Attempt::Done(runs))
+            Ok::<_, LookupError>(Attempt::Done(runs))
         };
         let mut runs = self.deps.directory.with_thread(principal, thread, read).await?;
         let more = runs.len() > limit;
@@ -49,7 +51,7 @@ impl Runs {
 
     /// Runs as they were after the event `at`: at least one more than `limit` if the thread had so many. `runs` is the
     /// newest page.
-    async fn as_of(&self, key: ThreadKey, at: Seq, mut runs: Vec<Run>, limit: usize) -> Result<Vec<Run>, ServiceError> {
+    async fn as_of(&self, key: ThreadKey, at: Seq, mut runs: Vec<Run>, limit: usize) -> Result<Vec<Run>, StoreError> {
         // Runs that began later come first and are skipped page by page.
         while let Some(last) = runs.last()
             && last.first_seq > at

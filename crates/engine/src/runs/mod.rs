@@ -24,7 +24,7 @@ use threadline_store::{DynStore, HeartbeatRequest, StopOutcome};
 use tokio::sync::oneshot;
 
 use crate::{
-    ServiceError,
+    AppendError, EndRunError, HeartbeatError, RunLookupError,
     after_commit::Listeners,
     commit::{
         committer::Committer,
@@ -49,13 +49,13 @@ use crate::{
 /// Append that is queued; [`PendingAppend::receipt`] waits for the receipt.
 #[derive(Debug)]
 pub struct PendingAppend {
-    receipt: oneshot::Receiver<Result<AppendReceipt, ServiceError>>,
+    receipt: oneshot::Receiver<Result<AppendReceipt, AppendError>>,
 }
 
 impl PendingAppend {
     /// Waits until the events are durable. Dropping the future does not cancel the append.
-    pub async fn receipt(self) -> Result<AppendReceipt, ServiceError> {
-        self.receipt.await.unwrap_or(Err(ServiceError::Draining))
+    pub async fn receipt(self) -> Result<AppendReceipt, AppendError> {
+        self.receipt.await.unwrap_or(Err(AppendError::Draining))
     }
 }
 
@@ -102,7 +102,7 @@ impl Runs {
         run: &RunId,
         producer_seq: Option<u64>,
         events: NewEvents,
-    ) -> Result<PendingAppend, ServiceError> {
+    ) -> Result<PendingAppend, AppendError> {
         self.submit_by(Writer::Producer, principal, thread, run, producer_seq, events).await
     }
 
@@ -114,7 +114,7 @@ impl Runs {
         run: &RunId,
         producer_seq: Option<u64>,
         events: NewEvents,
-    ) -> Result<PendingAppend, ServiceError> {
+    ) -> Result<PendingAppend, AppendError> {
         producer_seq.map_or(Ok(()), check_producer_seq)?;
         let (thread, fence) = self.find(writer, principal, thread, run).await?;
         let (reply, receipt) = oneshot::channel();
@@ -132,7 +132,7 @@ impl Runs {
         run: &RunId,
         producer_seq: Option<u64>,
         events: NewEvents,
-    ) -> Result<AppendReceipt, ServiceError> {
+    ) -> Result<AppendReceipt, AppendError> {
         self.submit(principal, thread, run, producer_seq, events).await?.receipt().await
     }
 
@@ -143,7 +143,7 @@ impl Runs {
         thread: &ThreadId,
         run: &RunId,
         lease: Option<Duration>,
-    ) -> Result<Run, ServiceError> {
+    ) -> Result<Run, HeartbeatError> {
         self.heartbeat_by(Writer::Producer, principal, thread, run, lease).await
     }
 
@@ -154,13 +154,13 @@ impl Runs {
         thread: &ThreadId,
         run: &RunId,
         lease: Option<Duration>,
-    ) -> Result<Run, ServiceError> {
+    ) -> Result<Run, HeartbeatError> {
         let lease = lease.map(|lease| lease.clamp(MIN_LEASE, MAX_LEASE));
         let beat = move |thread: Arc<ThreadRef>, fence| async move {
             let alive = self.deps.heartbeats.beat(HeartbeatRequest { key: thread.key, fence, lease }).await?;
             match self.deps.store.run(thread.key, run).await? {
                 Some(now) if alive.is_some() => Ok(Attempt::Done(now)),
-                Some(now) if !now.status.is_active() => Err(ServiceError::RunFenced(Box::new(now))),
+                Some(now) if !now.status.is_active() => Err(HeartbeatError::RunFenced(Box::new(now))),
                 _ => Ok(Attempt::ThreadGone),
             }
         };
@@ -169,7 +169,7 @@ impl Runs {
 
     /// Ends the run for its producer: closes open parts, then appends RUN_FINISHED. A run that has ended is returned as
     /// it ended.
-    pub async fn finish(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+    pub async fn finish(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, EndRunError> {
         self.end(Writer::Producer, principal, thread, run, &CloseReason::Finished).await
     }
 
@@ -182,7 +182,7 @@ impl Runs {
         run: &RunId,
         code: Option<String>,
         message: Option<String>,
-    ) -> Result<Run, ServiceError> {
+    ) -> Result<Run, EndRunError> {
         self.end(Writer::Producer, principal, thread, run, &CloseReason::failed(code, message)).await
     }
 
@@ -193,14 +193,14 @@ impl Runs {
         thread: &ThreadId,
         run: &RunId,
         reason: &CloseReason,
-    ) -> Result<Run, ServiceError> {
+    ) -> Result<Run, EndRunError> {
         let close =
             async |thread: Arc<ThreadRef>, fence| Ok(self.deps.closer.close(&thread, run, fence, reason).await?.into());
         self.with_run(writer, principal, thread, run, close).await
     }
 
     /// Requests a stop of the run; its producer has [`threadline_core::limits::STOP_GRACE`] to end it.
-    pub async fn stop(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+    pub async fn stop(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, RunLookupError> {
         let request = move |thread: Arc<ThreadRef>| async move {
             match self.deps.store.request_stop(thread.key, run).await? {
                 StopOutcome::Asked(run, head) => {
@@ -209,7 +209,7 @@ impl Runs {
                     Ok(Attempt::Done(run))
                 }
                 StopOutcome::Ended(run) => Ok(Attempt::Done(run)),
-                StopOutcome::NoRun => Err(ServiceError::RunNotFound),
+                StopOutcome::NoRun => Err(RunLookupError::RunNotFound),
                 StopOutcome::Gone => Ok(Attempt::ThreadGone),
             }
         };
@@ -217,7 +217,7 @@ impl Runs {
     }
 
     /// Releases the run's lock before its last events: the run may append until its terminal event or the next start.
-    pub async fn release(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, ServiceError> {
+    pub async fn release(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, EndRunError> {
         let release = move |thread: Arc<ThreadRef>, fence| async move {
             let released = self.deps.store.release(thread.key, fence).await?;
             match self.deps.store.run(thread.key, run).await? {

@@ -11,7 +11,7 @@ use threadline_core::{
 };
 
 use crate::{
-    ServiceError,
+    StreamRunError,
     commit::receipt::check_producer_seq,
     runs::{
         Runs,
@@ -49,12 +49,12 @@ impl Runs {
         start: StartRequest,
         producer_seq: u64,
         body: impl Stream<Item = Result<Bytes, E>>,
-    ) -> Result<StreamedRun, ServiceError> {
+    ) -> Result<StreamedRun, StreamRunError> {
         check_producer_seq(producer_seq)?;
         if producer_seq > 1 {
             // Only an existing run can continue: a new one would hold the thread and lack its first events.
             let Some(id) = &start.run else {
-                return Err(ServiceError::InvalidRequest(
+                return Err(StreamRunError::InvalidRequest(
                     "producerSeq requires the runId of the run to continue".into(),
                 ));
             };
@@ -100,16 +100,16 @@ impl Runs {
             }
             WriteExit::SourceFailed(_) => return Err(broken("broke off")),
             WriteExit::Silent => return Err(broken("fell silent")),
-            WriteExit::Leaving => return Err(ServiceError::Draining),
-            WriteExit::Refused(error) => return Err(error),
+            WriteExit::Leaving => return Err(StreamRunError::Draining),
+            WriteExit::Refused(error) => return Err(error.into()),
         };
         run.run = self.get(principal, thread, &handle.run).await?;
         Ok(StreamedRun { run, early })
     }
 }
 
-fn broken(how: &str) -> ServiceError {
-    ServiceError::InvalidRequest(format!(
+fn broken(how: &str) -> StreamRunError {
+    StreamRunError::InvalidRequest(format!(
         "the body {how}; send the same runId again before its lease expires to continue the run"
     ))
 }

@@ -2,7 +2,7 @@
 
 use threadline_core::{Principal, RunId};
 
-use crate::{ServiceError, records::ThreadRef, runs::Runs};
+use crate::{RoomError, records::ThreadRef, runs::Runs};
 
 impl Runs {
     /// Refuses a start while the user or the project has the most active runs allowed. Concurrent starts may exceed the
@@ -12,16 +12,16 @@ impl Runs {
         principal: &Principal,
         thread: &ThreadRef,
         run: &RunId,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<(), RoomError> {
         match self.check_room(principal).await {
             // A repeated start gets the same answer as before.
-            Err(ServiceError::Limited(_)) if self.deps.store.run(thread.key, run).await?.is_some() => Ok(()),
+            Err(RoomError::Limited(_)) if self.deps.store.run(thread.key, run).await?.is_some() => Ok(()),
             checked => checked,
         }
     }
 
     /// Same check for a start in a thread that does not exist yet, which cannot be a repetition.
-    pub async fn check_room(&self, principal: &Principal) -> Result<(), ServiceError> {
+    pub async fn check_room(&self, principal: &Principal) -> Result<(), RoomError> {
         let Some(quota) = self.deps.quota.runs(principal) else { return Ok(()) };
         let active = self.deps.store.active_runs(&principal.project, principal.user.as_ref()).await?;
         Ok(self.deps.quota.start(quota, active.user, active.project)?)

@@ -15,7 +15,7 @@ use threadline_core::{
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::{AppendReceipt, ServiceError, runs::writer::RunHandle, subscription::TopicRef};
+use crate::{AppendError, AppendReceipt, HeartbeatError, runs::writer::RunHandle, subscription::TopicRef};
 
 /// Reads events out of the chunks of a source.
 pub trait ReadEvents {
@@ -91,7 +91,7 @@ pub enum WriteExit<E> {
     /// The node shuts down.
     Leaving,
     /// An append or a heartbeat was refused, or the store failed for too long.
-    Refused(ServiceError),
+    Refused(AppendError),
 }
 
 /// Writer of one run.
@@ -179,11 +179,11 @@ impl RunWriter {
                     match result {
                         Ok(_) => heard = false,
                         // The lease still runs, so there is time to retry.
-                        Err(ServiceError::Store(error)) => {
+                        Err(HeartbeatError::Store(error)) => {
                             tracing::debug!(%error, thread = %self.run.thread, run = %self.run.run, project = %self.run.principal.project, "cannot renew the lease of a run; retrying");
                             beat.reset_after(WRITE_RETRY);
                         }
-                        Err(error) => return WriteExit::Refused(error),
+                        Err(error) => return WriteExit::Refused(error.into()),
                     }
                 }
                 changed = changes.changed() => if changed.is_err() {
@@ -223,7 +223,7 @@ impl RunWriter {
     }
 
     /// Exit that follows from the result of an append.
-    fn stored<E>(&self, terminal: bool, result: Result<AppendReceipt, ServiceError>) -> Option<WriteExit<E>> {
+    fn stored<E>(&self, terminal: bool, result: Result<AppendReceipt, AppendError>) -> Option<WriteExit<E>> {
         match result {
             Ok(_) if terminal => Some(WriteExit::Terminal),
             Ok(receipt) if receipt.stop_requested => Some(WriteExit::Stopped),
@@ -232,7 +232,7 @@ impl RunWriter {
             }
             Ok(_) => None,
             // Events that the producer sent before it knew of the stop.
-            Err(ServiceError::RunFenced(run)) if run.status == RunStatus::Stopped => Some(WriteExit::Stopped),
+            Err(AppendError::RunFenced(run)) if run.status == RunStatus::Stopped => Some(WriteExit::Stopped),
             Err(error) => Some(WriteExit::Refused(error)),
         }
     }
@@ -251,12 +251,12 @@ async fn store(
     first: u64,
     events: NewEvents,
     timeout: Duration,
-) -> (bool, Result<AppendReceipt, ServiceError>) {
+) -> (bool, Result<AppendReceipt, AppendError>) {
     let mut failing: Option<Instant> = None;
     let terminal = events.terminal().is_some();
     loop {
         let error = match run.append(first, events.clone()).await {
-            Err(ServiceError::Store(error)) => error,
+            Err(AppendError::Store(error)) => error,
             result => return (terminal, result),
         };
         if failing.get_or_insert_with(Instant::now).elapsed() + WRITE_RETRY > timeout {

@@ -7,14 +7,14 @@ use threadline_store::{Head, StartOutcome, StartRun, StoreError};
 use tokio::time;
 
 use crate::{
-    ServiceError,
+    StartError,
     after_commit::{Commit, RowChange},
     commit::resolve,
     directory::Attempt,
     errors::ActiveRun,
     records::ThreadRef,
     run_counts::{PredecessorEnd, count_started},
-    runs::{Runs, close, driving::DriveRight, thread_watch::ThreadWatch, writer::driven},
+    runs::{Runs, close, driving::DriveRight, thread_watch::ThreadWatch},
 };
 
 /// Number of concurrent starts that may overtake a start which ends a predecessor, before the caller must retry.
@@ -121,7 +121,7 @@ impl Runs {
         principal: &Principal,
         thread: &ThreadId,
         mut request: StartRequest,
-    ) -> Result<StartedRun, ServiceError> {
+    ) -> Result<StartedRun, StartError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let id = request.run.take().unwrap_or_else(RunId::generate);
         if let Opening::Complete(events) = request.opening {
@@ -134,7 +134,8 @@ impl Runs {
             if !matches!(asked.opening, Opening::Complete(_)) {
                 self.check_quota(principal, &thread, run).await?;
             }
-            Ok(self.start_in(&thread, run, asked, ExpectTail::Any, deadline).await?.into())
+            let attempt = self.start_in(&thread, run, asked, ExpectTail::Any, deadline).await?;
+            Ok::<_, StartError>(attempt.into())
         };
         let mut started: StartedRun = self.deps.directory.with_thread(principal, thread, start).await?;
         if started.created && matches!(request.opening, Opening::Driven(_)) {
@@ -152,17 +153,17 @@ impl Runs {
         request: &StartRequest,
         tail: ExpectTail,
         deadline: time::Instant,
-    ) -> Result<StartAttempt, ServiceError> {
+    ) -> Result<StartAttempt, StartError> {
         if !matches!(request.opening, Opening::Complete(_)) {
             return self.start_locked(thread, id, request, tail).await;
         }
         let mut watch = ThreadWatch::new(&self.deps.hub, thread.key);
         loop {
             match self.try_start(thread, id, request, tail).await {
-                Err(ServiceError::RunActive(active)) => {
+                Err(StartError::RunActive(active)) => {
                     if !watch.until_free(active.run.fence, deadline).await {
                         self.deps.metrics.conflicts.by_store.inc();
-                        return Err(ServiceError::RunActive(active));
+                        return Err(StartError::RunActive(active));
                     }
                 }
                 answer => return answer.map(StartAttempt::discard_head),
@@ -176,7 +177,7 @@ impl Runs {
         id: &RunId,
         request: &StartRequest,
         tail: ExpectTail,
-    ) -> Result<StartAttempt, ServiceError> {
+    ) -> Result<StartAttempt, StartError> {
         let token = self.deps.lock_guard.enter(thread, id, self.lease(request.lease)).await?;
         match self.try_start(thread, id, request, tail).await {
             Ok(StartAttempt::Run((started, head))) if started.created => {
@@ -184,9 +185,9 @@ impl Runs {
                 Ok(StartAttempt::Run(started))
             }
             // The run may have begun: then the lock is right; else the lock expires.
-            Err(error @ ServiceError::Store(_)) => Err(error),
+            Err(error @ StartError::Store(_)) => Err(error),
             other => {
-                if let Err(ServiceError::RunActive(_)) = &other {
+                if let Err(StartError::RunActive(_)) = &other {
                     self.deps.metrics.conflicts.by_store.inc();
                 }
                 self.deps.lock_guard.cancel(token);
@@ -202,7 +203,7 @@ impl Runs {
         id: &RunId,
         request: &StartRequest,
         tail: ExpectTail,
-    ) -> Result<StartAttempt<(StartedRun, Head)>, ServiceError> {
+    ) -> Result<StartAttempt<(StartedRun, Head)>, StartError> {
         let mut closing = None;
         for _ in 0..START_TRIES {
             let predecessor_end = closing.as_ref().map(PredecessorEnd::of);
@@ -226,14 +227,14 @@ impl Runs {
                 StartOutcome::Exists(run, head) => {
                     if let Opening::Complete(events) = &request.opening {
                         if run.driven {
-                            return Err(driven(thread, run));
+                            return Err(StartError::RunDriven { thread: thread.id.clone(), run: Box::new(run) });
                         }
                         self.check_same(thread, &run, events).await?;
                     }
                     return Ok(StartAttempt::Run((started(run, &head, false), head)));
                 }
                 StartOutcome::RunActive(run, head) => {
-                    return Err(ServiceError::RunActive(Box::new(ActiveRun::new(run, head.epoch))));
+                    return Err(StartError::RunActive(Box::new(ActiveRun::new(run, head.epoch))));
                 }
                 StartOutcome::LeaseExpired(run, head) => {
                     closing = self.deps.closer.of_predecessor(thread, &head, &run).await?;
@@ -249,10 +250,10 @@ impl Runs {
     }
 
     /// Checks that a complete run which exists already has the same events.
-    async fn check_same(&self, thread: &ThreadRef, run: &Run, events: &NewEvents) -> Result<(), ServiceError> {
+    async fn check_same(&self, thread: &ThreadRef, run: &Run, events: &NewEvents) -> Result<(), StartError> {
         let stored = resolve::stored_prefix(&self.deps.store, &self.deps.metrics, thread.key, run, 1, events).await?;
         if run.status.is_active() || stored < events.count() || run.producer_seq > events.count() as u64 {
-            return Err(ServiceError::ProducerSeqConflict { producer_seq: stored as u64 + 1 });
+            return Err(StartError::ProducerSeqConflict { producer_seq: stored as u64 + 1 });
         }
         Ok(())
     }

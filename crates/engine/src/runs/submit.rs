@@ -5,7 +5,7 @@ use std::sync::Arc;
 use threadline_core::{Fence, NewEvents, Principal, RunId, ThreadId};
 
 use crate::{
-    Runs, ServiceError,
+    EndRunError, Runs,
     commit::{
         receipt::check_producer_seq,
         requests::{CommitReply, Request},
@@ -38,7 +38,7 @@ impl RunRef {
 
 impl Runs {
     /// Looks up a run for appends.
-    pub async fn look_up(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<RunRef, ServiceError> {
+    pub async fn look_up(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<RunRef, EndRunError> {
         let as_of = self.deps.directory.forgotten();
         let (thread, fence) = self.find(Writer::Producer, principal, thread, run).await?;
         Ok(RunRef { thread, run: run.clone(), fence, as_of })
@@ -52,7 +52,7 @@ impl Runs {
     /// [`Runs::submit`] for a run that was looked up. Results and errors arrive as the reply.
     pub async fn submit_to(&self, run: &RunRef, producer_seq: Option<u64>, events: NewEvents, reply: CommitReply) {
         if let Err(error) = producer_seq.map_or(Ok(()), check_producer_seq) {
-            return reply.send(Err(error));
+            return reply.send(Err(error.into()));
         }
         let (thread, fence, run) = (run.thread.clone(), run.fence, run.run.clone());
         // A request that is not queued is dropped, and its drop sends the answer.

@@ -11,7 +11,6 @@ use threadline_store::{DynStore, StoreError};
 use tokio::time;
 
 use crate::{
-    ServiceError,
     after_commit::Listeners,
     lifecycle::Lifecycle,
     metrics::Metrics,
@@ -56,7 +55,7 @@ pub(crate) async fn run(retention: Arc<Retention>) {
 
 /// Checks the threads of all projects once. Ages are measured with the store's clock, which is the same for all nodes.
 /// If this node's clock differs too much from it, one of the two is wrong, and the pass does nothing.
-pub(crate) async fn sweep(retention: &Retention) -> Result<(), ServiceError> {
+pub(crate) async fn sweep(retention: &Retention) -> Result<(), StoreError> {
     let Asked { status, skew_ms } = ask(&retention.store, &retention.clock).await?;
     retention.metrics.skewed(skew_ms);
     if u128::from(skew_ms.unsigned_abs()) > MAX_RETENTION_SKEW.as_millis() {
@@ -89,7 +88,7 @@ async fn work(
     now: Timestamp,
     days: u32,
     deed: Deed,
-) -> Result<(), ServiceError> {
+) -> Result<(), StoreError> {
     let before = now.minus(DAY * days);
     let mut after = None;
     loop {
@@ -120,7 +119,7 @@ async fn note(
     days: u32,
     deed: Deed,
     threads: &[&Thread],
-) -> Result<(), ServiceError> {
+) -> Result<(), StoreError> {
     let ids: Vec<_> = threads.iter().map(|thread| thread.id.as_str()).collect();
     let action = match deed {
         Deed::Archive => "retention.archives",
@@ -133,10 +132,10 @@ async fn note(
         action: action.to_owned(),
         facts: json!({ "afterDays": days, "threads": ids }).to_string(),
     };
-    Ok(retention.store.record(&entry).await?)
+    retention.store.record(&entry).await
 }
 
-async fn carry_out(retention: &Retention, thread: &Thread, before: Timestamp, deed: Deed) -> Result<(), ServiceError> {
+async fn carry_out(retention: &Retention, thread: &Thread, before: Timestamp, deed: Deed) -> Result<(), StoreError> {
     // The thread may have been used again since it was found.
     let Some(now) = retention.store.thread(&thread.project, &thread.id).await? else { return Ok(()) };
     if now.key != thread.key || now.active_run.is_some() || now.last_run_at.unwrap_or(now.updated_at) >= before {

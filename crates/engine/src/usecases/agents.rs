@@ -3,7 +3,7 @@
 use threadline_core::{AgentId, Principal};
 use threadline_store::DynStore;
 
-use crate::ServiceError;
+use crate::StoreError;
 
 /// Use cases of agents' definitions. Definitions belong to a project; the API decides who may change them.
 #[derive(Clone)]
@@ -13,17 +13,17 @@ pub struct AgentDefinitions {
 
 impl AgentDefinitions {
     /// All definitions of the principal's project, by name.
-    pub async fn list(&self, principal: &Principal) -> Result<Vec<(AgentId, String)>, ServiceError> {
-        Ok(self.store.agents(&principal.project).await?)
+    pub async fn list(&self, principal: &Principal) -> Result<Vec<(AgentId, String)>, StoreError> {
+        self.store.agents(&principal.project).await
     }
 
     /// Creates or replaces an agent.
-    pub async fn put(&self, principal: &Principal, id: &AgentId, definition: &str) -> Result<(), ServiceError> {
-        Ok(self.store.put_agent(&principal.project, id, definition).await?)
+    pub async fn put(&self, principal: &Principal, id: &AgentId, definition: &str) -> Result<(), StoreError> {
+        self.store.put_agent(&principal.project, id, definition).await
     }
 
     /// Deletes an agent. False if there was none.
-    pub async fn delete(&self, principal: &Principal, id: &AgentId) -> Result<bool, ServiceError> {
-        Ok(self.store.delete_agent(&principal.project, id).await?)
+    pub async fn delete(&self, principal: &Principal, id: &AgentId) -> Result<bool, StoreError> {
+        self.store.delete_agent(&principal.project, id).await
     }
 }

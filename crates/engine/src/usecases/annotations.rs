@@ -5,7 +5,7 @@ use std::sync::Arc;
 use threadline_core::{Annotation, NewAnnotation, Principal, ThreadId, limits::MAX_ANNOTATION_PAGE};
 use threadline_store::DynStore;
 
-use crate::{ServiceError, directory::Directory, lifecycle::Lifecycle, records::ThreadRef};
+use crate::{ChangeThreadError, LookupError, directory::Directory, lifecycle::Lifecycle, records::ThreadRef};
 
 /// Use cases of annotations.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ impl Annotations {
         principal: &Principal,
         thread: &ThreadId,
         annotation: NewAnnotation,
-    ) -> Result<bool, ServiceError> {
+    ) -> Result<bool, ChangeThreadError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let annotation = &annotation;
         let put = move |thread: Arc<ThreadRef>| async move {
@@ -43,10 +43,12 @@ impl Annotations {
         thread: &ThreadId,
         after: u64,
         limit: usize,
-    ) -> Result<(Vec<(u64, Annotation)>, bool), ServiceError> {
+    ) -> Result<(Vec<(u64, Annotation)>, bool), LookupError> {
         let limit = limit.clamp(1, MAX_ANNOTATION_PAGE);
-        let read =
-            async |thread: Arc<ThreadRef>| Ok(self.deps.store.annotations(thread.key, after, limit + 1).await?.into());
+        let read = async |thread: Arc<ThreadRef>| {
+            let page = self.deps.store.annotations(thread.key, after, limit + 1).await?;
+            Ok::<_, LookupError>(page.into())
+        };
         let mut page = self.deps.directory.with_thread(principal, thread, read).await?;
         let more = page.len() > limit;
         page.truncate(limit);

@@ -17,7 +17,8 @@ use threadline_store::{Head, StoreError};
 use tokio::time;
 
 use crate::{
-    CreateThread, EditThread, Opening, Projected, Projections, Runs, ServiceError, StartRequest, Threads,
+    CreateThread, CreateThreadError, EditThread, LookupError, Opening, Projected, ProjectionError, Projections, Runs,
+    SaveError, StartRequest, Threads,
     errors::ActiveRun,
     read::projections::aside,
     records::ThreadRef,
@@ -107,14 +108,14 @@ enum SaveAttempt {
 
 impl Conversations {
     /// Current version of a conversation.
-    pub async fn version(&self, principal: &Principal, id: &ThreadId) -> Result<Version, ServiceError> {
+    pub async fn version(&self, principal: &Principal, id: &ThreadId) -> Result<Version, LookupError> {
         let (_, head) = self.look(principal, id).await?;
         Ok(Version { epoch: head.epoch, seq: head.tail })
     }
 
     /// Saves a conversation. The answer means that the list is durable; a retry adds nothing, whatever other clients
     /// did meanwhile.
-    pub async fn save(&self, principal: &Principal, id: &ThreadId, save: Save) -> Result<Saved, ServiceError> {
+    pub async fn save(&self, principal: &Principal, id: &ThreadId, save: Save) -> Result<Saved, SaveError> {
         self.runs.deps.lifecycle.refuse_if_draining()?;
         let deadline = time::Instant::now() + COMPLETE_RUN_WAIT;
         let save = Arc::new(save);
@@ -133,14 +134,14 @@ impl Conversations {
     }
 
     /// Creates the thread if there is none. True if it was created.
-    async fn ensure(&self, principal: &Principal, id: &ThreadId, save: &Save) -> Result<bool, ServiceError> {
+    async fn ensure(&self, principal: &Principal, id: &ThreadId, save: &Save) -> Result<bool, SaveError> {
         match self.threads.get(principal, id).await {
             Ok(_) => return Ok(false),
-            Err(ServiceError::ThreadNotFound) => {}
-            Err(error) => return Err(error),
+            Err(LookupError::ThreadNotFound) => {}
+            Err(LookupError::Store(error)) => return Err(error.into()),
         }
         if matches!(save.condition, Condition::Version(_) | Condition::Exists) {
-            return Err(ServiceError::ConversationChanged { version: None });
+            return Err(SaveError::ConversationChanged { version: None });
         }
         // Checked before the thread is created.
         Conversation::default().repeated_id(&save.messages, 0)?;
@@ -153,12 +154,12 @@ impl Conversations {
         match self.threads.create(principal, create).await {
             Ok((_, created)) => Ok(created),
             // A concurrent request created the thread: of the same principal, or of another owner.
-            Err(ServiceError::ThreadExists) => match self.threads.get(principal, id).await {
+            Err(CreateThreadError::ThreadExists) => match self.threads.get(principal, id).await {
                 Ok(_) => Ok(false),
-                Err(ServiceError::ThreadNotFound) => Err(ServiceError::ThreadExists),
-                Err(error) => Err(error),
+                Err(LookupError::ThreadNotFound) => Err(SaveError::ThreadExists),
+                Err(LookupError::Store(error)) => Err(error.into()),
             },
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -169,13 +170,18 @@ impl Conversations {
         save: &Arc<Save>,
         created: bool,
         deadline: time::Instant,
-    ) -> Result<SaveAttempt, ServiceError> {
+    ) -> Result<SaveAttempt, SaveError> {
         let (thread, head) = self.look(principal, id).await?;
         let now = Version { epoch: head.epoch, seq: head.tail };
         let projected = match self.projections.at(principal, id, Some(now.seq), Some(now.epoch)).await {
             // The thread was deleted and created again in between.
-            Err(ServiceError::LogReplaced { .. } | ServiceError::CursorAhead { .. }) => return Ok(SaveAttempt::Again),
-            projected => projected?,
+            Err(ProjectionError::LogReplaced { .. } | ProjectionError::CursorAhead { .. }) => {
+                return Ok(SaveAttempt::Again);
+            }
+            Err(ProjectionError::ThreadNotFound) => return Err(SaveError::ThreadNotFound),
+            Err(ProjectionError::ConversationTooLarge) => return Err(SaveError::ConversationTooLarge),
+            Err(ProjectionError::Store(error)) => return Err(error.into()),
+            Ok(projected) => projected,
         };
         let stored = projected.conversation.messages().len();
         let (projected, common) = compare(projected, save.clone()).await?;
@@ -202,7 +208,7 @@ impl Conversations {
             Condition::Absent => created || now.seq == 0,
         };
         if !is_met {
-            return Err(ServiceError::ConversationChanged { version: Some(now) });
+            return Err(SaveError::ConversationChanged { version: Some(now) });
         }
         let (outcome, steps) = if common == stored {
             projected.conversation.repeated_id(&save.messages, stored)?;
@@ -211,7 +217,7 @@ impl Conversations {
             Conversation::default().repeated_id(&save.messages, 0)?;
             (Outcome::Replaced, vec![replacing(&thread, save.clone(), projected).await?])
         } else {
-            return Err(ServiceError::ConversationDiverged { stored, common, version: now });
+            return Err(SaveError::ConversationDiverged { stored, common, version: now });
         };
         let bytes = steps.iter().map(|(_, events, _)| events.body().len()).sum();
         self.runs.deps.quota.append(principal, bytes)?;
@@ -226,7 +232,7 @@ impl Conversations {
         mut version: Version,
         outcome: Outcome,
         deadline: time::Instant,
-    ) -> Result<SaveAttempt, ServiceError> {
+    ) -> Result<SaveAttempt, SaveError> {
         let mut appended = 0;
         for (run, events, messages) in steps {
             let opening = Opening::Complete(events);
@@ -245,7 +251,7 @@ impl Conversations {
         Ok(SaveAttempt::Done(Saved { outcome, version, created: false, appended }))
     }
 
-    async fn look(&self, principal: &Principal, id: &ThreadId) -> Result<(Arc<ThreadRef>, Head), ServiceError> {
+    async fn look(&self, principal: &Principal, id: &ThreadId) -> Result<(Arc<ThreadRef>, Head), LookupError> {
         let read = move |thread: Arc<ThreadRef>| async move {
             let head = self.runs.deps.store.heads(&[thread.key]).await?.pop();
             Ok(head.map(|head| (thread, head)).into())
@@ -254,7 +260,7 @@ impl Conversations {
     }
 
     /// Version left by an earlier save of the same list, if there was one.
-    async fn saved_before(&self, thread: &ThreadRef, save: &Save) -> Result<Option<Version>, ServiceError> {
+    async fn saved_before(&self, thread: &ThreadRef, save: &Save) -> Result<Option<Version>, StoreError> {
         let Some(last) = save.messages.last() else { return Ok(None) };
         let mut names = vec![plain(last)];
         if let Condition::Version(versions) = &save.condition {
@@ -274,7 +280,7 @@ impl Conversations {
     }
 
     /// Waits until the thread is free, or until the deadline.
-    async fn wait(&self, thread: &Arc<ThreadRef>, head: &Head, deadline: time::Instant) -> Result<(), ServiceError> {
+    async fn wait(&self, thread: &Arc<ThreadRef>, head: &Head, deadline: time::Instant) -> Result<(), SaveError> {
         let mut watch = ThreadWatch::new(&self.runs.deps.hub, thread.key);
         loop {
             let Some(now) = self.runs.deps.store.heads(&[thread.key]).await?.pop() else { return Ok(()) };
@@ -284,7 +290,7 @@ impl Conversations {
             if time::Instant::now() >= deadline {
                 let Some(run) = self.runs.deps.store.runs(thread.key, None, 1).await?.pop() else { return Ok(()) };
                 self.runs.deps.metrics.conflicts.by_store.inc();
-                return Err(ServiceError::RunActive(Box::new(ActiveRun::new(run, now.epoch))));
+                return Err(SaveError::RunActive(Box::new(ActiveRun::new(run, now.epoch))));
             }
             watch.until_free(head.fence, deadline).await;
         }
@@ -297,7 +303,7 @@ impl Conversations {
         save: &Save,
         projected: &Projected,
         start: usize,
-    ) -> Result<Vec<Step>, ServiceError> {
+    ) -> Result<Vec<Step>, SaveError> {
         let interrupts = projected.conversation.interrupts_json();
         let mut steps = Vec::new();
         let mut from = start;
@@ -335,7 +341,7 @@ impl Conversations {
     }
 }
 
-async fn compare(projected: Projected, save: Arc<Save>) -> Result<(Projected, usize), ServiceError> {
+async fn compare(projected: Projected, save: Arc<Save>) -> Result<(Projected, usize), SaveError> {
     Ok(aside(move || {
         let common = projected.conversation.in_common(&save.messages);
         (projected, common)
@@ -344,13 +350,13 @@ async fn compare(projected: Projected, save: Arc<Save>) -> Result<(Projected, us
 }
 
 /// Run that replaces the stored messages by another list.
-async fn replacing(thread: &ThreadRef, save: Arc<Save>, projected: Projected) -> Result<Step, ServiceError> {
+async fn replacing(thread: &ThreadRef, save: Arc<Save>, projected: Projected) -> Result<Step, SaveError> {
     let run = based(save.messages.last(), projected.seq);
     let (start, end) = frame(thread, &run);
     let texts: Vec<_> = save.messages.iter().map(Draft::text).collect();
     let whole = snapshot(&texts.join(","));
     if whole.len() > MAX_EVENT_BYTES {
-        return Err(ServiceError::ReplacementTooLarge);
+        return Err(SaveError::ReplacementTooLarge);
     }
     let count = save.messages.len();
     let snapshots = aside(move || {

@@ -12,7 +12,8 @@ use threadline_core::{
 use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
 
 use crate::{
-    RunNotice, ServiceError,
+    ChangeThreadError, CreateThreadError, EditThreadError, InvalidRequestError, ListError, LookupError, MarkReadError,
+    RunNotice,
     after_commit::Listeners,
     directory::Directory,
     lifecycle::Lifecycle,
@@ -85,7 +86,11 @@ pub(crate) struct ThreadDeps {
 
 impl Threads {
     /// Creates a thread; `(thread, true)`. A repeated identical request returns the existing thread and `false`.
-    pub async fn create(&self, principal: &Principal, create: CreateThread) -> Result<(Thread, bool), ServiceError> {
+    pub async fn create(
+        &self,
+        principal: &Principal,
+        create: CreateThread,
+    ) -> Result<(Thread, bool), CreateThreadError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let user = acting_user(principal, create.user)?;
         if let Some(name) = &create.name {
@@ -106,7 +111,7 @@ impl Threads {
         let (user, created_with) = (new.user.clone(), new.created_with.clone());
         let (thread, created) = self.deps.store.create_thread(new).await?;
         if !created && (thread.user != user || thread.created_with != created_with) {
-            return Err(ServiceError::ThreadExists);
+            return Err(CreateThreadError::ThreadExists);
         }
         if created {
             // The thread's first run usually follows.
@@ -123,32 +128,34 @@ impl Threads {
         principal: &Principal,
         id: &ThreadId,
         agent: Option<&AgentId>,
-    ) -> Result<Thread, ServiceError> {
+    ) -> Result<Thread, CreateThreadError> {
         match self.get(principal, id).await {
-            Err(ServiceError::ThreadNotFound) => {}
-            found => return found,
+            Err(LookupError::ThreadNotFound) => {}
+            Ok(thread) => return Ok(thread),
+            Err(LookupError::Store(error)) => return Err(error.into()),
         }
         let create = CreateThread { id: Some(id.clone()), agent: agent.cloned(), ..CreateThread::default() };
         match self.create(principal, create).await {
             Ok((thread, _)) => Ok(thread),
             // A concurrent request created the thread: of the same principal, or of another owner.
-            Err(ServiceError::ThreadExists) => match self.get(principal, id).await {
-                Err(ServiceError::ThreadNotFound) => Err(ServiceError::ThreadExists),
-                found => found,
+            Err(CreateThreadError::ThreadExists) => match self.get(principal, id).await {
+                Ok(thread) => Ok(thread),
+                Err(LookupError::ThreadNotFound) => Err(CreateThreadError::ThreadExists),
+                Err(LookupError::Store(error)) => Err(error.into()),
             },
             Err(error) => Err(error),
         }
     }
 
     /// Reads a thread from the store.
-    pub async fn get(&self, principal: &Principal, id: &ThreadId) -> Result<Thread, ServiceError> {
+    pub async fn get(&self, principal: &Principal, id: &ThreadId) -> Result<Thread, LookupError> {
         let thread = self.deps.store.thread(&principal.project, id).await?;
-        thread.filter(|thread| principal.may_access_thread(thread)).ok_or(ServiceError::ThreadNotFound)
+        thread.filter(|thread| principal.may_access_thread(thread)).ok_or(LookupError::ThreadNotFound)
     }
 
     /// A page of a user's threads. A page of a search may be short, or empty, and still have a next page: names are
     /// checked in order, at most [`SEARCH_ROWS`] of them and about [`SEARCH_BYTES`] for a page.
-    pub async fn list(&self, principal: &Principal, request: ListRequest) -> Result<ThreadPage, ServiceError> {
+    pub async fn list(&self, principal: &Principal, request: ListRequest) -> Result<ThreadPage, ListError> {
         let list = ListThreads {
             project: principal.project.clone(),
             user: acting_user(principal, request.user)?,
@@ -159,13 +166,13 @@ impl Threads {
             limit: request.limit.clamp(1, MAX_PAGE),
         };
         match request.search {
-            Some(search) => self.search(list, &search).await,
+            Some(search) => Ok(self.search(list, &search).await?),
             None => Ok(self.deps.store.list_threads(list).await?),
         }
     }
 
     /// Reads pages of a list and keeps the threads whose name matches.
-    async fn search(&self, mut list: ListThreads, search: &NameSearch) -> Result<ThreadPage, ServiceError> {
+    async fn search(&self, mut list: ListThreads, search: &NameSearch) -> Result<ThreadPage, StoreError> {
         let limit = std::mem::replace(&mut list.limit, MAX_PAGE);
         let (mut found, mut feed_cursor, mut looked_at) = (Vec::new(), None, 0);
         for _ in 0..SEARCH_ROWS / MAX_PAGE {
@@ -196,23 +203,28 @@ impl Threads {
 
     /// Moves a thread's read mark forward to `seq`. A mark that is already there or beyond stays: a repeated or late
     /// request changes nothing.
-    pub async fn mark_read(&self, principal: &Principal, id: &ThreadId, seq: Seq) -> Result<Thread, ServiceError> {
+    pub async fn mark_read(&self, principal: &Principal, id: &ThreadId, seq: Seq) -> Result<Thread, MarkReadError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let thread = self.get(principal, id).await?;
         if seq > thread.tail {
-            return Err(ServiceError::CursorAhead { epoch: Some(thread.epoch), tail: thread.tail });
+            return Err(MarkReadError::CursorAhead { epoch: Some(thread.epoch), tail: thread.tail });
         }
         if seq <= thread.read_seq {
             return Ok(thread);
         }
         // The tail only grows: if no row matches, the thread was deleted meanwhile.
-        let marked = self.deps.store.mark_read(thread.key, seq).await?.ok_or(ServiceError::ThreadNotFound)?;
+        let marked = self.deps.store.mark_read(thread.key, seq).await?.ok_or(MarkReadError::ThreadNotFound)?;
         self.deps.feed_writer.mark(&marked.project, &marked.user);
         Ok(marked)
     }
 
     /// Edits a thread. A name given here counts as a person's name.
-    pub async fn edit(&self, principal: &Principal, id: &ThreadId, edit: EditThread) -> Result<Thread, ServiceError> {
+    pub async fn edit(
+        &self,
+        principal: &Principal,
+        id: &ThreadId,
+        edit: EditThread,
+    ) -> Result<Thread, EditThreadError> {
         self.deps.lifecycle.refuse_if_draining()?;
         if let Some(Some(name)) = &edit.name {
             check_name(name)?;
@@ -238,7 +250,7 @@ impl Threads {
     }
 
     /// Reads the thread of a run; `None` if this incarnation of the thread was deleted.
-    pub async fn of_run(&self, notice: &RunNotice) -> Result<Option<Thread>, ServiceError> {
+    pub async fn of_run(&self, notice: &RunNotice) -> Result<Option<Thread>, StoreError> {
         let thread = self.deps.store.thread(&notice.project, &notice.thread).await?;
         Ok(thread.filter(|thread| thread.key == notice.key))
     }
@@ -253,7 +265,7 @@ impl Threads {
         name: &str,
         source: NameSource,
         seen: Option<NameSource>,
-    ) -> Result<bool, ServiceError> {
+    ) -> Result<bool, EditThreadError> {
         check_name(name)?;
         for _ in 0..EDIT_TRIES {
             // The thread may have been deleted and created again.
@@ -276,7 +288,7 @@ impl Threads {
     }
 
     /// Deletes a thread and its log. An active run ends. A user who deletes the thread again gets the same answer.
-    pub async fn delete(&self, principal: &Principal, id: &ThreadId) -> Result<(), ServiceError> {
+    pub async fn delete(&self, principal: &Principal, id: &ThreadId) -> Result<(), ChangeThreadError> {
         self.deps.lifecycle.refuse_if_draining()?;
         match self.get(principal, id).await {
             Ok(thread) => {
@@ -286,27 +298,31 @@ impl Threads {
                 self.deps.listeners.deleted(&thread);
                 Ok(())
             }
-            Err(ServiceError::ThreadNotFound) => {
-                let Some(user) = &principal.user else { return Err(ServiceError::ThreadNotFound) };
+            Err(LookupError::ThreadNotFound) => {
+                let Some(user) = &principal.user else { return Err(ChangeThreadError::ThreadNotFound) };
                 let again = self.deps.store.was_deleted(&principal.project, user, id).await?;
-                if again { Ok(()) } else { Err(ServiceError::ThreadNotFound) }
+                if again { Ok(()) } else { Err(ChangeThreadError::ThreadNotFound) }
             }
-            Err(error) => Err(error),
+            Err(LookupError::Store(error)) => Err(error.into()),
         }
     }
 }
 
-fn check_name(name: &str) -> Result<(), ServiceError> {
+fn check_name(name: &str) -> Result<(), InvalidRequestError> {
     // Postgres stores no text with U+0000; all back-ends follow the same rule.
     if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
-        return Err(ServiceError::InvalidRequest(format!("name must have 1 to {MAX_NAME_BYTES} bytes and no U+0000")));
+        return Err(InvalidRequestError::InvalidRequest(format!(
+            "name must have 1 to {MAX_NAME_BYTES} bytes and no U+0000"
+        )));
     }
     Ok(())
 }
 
-fn check_metadata(metadata: &str) -> Result<(), ServiceError> {
+fn check_metadata(metadata: &str) -> Result<(), InvalidRequestError> {
     if metadata.len() > MAX_METADATA_BYTES {
-        return Err(ServiceError::InvalidRequest(format!("metadata exceeds {MAX_METADATA_BYTES} bytes of JSON")));
+        return Err(InvalidRequestError::InvalidRequest(format!(
+            "metadata exceeds {MAX_METADATA_BYTES} bytes of JSON"
+        )));
     }
     Ok(())
 }
@@ -318,7 +334,7 @@ fn fingerprint(agent: Option<&AgentId>, name: Option<&str>, metadata: &str) -> S
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn merged(metadata: &str, patch: &Map<String, Value>) -> Result<String, ServiceError> {
+fn merged(metadata: &str, patch: &Map<String, Value>) -> Result<String, EditThreadError> {
     let mut value = serde_json::from_str(metadata)
         .map_err(|error| StoreError::Corrupt(format!("metadata is not JSON: {error}")))?;
     merge(&mut value, patch);

@@ -10,7 +10,7 @@ use threadline_core::{
 use threadline_store::{DynStore, ListThreads, StoreError};
 
 use crate::{
-    ServiceError,
+    EraseError,
     after_commit::Listeners,
     cluster::bus::{DynBus, Hint},
     lifecycle::Lifecycle,
@@ -52,7 +52,7 @@ impl Users {
     /// Erases all data of a user of the principal's project, and returns once the data is removed from the store. A
     /// repeated call removes data created since. Of two concurrent calls, both return after the removal, and each
     /// receipt may count data that the other call removed.
-    pub async fn erase(&self, principal: &Principal, user: &UserId) -> Result<Erasure, ServiceError> {
+    pub async fn erase(&self, principal: &Principal, user: &UserId) -> Result<Erasure, EraseError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let (store, project) = (&self.deps.store, &principal.project);
         let mut erased = Footprint::default();
@@ -93,7 +93,7 @@ impl Users {
         self.deps.bus.tell(Hint::Feed(feed.0, feed.1, 0));
     }
 
-    async fn delete_threads(&self, principal: &Principal, user: &UserId) -> Result<(), ServiceError> {
+    async fn delete_threads(&self, principal: &Principal, user: &UserId) -> Result<(), EraseError> {
         loop {
             let list = ListThreads {
                 project: principal.project.clone(),

@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::{
     api::ApiState,
     domain::{Credential, Principal, Thread, ThreadId, UserId},
-    service::ServiceError,
+    service::LookupError,
 };
 
 /// The user for whom a request is made.
@@ -72,7 +72,7 @@ pub async fn existing(
     id: &ThreadId,
 ) -> Result<Option<(Thread, Principal)>, Problem> {
     match state.service.threads.get(&holder(principal.clone()), id).await {
-        Err(ServiceError::ThreadNotFound) => Ok(None),
+        Err(LookupError::ThreadNotFound) => Ok(None),
         Err(error) => Err(error.into()),
         Ok(_) => thread(state, principal, named, id).await.map(Some),
     }

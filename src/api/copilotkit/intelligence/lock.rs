@@ -12,7 +12,7 @@ use super::acting;
 use crate::{
     api::ApiState,
     domain::{AgentId, Run, RunId, RunStatus, UserId, limits::LATE_RENEWAL},
-    service::{ActiveRun, ServiceError, StartRequest, StartedRun, evicted},
+    service::{ActiveRun, EndRunError, HeartbeatError, ServiceError, StartRequest, StartedRun, evicted},
 };
 
 /// Default prefix of a lock's displayed name.
@@ -151,7 +151,7 @@ pub async fn renew(
             Ok(Answer(Renewed { ttl_seconds: lease.map_or(left.div_ceil(1_000), |lease| lease.as_secs()) }))
         }
         // The run has ended with its own last event while the renewal was in flight.
-        Err(ServiceError::RunFenced(run)) if ended_just_now(&state, &run) => {
+        Err(HeartbeatError::RunFenced(run)) if ended_just_now(&state, &run) => {
             Ok(Answer(Renewed { ttl_seconds: lease.map_or(0, |lease| lease.as_secs()) }))
         }
         Err(error) => Err(error.into()),
@@ -178,7 +178,7 @@ pub async fn release(
     Json(body): Json<HeldBody>,
 ) -> Result<StatusCode, Problem> {
     match state.service.runs.release(&acting::holder(principal), &id, body.run()?).await {
-        Ok(_) | Err(ServiceError::RunNotFound | ServiceError::ThreadNotFound) => Ok(StatusCode::NO_CONTENT),
+        Ok(_) | Err(EndRunError::RunNotFound | EndRunError::ThreadNotFound) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(error.into()),
     }
 }

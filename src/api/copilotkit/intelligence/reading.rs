@@ -18,7 +18,7 @@ use crate::{
         limits::{MAX_EVENT_PAGE, MAX_INSPECTED_BYTES},
     },
     projection::conversation::Conversation,
-    service::{PageRequest, ServiceError},
+    service::{PageRequest, ReadError},
 };
 
 /// Message, read in the form of AG-UI and written in the form of this API.
@@ -134,7 +134,7 @@ pub async fn events_document(state: &ApiState, principal: &Principal, id: &Threa
         let from = ReadFrom::Before(before);
         let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch: None, run: None, wait: None };
         let page = match state.service.events.page(principal, id, request).await {
-            Err(ServiceError::ThreadNotFound) => break,
+            Err(ReadError::ThreadNotFound) => break,
             page => page?,
         };
         (before, more) = (page.cursor, page.has_more);
@@ -182,7 +182,7 @@ pub async fn state_document(state: &ApiState, principal: &Principal, id: &Thread
         let from = ReadFrom::Before(before);
         let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch: None, run: None, wait: None };
         let page = match state.service.events.page(principal, id, request).await {
-            Err(ServiceError::ThreadNotFound) => return Ok(raw(json!({ "kind": "no-snapshot" }).to_string())),
+            Err(ReadError::ThreadNotFound) => return Ok(raw(json!({ "kind": "no-snapshot" }).to_string())),
             page => page?,
         };
         let mut found = false;

@@ -15,7 +15,7 @@ use crate::{
     api::ApiState,
     domain::{Principal, ReadFrom, Run, Thread, ThreadId, limits::MAX_EVENT_PAGE},
     projection::resuming::Resuming,
-    service::{PageRequest, ServiceError},
+    service::{LookupError, PageRequest, ServiceError},
     subscription::{FollowMethod, Subscription},
 };
 
@@ -42,7 +42,7 @@ pub async fn opening(
 ) -> Result<Option<Opening>, Problem> {
     for _ in 0..TRIES {
         let thread = match state.service.threads.get(principal, id).await {
-            Err(ServiceError::ThreadNotFound) => return Ok(None),
+            Err(LookupError::ThreadNotFound) => return Ok(None),
             thread => thread?,
         };
         match attempt(state, principal, &thread, known).await {

@@ -26,7 +26,7 @@ use crate::{
     agents::{AgentRun, ClientInput},
     api::{ApiState, run_agent::run_agent},
     domain::{Principal, RunId, RunStatus, ThreadId, json as text},
-    service::ServiceError,
+    service::RunLookupError,
     subscription::FollowMethod,
 };
 
@@ -91,7 +91,7 @@ async fn continued(
 ) -> Result<RunId, Problem> {
     let ended = async |id: &RunId| match state.service.runs.get(principal, thread, id).await {
         Ok(run) => Ok(Some(run.status).filter(|status| !status.is_active())),
-        Err(ServiceError::ThreadNotFound | ServiceError::RunNotFound) => Ok(None),
+        Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => Ok(None),
         Err(error) => Err(Problem::from(error)),
     };
     if ended(&id).await?.is_none() {

@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 
 use super::{BenchError, generate::Random, place::Place, socket::Run, store::Embedded};
+use threadline::service::ServiceError;
 use threadline_core::{Clock, ThreadKey};
 
 mod postgres;
@@ -32,7 +33,7 @@ struct Row {
 pub async fn thread(place: &Place, events: impl Iterator<Item = String>) -> Result<Seeded, BenchError> {
     let embedded = Embedded::open(place, Clock::system()).await?;
     let (thread, run) = embedded.start_run().await?;
-    let thread = embedded.service.threads.get(&embedded.principal, &thread).await?;
+    let thread = embedded.service.threads.get(&embedded.principal, &thread).await.map_err(ServiceError::from)?;
     embedded.close().await;
 
     let before = used_bytes(place).await?;

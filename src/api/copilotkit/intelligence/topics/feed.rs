@@ -25,7 +25,7 @@ use crate::{
         limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
     },
     metrics::GaugeGuard,
-    service::{ListRequest, PageRequest, ServiceError},
+    service::{FeedError, ListRequest, PageRequest},
     subscription::{FeedDelivery, FeedSubscription},
 };
 
@@ -53,7 +53,7 @@ impl FeedPlane {
         let feed = &self.state.service.feed;
         let subscription = match feed.subscribe(principal, None, self.after).await {
             // The store was restored, so the positions of the feed are different now.
-            Err(ServiceError::CursorAhead { tail, .. }) => feed.subscribe(principal, None, tail).await?,
+            Err(FeedError::CursorAhead { tail, .. }) => feed.subscribe(principal, None, tail).await?,
             subscription => subscription?,
         };
         let request = ListRequest { include_archived: true, limit: FEED_BASELINE, ..ListRequest::default() };

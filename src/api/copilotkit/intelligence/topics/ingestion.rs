@@ -28,7 +28,7 @@ use crate::{
         json as text,
         limits::{INGEST_TIMEOUT, MAX_EVENT_PAGE},
     },
-    service::{PageRequest, ServiceError, evicted},
+    service::{AppendError, DrainingError, EndRunError, PageRequest, evicted},
     subscription::{TopicRef, TopicState},
 };
 
@@ -60,7 +60,7 @@ impl RunnerPlane {
             return Err(Refusal::Unauthorized);
         }
         if self.state.http.draining.is_cancelled() {
-            return Err(ServiceError::Draining.into());
+            return Err(DrainingError::Draining.into());
         }
         let thread = ThreadId::new(thread_id).map_err(|error| malformed(&error))?;
         let run = RunId::new(run_id).map_err(|error| malformed(&error))?;
@@ -203,7 +203,7 @@ impl ChannelHandler for Producing {
             Ok(run) if !run.status.is_active() => return,
             Ok(run) if run.stop_requested_at.is_some() => runs.finish(principal, &self.thread, &self.run).await,
             Ok(_) => runs.release(principal, &self.thread, &self.run).await,
-            Err(error) => Err(error),
+            Err(error) => Err(EndRunError::from(error)),
         };
         if let Err(error) = ended {
             tracing::debug!(%error, thread = %self.thread, run = %self.run, "cannot end the run of a disconnected runner; its lease will expire");
@@ -316,13 +316,11 @@ impl Producing {
                     return Ok(());
                 }
                 // Another socket of this run has appended first.
-                Err(ServiceError::ProducerSeqGap { .. } | ServiceError::ProducerSeqConflict { .. })
-                    if !looked_again =>
-                {
+                Err(AppendError::ProducerSeqGap { .. } | AppendError::ProducerSeqConflict { .. }) if !looked_again => {
                     looked_again = true;
                     self.known = None;
                 }
-                Err(ServiceError::RunFenced(run)) if !evicted(run.status, run.error_code.as_deref()) => {
+                Err(AppendError::RunFenced(run)) if !evicted(run.status, run.error_code.as_deref()) => {
                     // The run has ended, by its own last event or by an overdue stop: no event may be added.
                     return Ok(());
                 }

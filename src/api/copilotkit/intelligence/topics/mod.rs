@@ -82,6 +82,18 @@ enum Refusal {
     Other(String),
 }
 
+macro_rules! refusals_of_operations {
+    ($($name:ident),+ $(,)?) => {$(
+        impl From<crate::service::$name> for Refusal {
+            fn from(error: crate::service::$name) -> Self {
+                ServiceError::from(error).into()
+            }
+        }
+    )+};
+}
+
+crate::service::each_operation_error!(refusals_of_operations);
+
 impl From<ServiceError> for Refusal {
     fn from(error: ServiceError) -> Self {
         match error {

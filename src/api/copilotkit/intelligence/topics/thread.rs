@@ -24,7 +24,7 @@ use crate::{
     },
     domain::{Batch, Epoch, LogSlice, ReadFrom, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
     metrics::GaugeGuard,
-    service::{PageRequest, ServiceError, StoreError},
+    service::{PageRequest, ReadError, RunLookupError, StoreError},
     subscription::{Delivery, EndReason, FollowMethod, Subscription, TopicState},
 };
 
@@ -91,7 +91,7 @@ impl ThreadPlane {
                 let (subscription, named) =
                     match events.subscribe(principal, thread, after, epoch, None, FollowMethod::Copilotkit).await {
                         // The cursor belongs to a log that was replaced; the client receives the current log.
-                        Err(ServiceError::LogReplaced { .. } | ServiceError::CursorAhead { .. }) => {
+                        Err(ReadError::LogReplaced { .. } | ReadError::CursorAhead { .. }) => {
                             (events.subscribe(principal, thread, 0, None, None, FollowMethod::Copilotkit).await?, None)
                         }
                         subscription => (subscription?, named),
@@ -103,7 +103,7 @@ impl ThreadPlane {
     }
 
     /// Reads the id of the event at this position.
-    async fn name(&self, seq: Seq) -> Result<Option<String>, ServiceError> {
+    async fn name(&self, seq: Seq) -> Result<Option<String>, ReadError> {
         let ThreadPass { principal, thread, .. } = &self.pass;
         let from = ReadFrom::Before(seq.saturating_add(1));
         let request = PageRequest { from, limit: 1, epoch: None, run: None, wait: None };
@@ -112,7 +112,7 @@ impl ThreadPlane {
     }
 
     /// Searches the seq of the event with this id, newest events first: the event is most often among them.
-    async fn find(&self, id: &str) -> Result<Option<Seq>, ServiceError> {
+    async fn find(&self, id: &str) -> Result<Option<Seq>, ReadError> {
         let ThreadPass { principal, thread, .. } = &self.pass;
         let mut before = Seq::MAX;
         // A cursor without an event requires a search of the complete log. Permits limit such searches, so that they do
@@ -120,7 +120,7 @@ impl ThreadPlane {
         let mut turn = None;
         loop {
             if self.state.http.draining.is_cancelled() {
-                return Err(ServiceError::Draining);
+                return Err(ReadError::Draining);
             }
             let from = ReadFrom::Before(before);
             let request = PageRequest { from, limit: CURSOR_PAGE, epoch: None, run: None, wait: None };
@@ -200,7 +200,7 @@ impl ChannelHandler for Stops {
         let stopped = self.state.service.runs.stop(&self.pass.principal, &self.pass.thread, &run).await;
         let answer = match stopped {
             Ok(run) if run.status.is_active() => Ok(json!({})),
-            Ok(_) | Err(ServiceError::RunNotFound | ServiceError::ThreadNotFound) => Err(refused("run_not_active")),
+            Ok(_) | Err(RunLookupError::RunNotFound | RunLookupError::ThreadNotFound) => Err(refused("run_not_active")),
             Err(error) => Err(Refusal::from(error).for_reader()),
         };
         answer.into()

@@ -1,11 +1,21 @@
 //! Errors of the use cases.
 
+mod operations;
+
 use threadline_core::{Epoch, EventError, Run, Seq, ThreadId, Version, projection::conversation::InvalidMessage};
 use threadline_store::StoreError;
 
-use crate::{limits::Limited, subscription::FollowError};
+use crate::limits::Limited;
 
-/// Error of a use case. Each API maps it, exhaustively, to its wire format.
+pub(crate) use operations::CompareError;
+pub use operations::{
+    AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
+    FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, ProjectionError, ReadError,
+    RoomError, RunLookupError, SaveError, StartError, StreamRunError,
+};
+
+/// Sum of the errors of all operations. Each API maps it, exhaustively, to its wire format; each operation has a type of
+/// its own with the errors that it can answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ServiceError {
     /// The thread does not exist for this principal: unknown and foreign threads look the same.
@@ -119,16 +129,5 @@ impl ActiveRun {
     pub(crate) fn new(run: Run, epoch: Epoch) -> Self {
         // Only the active run appends, so its newest event is the thread's.
         Self { epoch, cursor: run.first_seq - 1, tail: run.last_seq(), run }
-    }
-}
-
-impl From<FollowError> for ServiceError {
-    fn from(error: FollowError) -> Self {
-        match error {
-            FollowError::Gone => Self::ThreadNotFound,
-            FollowError::LogReplaced { epoch, tail } => Self::LogReplaced { epoch, tail },
-            FollowError::CursorAhead { epoch, tail } => Self::CursorAhead { epoch: Some(epoch), tail },
-            FollowError::Store(error) => Self::Store(error),
-        }
     }
 }

@@ -1,0 +1,326 @@
+//! One closed error type per operation: an operation can answer these errors and no other.
+//!
+//! The variants have the names and contents of [`ServiceError`], which is their sum. Texts are defined there, once.
+
+use std::fmt;
+
+use threadline_core::{Epoch, EventError, Run, Seq, ThreadId, Version, projection::conversation::InvalidMessage};
+use threadline_store::StoreError;
+
+use super::{ActiveRun, ServiceError};
+use crate::{limits::Limited, subscription::FollowError};
+
+macro_rules! operation_errors {
+    ($(
+        $(#[$doc:meta])*
+        enum $name:ident {
+            $($variant:ident $(($arg:ident: $type:ty))? $({ $($field:ident: $field_type:ty),+ })?),+ $(,)?
+        }
+        $(from $source:ident {
+            $($from:ident $(($from_arg:ident))? $({ $($from_field:ident),+ })?),+ $(,)?
+        })*
+    )+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub enum $name {
+            $($variant $(($type))? $({ $($field: $field_type),+ })?),+
+        }
+
+        impl From<$name> for ServiceError {
+            fn from(error: $name) -> Self {
+                match error {
+                    $($name::$variant $(($arg))? $({ $($field),+ })? => Self::$variant $(($arg))? $({ $($field),+ })?),+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                ServiceError::from(self.clone()).fmt(f)
+            }
+        }
+
+        impl std::error::Error for $name {}
+
+        $(impl From<$source> for $name {
+            fn from(error: $source) -> Self {
+                match error {
+                    $($source::$from $(($from_arg))? $({ $($from_field),+ })? => {
+                        Self::$from $(($from_arg))? $({ $($from_field),+ })?
+                    }),+
+                }
+            }
+        })*
+    )+};
+}
+
+operation_errors! {
+    /// Refusal of new work by a node that shuts down.
+    enum DrainingError { Draining }
+
+    /// Error of reading a thread, and of every operation's first step.
+    enum LookupError { ThreadNotFound, Store(error: StoreError) }
+
+    /// Error of reading a run, of stopping it and of watching it.
+    enum RunLookupError { ThreadNotFound, RunNotFound, Store(error: StoreError) }
+    from LookupError { ThreadNotFound, Store(error) }
+
+    /// Error of ending or releasing a run.
+    enum EndRunError {
+        ThreadNotFound,
+        RunNotFound,
+        RunDriven { thread: ThreadId, run: Box<Run> },
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, Store(error) }
+    from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
+
+    /// Error of a heartbeat.
+    enum HeartbeatError {
+        ThreadNotFound,
+        RunNotFound,
+        RunDriven { thread: ThreadId, run: Box<Run> },
+        RunFenced(run: Box<Run>),
+        Draining,
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, Store(error) }
+    from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
+    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, Store(error) }
+
+    /// Error of comparing events with those that a run has stored.
+    enum CompareError { ThreadNotFound, ProducerSeqConflict { producer_seq: u64 }, Store(error: StoreError) }
+
+    /// Error of an append.
+    enum AppendError {
+        ThreadNotFound,
+        RunNotFound,
+        RunDriven { thread: ThreadId, run: Box<Run> },
+        RunFenced(run: Box<Run>),
+        ProducerSeqGap { expected: u64 },
+        ProducerSeqConflict { producer_seq: u64 },
+        InvalidRequest(detail: String),
+        Draining,
+        Store(error: StoreError),
+    }
+    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, Store(error) }
+    from LookupError { ThreadNotFound, Store(error) }
+    from HeartbeatError {
+        ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), Draining, Store(error),
+    }
+    from InvalidRequestError { InvalidRequest(detail) }
+    from DrainingError { Draining }
+
+    /// Error of starting a run, and of appending a complete one.
+    enum StartError {
+        ThreadNotFound,
+        RunActive(active: Box<ActiveRun>),
+        RunDriven { thread: ThreadId, run: Box<Run> },
+        ProducerSeqConflict { producer_seq: u64 },
+        Limited(limited: Limited),
+        Draining,
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, Store(error) }
+    from CompareError { ThreadNotFound, ProducerSeqConflict { producer_seq }, Store(error) }
+    from DrainingError { Draining }
+    from RoomError { Limited(limited), Store(error) }
+
+    /// Error of the check whether a user and a project may have one more active run.
+    enum RoomError { Limited(limited: Limited), Store(error: StoreError) }
+
+    /// Error of a run that is sent as one stream.
+    enum StreamRunError {
+        ThreadNotFound,
+        RunNotFound,
+        RunActive(active: Box<ActiveRun>),
+        RunDriven { thread: ThreadId, run: Box<Run> },
+        RunFenced(run: Box<Run>),
+        ProducerSeqGap { expected: u64 },
+        ProducerSeqConflict { producer_seq: u64 },
+        InvalidEvent(error: EventError),
+        InvalidRequest(detail: String),
+        Limited(limited: Limited),
+        Draining,
+        Store(error: StoreError),
+    }
+    from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
+    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, Store(error) }
+    from StartError {
+        ThreadNotFound, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
+        Limited(limited), Draining, Store(error),
+    }
+    from AppendError {
+        ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), ProducerSeqGap { expected },
+        ProducerSeqConflict { producer_seq }, InvalidRequest(detail), Draining, Store(error),
+    }
+    from InvalidRequestError { InvalidRequest(detail) }
+
+    /// Error of reading or following events.
+    enum ReadError {
+        ThreadNotFound,
+        RunNotFound,
+        LogReplaced { epoch: Epoch, tail: Seq },
+        CursorAhead { epoch: Option<Epoch>, tail: Seq },
+        InvalidRequest(detail: String),
+        Draining,
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, Store(error) }
+    from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
+    from DrainingError { Draining }
+
+    /// Error of computing a conversation from the events.
+    enum ProjectionError {
+        ThreadNotFound,
+        LogReplaced { epoch: Epoch, tail: Seq },
+        CursorAhead { epoch: Option<Epoch>, tail: Seq },
+        ConversationTooLarge,
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, Store(error) }
+
+    /// Error of saving a conversation.
+    enum SaveError {
+        ThreadNotFound,
+        ThreadExists,
+        ConversationTooLarge,
+        ConversationChanged { version: Option<Version> },
+        ConversationDiverged { stored: usize, common: usize, version: Version },
+        ReplacementTooLarge,
+        InvalidMessage(error: InvalidMessage),
+        InvalidEvent(error: EventError),
+        InvalidRequest(detail: String),
+        RunActive(active: Box<ActiveRun>),
+        RunDriven { thread: ThreadId, run: Box<Run> },
+        ProducerSeqConflict { producer_seq: u64 },
+        Limited(limited: Limited),
+        Draining,
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, Store(error) }
+    from DrainingError { Draining }
+    from StartError {
+        ThreadNotFound, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
+        Limited(limited), Draining, Store(error),
+    }
+    from CreateThreadError { ThreadExists, InvalidRequest(detail), Draining, Store(error) }
+    from EditThreadError { ThreadNotFound, InvalidRequest(detail), Draining, Store(error) }
+
+    /// Error of a value that a request names.
+    enum InvalidRequestError { InvalidRequest(detail: String) }
+
+    /// Error of creating a thread.
+    enum CreateThreadError { ThreadExists, InvalidRequest(detail: String), Draining, Store(error: StoreError) }
+    from DrainingError { Draining }
+    from InvalidRequestError { InvalidRequest(detail) }
+
+    /// Error of editing a thread.
+    enum EditThreadError { ThreadNotFound, InvalidRequest(detail: String), Draining, Store(error: StoreError) }
+    from LookupError { ThreadNotFound, Store(error) }
+    from DrainingError { Draining }
+    from InvalidRequestError { InvalidRequest(detail) }
+
+    /// Error of moving a thread's read mark.
+    enum MarkReadError {
+        ThreadNotFound,
+        CursorAhead { epoch: Option<Epoch>, tail: Seq },
+        Draining,
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, Store(error) }
+    from DrainingError { Draining }
+
+    /// Error of deleting a thread, and of writing an annotation.
+    enum ChangeThreadError { ThreadNotFound, Draining, Store(error: StoreError) }
+    from LookupError { ThreadNotFound, Store(error) }
+    from DrainingError { Draining }
+
+    /// Error of listing a user's threads.
+    enum ListError { InvalidRequest(detail: String), Store(error: StoreError) }
+    from InvalidRequestError { InvalidRequest(detail) }
+
+    /// Error of reading or following a user's feed.
+    enum FeedError {
+        CursorAhead { epoch: Option<Epoch>, tail: u64 },
+        InvalidRequest(detail: String),
+        Draining,
+        Store(error: StoreError),
+    }
+    from DrainingError { Draining }
+    from InvalidRequestError { InvalidRequest(detail) }
+
+    /// Error of erasing a user.
+    enum EraseError { Draining, Store(error: StoreError) }
+    from DrainingError { Draining }
+}
+
+macro_rules! store_failures {
+    ($($name:ident),+ $(,)?) => {$(
+        impl From<StoreError> for $name {
+            fn from(error: StoreError) -> Self {
+                Self::Store(error)
+            }
+        }
+    )+};
+}
+
+store_failures! {
+    LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
+    StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
+    ChangeThreadError, ListError, FeedError, EraseError,
+}
+
+impl From<Limited> for RoomError {
+    fn from(limited: Limited) -> Self {
+        Self::Limited(limited)
+    }
+}
+
+impl From<Limited> for SaveError {
+    fn from(limited: Limited) -> Self {
+        Self::Limited(limited)
+    }
+}
+
+impl From<InvalidMessage> for SaveError {
+    fn from(error: InvalidMessage) -> Self {
+        Self::InvalidMessage(error)
+    }
+}
+
+impl From<EventError> for StreamRunError {
+    fn from(error: EventError) -> Self {
+        Self::InvalidEvent(error)
+    }
+}
+
+impl From<EventError> for SaveError {
+    fn from(error: EventError) -> Self {
+        Self::InvalidEvent(error)
+    }
+}
+
+impl From<FollowError> for ReadError {
+    fn from(error: FollowError) -> Self {
+        match error {
+            FollowError::Gone => Self::ThreadNotFound,
+            FollowError::LogReplaced { epoch, tail } => Self::LogReplaced { epoch, tail },
+            FollowError::CursorAhead { epoch, tail } => Self::CursorAhead { epoch: Some(epoch), tail },
+            FollowError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+/// Hands the names of all errors of operations to a macro: an API implements its conversion of [`ServiceError`] for each
+/// of them.
+#[macro_export]
+macro_rules! each_operation_error {
+    ($callback:ident) => {
+        $callback! {
+            AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
+            FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, ProjectionError,
+            ReadError, RoomError, RunLookupError, SaveError, StartError, StreamRunError,
+        }
+    };
+}
