@@ -349,16 +349,25 @@ pub enum CommandError {
     Postgres(String, postgres::OpenError),
 }
 
+/// Course of a command whose data directory does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MissingData {
+    /// The command creates the directory.
+    Create,
+    /// The command fails.
+    Refuse,
+}
+
 /// Store that a command opens without a server: a data directory that no server uses, or a database.
 pub struct CommandStore {
     opened: Opened,
 }
 
 impl CommandStore {
-    /// Opens the store. With `make`, creates a missing data directory.
-    pub async fn open(choice: &StoreChoice, make: bool) -> Result<Self, CommandError> {
+    /// Opens the store.
+    pub async fn open(choice: &StoreChoice, missing: MissingData) -> Result<Self, CommandError> {
         let opened = match choice {
-            StoreChoice::Sqlite(data) if !make && !SqliteStore::is_in(data) => {
+            StoreChoice::Sqlite(data) if missing == MissingData::Refuse && !SqliteStore::is_in(data) => {
                 return Err(CommandError::NoData(data.to_owned()));
             }
             StoreChoice::Sqlite(data) => match SqliteStore::open(data, Clock::system()).await {

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::{connect::ConnectArgs, error::CliError, output::note};
 use crate::{
-    app::{CommandStore, StoreChoice},
+    app::{CommandStore, MissingData, StoreChoice},
     config::StoreUrl,
     domain::{Clock, ThreadId, UserId},
     progress::Progress,
@@ -127,7 +127,7 @@ fn selection(connect: &ConnectArgs, threads: &[ThreadId]) -> Result<Selection, C
 
 pub async fn export(connect: &ConnectArgs, args: &ExportArgs) -> Result<(), CliError> {
     let selection = selection(connect, &args.threads)?;
-    let opened = CommandStore::open(&args.place.choice(), false).await.map_err(told)?;
+    let opened = CommandStore::open(&args.place.choice(), MissingData::Refuse).await.map_err(told)?;
     let progress = Progress::default();
     let moved = transfer::export(opened.store(), &args.to, &selection, Clock::system().now(), &progress).await;
     progress.clear();
@@ -137,7 +137,7 @@ pub async fn export(connect: &ConnectArgs, args: &ExportArgs) -> Result<(), CliE
 
 pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliError> {
     let selection = selection(connect, &args.threads)?;
-    let opened = CommandStore::open(&args.place.choice(), true).await.map_err(told)?;
+    let opened = CommandStore::open(&args.place.choice(), MissingData::Create).await.map_err(told)?;
     let progress = Progress::default();
     let refused = |refusal: &transfer::Refusal| note(&format!("rejected: {refusal}"));
     let moved = transfer::import(opened.store(), &args.from, &selection, &progress, refused).await;
@@ -153,7 +153,7 @@ pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliE
 
 /// Runs `threadline restored`: makes all cursors into a store invalid.
 pub async fn restored(args: &RestoredArgs) -> Result<(), CliError> {
-    let opened = CommandStore::open(&args.place.choice(), false).await.map_err(told)?;
+    let opened = CommandStore::open(&args.place.choice(), MissingData::Refuse).await.map_err(told)?;
     let progress = Progress::default();
     let threads = transfer::restored(opened.store().as_ref(), &progress).await;
     progress.clear();

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline::{
-    domain::{ReadFrom, RunStatus, ThreadKey},
-    store::{CloseOutcome, StartOutcome},
+    domain::{CreatedThread, ReadFrom, RunStatus, ThreadKey},
+    store::{CloseOutcome, CloseWhen, StartOutcome},
 };
 use tokio::task::JoinSet;
 
@@ -95,7 +95,12 @@ pub async fn closes_race_appends(env: Env) {
                     if head.active.is_none() {
                         return false;
                     }
-                    match env.store.close(key, closing(&head, Some(run_error())), false).await.expect("closes") {
+                    match env
+                        .store
+                        .close(key, closing(&head, Some(run_error())), CloseWhen::Always)
+                        .await
+                        .expect("closes")
+                    {
                         CloseOutcome::Closed(_) => return true,
                         CloseOutcome::Missed => tokio::task::yield_now().await,
                         CloseOutcome::Gone => panic!("it is there"),
@@ -126,7 +131,9 @@ pub async fn a_batch_commits_beside_a_concurrent_close(env: Env) {
         let head = env.head(closed).await;
         let close = {
             let env = env.clone();
-            tokio::spawn(async move { env.store.close(closed, closing(&head, Some(run_error())), false).await })
+            tokio::spawn(
+                async move { env.store.close(closed, closing(&head, Some(run_error())), CloseWhen::Always).await },
+            )
         };
         let delete = {
             let env = env.clone();
@@ -270,10 +277,11 @@ pub async fn creates_race_for_one_id(env: Env) {
         tasks.spawn(async move { env.store.create_thread(new_thread("t", &format!("u{n}"))).await.expect("creates") });
     }
     let done = tasks.join_all().await;
-    assert_eq!(done.iter().filter(|(_, made)| *made).count(), 1);
-    assert!(done.iter().all(|(thread, _)| thread.key == done[0].0.key && thread.user == done[0].0.user));
+    let first = &done[0].thread;
+    assert_eq!(done.iter().filter(|made| made.created).count(), 1);
+    assert!(done.iter().all(|made| made.thread.key == first.key && made.thread.user == first.user));
     // Starts of one run and of many: one is started, the rest exist or are held.
-    let key = done[0].0.key;
+    let key = first.key;
     let mut tasks = JoinSet::new();
     for n in 0..20 {
         let env = env.clone();
@@ -315,7 +323,8 @@ pub async fn pumps_race_each_other(env: Env) {
     for n in 0..40 {
         let env = env.clone();
         tasks.spawn(async move {
-            let (thread, _) = env.store.create_thread(new_thread(&format!("t{n}"), "u")).await.expect("creates");
+            let CreatedThread { thread, .. } =
+                env.store.create_thread(new_thread(&format!("t{n}"), "u")).await.expect("creates");
             env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
             if n % 4 == 0 {
                 env.store.delete_thread(thread.key).await.expect("deletes");

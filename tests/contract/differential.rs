@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use threadline::{
-    domain::{Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch},
-    store::{Append, HeartbeatRequest, ListThreads, StartOutcome, StartRun},
+    domain::{CreatedThread, Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch},
+    store::{Append, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StartRun},
 };
 
 use crate::support::*;
@@ -93,7 +93,8 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 let mut new = new_thread(id, if dice.chance(50) { "u" } else { "v" });
                 new.agent = dice.chance(30).then(|| agent("a"));
                 new.name = dice.chance(30).then(|| "näme".into());
-                let (made, _) = both!(envs, at, |env| env.store.create_thread(new.clone()).await.expect("creates"));
+                let CreatedThread { thread: made, .. } =
+                    both!(envs, at, |env| env.store.create_thread(new.clone()).await.expect("creates"));
                 old.push(made.key);
             }
             2 if dice.chance(25) => {
@@ -146,8 +147,8 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 if let Some(head) = &head {
                     let mut closing = closing(head, dice.chance(80).then(run_error));
                     closing.tail += u64::from(dice.chance(20));
-                    let if_due = dice.chance(50);
-                    both!(envs, at, |env| env.store.close(key, closing.clone(), if_due).await.expect("closes"));
+                    let when = if dice.chance(50) { CloseWhen::IfDue } else { CloseWhen::Always };
+                    both!(envs, at, |env| env.store.close(key, closing.clone(), when).await.expect("closes"));
                 }
             }
             14 => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use threadline::{
-    domain::{Footprint, ProjectId, ThreadKey, ThreadPatch, Timestamp},
+    domain::{CreatedThread, Footprint, ProjectId, ThreadKey, ThreadPatch, Timestamp},
     store::Snapshot,
 };
 
@@ -81,7 +81,7 @@ pub async fn idle_threads_are_found_in_windows(env: Env) {
 async fn used(env: &Env, id: &str, owner: &str, whose: &ProjectId, runs: u64) -> ThreadKey {
     let mut new = new_thread(id, owner);
     new.project = whose.clone();
-    let (thread, _) = env.store.create_thread(new).await.expect("creates");
+    let CreatedThread { thread, .. } = env.store.create_thread(new).await.expect("creates");
     for run in 0..runs {
         let fence = env.start(thread.key, &format!("r{run}")).await.fence;
         env.put(thread.key, fence, 0..2).await;

@@ -1,7 +1,7 @@
 //! The feed: the newest change of each thread, resumable from any cursor for ever.
 
 use threadline::{
-    domain::{FeedChange, ThreadPatch},
+    domain::{CreatedThread, FeedChange, ThreadPatch},
     store::FeedPage,
 };
 
@@ -123,7 +123,8 @@ pub async fn a_thread_made_again_by_another_user_leaves_the_deletion_alone(env: 
         }
         let key = if pumped { first.key } else { env.create("t").await.key };
         env.store.delete_thread(key).await.expect("deletes");
-        let (theirs, made) = env.store.create_thread(new_thread("t", "other")).await.expect("creates");
+        let CreatedThread { thread: theirs, created: made } =
+            env.store.create_thread(new_thread("t", "other")).await.expect("creates");
         assert!(made);
         pump(&env, "other").await;
         pump(&env, "u").await;

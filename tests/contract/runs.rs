@@ -7,7 +7,7 @@ use threadline::{
         Fence, NewThread, ProjectId, RunStatus,
         limits::{RELEASE_GRACE, STOP_GRACE},
     },
-    store::{CloseOutcome, HeartbeatRequest, ListThreads, StartOutcome, StopOutcome},
+    store::{CloseOutcome, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StopOutcome},
 };
 
 use crate::support::*;
@@ -152,7 +152,7 @@ pub async fn a_closing_that_saw_too_little_changes_nothing(env: Env) {
         let mut start = start_run(key, "r2");
         start.closing = Some(stale.clone());
         assert!(matches!(env.store.start(start).await, Ok(StartOutcome::LeaseExpired(..))));
-        assert!(matches!(env.store.close(key, stale, false).await, Ok(CloseOutcome::Missed)));
+        assert!(matches!(env.store.close(key, stale, CloseWhen::Always).await, Ok(CloseOutcome::Missed)));
     }
     assert_eq!(env.get("t").await, before);
     assert_eq!(env.log(key).await.len(), 2);
@@ -232,9 +232,9 @@ pub async fn a_close_compares_and_sets(env: Env) {
     assert_eq!(env.head(key).await, closed.head);
     assert_eq!(env.get("t").await.expect("there").last_run_at, Some(env.clock.now()));
     // A second closer comes too late, with the old view and with the new one.
-    assert!(matches!(env.store.close(key, end, false).await, Ok(CloseOutcome::Missed)));
+    assert!(matches!(env.store.close(key, end, CloseWhen::Always).await, Ok(CloseOutcome::Missed)));
     let again = closing(&env.head(key).await, Some(finished()));
-    assert!(matches!(env.store.close(key, again, false).await, Ok(CloseOutcome::Missed)));
+    assert!(matches!(env.store.close(key, again, CloseWhen::Always).await, Ok(CloseOutcome::Missed)));
     assert!(env.append(append(key, fence, None, events([3]))).await.is_none());
     assert_eq!(env.log(key).await.len(), 3);
 }
@@ -243,18 +243,18 @@ pub async fn a_close_if_due_asks_the_clock(env: Env) {
     let (key, _) = env.running("t", "r1").await;
     let end = closing(&env.head(key).await, Some(run_error()));
     env.clock.advance(LEASE - Duration::from_millis(1));
-    assert!(matches!(env.store.close(key, end.clone(), true).await, Ok(CloseOutcome::Missed)));
+    assert!(matches!(env.store.close(key, end.clone(), CloseWhen::IfDue).await, Ok(CloseOutcome::Missed)));
     env.clock.advance(Duration::from_millis(1));
-    assert!(matches!(env.store.close(key, end, true).await, Ok(CloseOutcome::Closed(_))));
+    assert!(matches!(env.store.close(key, end, CloseWhen::IfDue).await, Ok(CloseOutcome::Closed(_))));
 
     let long = threadline::store::StartRun { lease: LEASE * 10, ..start_run(key, "r2") };
     env.started(long).await;
     env.store.request_stop(key, &run_id("r2")).await.expect("stop");
     let end = closing(&env.head(key).await, Some(run_error()));
     env.clock.advance(STOP_GRACE - Duration::from_millis(1));
-    assert!(matches!(env.store.close(key, end.clone(), true).await, Ok(CloseOutcome::Missed)));
+    assert!(matches!(env.store.close(key, end.clone(), CloseWhen::IfDue).await, Ok(CloseOutcome::Missed)));
     env.clock.advance(Duration::from_millis(1));
-    assert!(matches!(env.store.close(key, end, true).await, Ok(CloseOutcome::Closed(_))));
+    assert!(matches!(env.store.close(key, end, CloseWhen::IfDue).await, Ok(CloseOutcome::Closed(_))));
 }
 
 pub async fn a_stop_is_remembered_once(env: Env) {
@@ -302,7 +302,7 @@ pub async fn nothing_is_appended_once_a_stop_is_overdue(env: Env) {
     let answers = env.store.append(&group).await.expect("commits");
     assert!(answers[0].is_none() && answers[1].is_some());
     let end = closing(&env.head(key).await, Some(run_error()));
-    assert!(matches!(env.store.close(key, end, true).await, Ok(CloseOutcome::Closed(_))));
+    assert!(matches!(env.store.close(key, end, CloseWhen::IfDue).await, Ok(CloseOutcome::Closed(_))));
     assert_eq!(env.head(key).await.tail, 3);
 }
 
@@ -385,8 +385,8 @@ pub async fn active_runs_are_counted_by_project_and_user(env: Env) {
     for (project, id, owner) in [("p", "a", "alice"), ("p", "b", "alice"), ("p", "c", "bob"), ("q", "d", "alice")] {
         let project = ProjectId::new(project).expect("id");
         let made = env.store.create_thread(NewThread { project, ..new_thread(id, owner) }).await.expect("made");
-        keys.push(made.0.key);
-        env.start(made.0.key, "r").await;
+        keys.push(made.thread.key);
+        env.start(made.thread.key, "r").await;
     }
     assert_eq!(count("p", Some("alice")).await, (3, 2));
     assert_eq!(count("p", Some("bob")).await, (3, 1));
@@ -400,7 +400,7 @@ pub async fn active_runs_are_counted_by_project_and_user(env: Env) {
     env.clock.advance(2 * LEASE);
     assert_eq!(count("p", Some("alice")).await, (1, 1));
     let head = env.head(keys[1]).await;
-    env.store.close(keys[1], closing(&head, None), true).await.expect("closes");
+    env.store.close(keys[1], closing(&head, None), CloseWhen::IfDue).await.expect("closes");
     assert_eq!(count("p", Some("alice")).await, (0, 0));
 }
 

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use tempfile::TempDir;
 use threadline::{
     domain::{
-        AgentId, Clock, Fence, ListOrder, NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq,
-        Thread, ThreadId, ThreadKey, Timestamp, UserId,
+        AgentId, Clock, CreatedThread, Fence, ListOrder, NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId,
+        RunStatus, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
     },
     store::{
-        Append, Appended, CloseOutcome, Closing, Committed, Head, ListThreads, StartOutcome, StartRun, TransferStore,
-        memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
+        Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, ListThreads, StartOutcome, StartRun,
+        TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
     },
 };
 
@@ -120,7 +120,8 @@ impl Env {
     }
 
     pub async fn create(&self, id: &str) -> Thread {
-        let (thread, made) = self.store.create_thread(new_thread(id, "u")).await.expect("creates");
+        let CreatedThread { thread, created: made } =
+            self.store.create_thread(new_thread(id, "u")).await.expect("creates");
         assert!(made, "{id} was there");
         thread
     }
@@ -160,7 +161,7 @@ impl Env {
     }
 
     pub async fn close(&self, key: ThreadKey, closing: Closing) -> Committed {
-        match self.store.close(key, closing, false).await.expect("closes") {
+        match self.store.close(key, closing, CloseWhen::Always).await.expect("closes") {
             CloseOutcome::Closed(committed) => *committed,
             other => panic!("not closed: {other:?}"),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline::{
-    domain::{FeedChange, ListOrder, NameSource, ProjectId, ReadFrom, Thread, ThreadPatch},
+    domain::{CreatedThread, FeedChange, ListOrder, NameSource, ProjectId, ReadFrom, Thread, ThreadPatch},
     store::{ListThreads, StartOutcome},
 };
 
@@ -14,19 +14,20 @@ const MS: Duration = Duration::from_millis(1);
 pub async fn a_create_is_made_once(env: Env) {
     let mut new = new_thread("t", "u");
     (new.agent, new.name, new.metadata) = (Some(agent("a")), Some("Name".into()), "{\"a\":1}".into());
-    let (first, made) = env.store.create_thread(new.clone()).await.expect("creates");
+    let CreatedThread { thread: first, created: made } = env.store.create_thread(new.clone()).await.expect("creates");
     assert!(made);
     assert_eq!((first.version, first.tail, first.archived), (1, 0, false));
     assert_eq!((first.name.as_deref(), first.name_source), (Some("Name"), Some(NameSource::Person)));
     assert_eq!((first.created_at, first.updated_at, first.last_run_at), (env.clock.now(), env.clock.now(), None));
     env.clock.advance(MS);
-    let (again, made) = env.store.create_thread(new).await.expect("creates");
+    let CreatedThread { thread: again, created: made } = env.store.create_thread(new).await.expect("creates");
     assert!(!made);
     assert_eq!(again, first);
     assert_eq!(env.get("t").await, Some(first.clone()));
 
     // The same id asked for by someone else: what is there is told, nothing is changed.
-    let (foreign, made) = env.store.create_thread(new_thread("t", "someone else")).await.expect("creates");
+    let CreatedThread { thread: foreign, created: made } =
+        env.store.create_thread(new_thread("t", "someone else")).await.expect("creates");
     assert!(!made);
     assert_eq!(foreign, first);
 }
@@ -35,7 +36,8 @@ pub async fn a_thread_belongs_to_its_project_and_user(env: Env) {
     let ours = env.create("t").await;
     let mut other = new_thread("t", "u");
     other.project = ProjectId::new("other").expect("id");
-    let (theirs, made) = env.store.create_thread(other.clone()).await.expect("creates");
+    let CreatedThread { thread: theirs, created: made } =
+        env.store.create_thread(other.clone()).await.expect("creates");
     assert!(made && theirs.key != ours.key && theirs.epoch != ours.epoch);
     assert_eq!(env.store.thread(&other.project, &thread_id("t")).await.expect("looks"), Some(theirs));
     assert_eq!(env.get("t").await, Some(ours));
@@ -237,12 +239,12 @@ pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     assert!(!env.store.seal(key).await.expect("seals"));
     let beat = threadline::store::HeartbeatRequest { key, fence, lease: None };
     assert_eq!(env.store.heartbeat(&[beat]).await.expect("beats"), [None]);
-    use threadline::store::{CloseOutcome, StopOutcome};
+    use threadline::store::{CloseOutcome, CloseWhen, StopOutcome};
     let stop = env.store.request_stop(key, &run_id("r")).await.expect("stop");
     assert!(matches!(stop, StopOutcome::Gone), "{stop:?}");
     let head =
         threadline::store::Head { key, epoch: threadline::domain::Epoch::generate(), tail: 3, fence, active: None };
-    let close = env.store.close(key, closing(&head, None), false).await.expect("close");
+    let close = env.store.close(key, closing(&head, None), CloseWhen::Always).await.expect("close");
     assert!(matches!(close, CloseOutcome::Gone), "{close:?}");
     env.clock.advance(LEASE * 2);
     assert!(env.store.due(10).await.expect("due").is_empty());

@@ -140,7 +140,7 @@ pub async fn a_thread_moves_as_it_is(env: Env) {
         let closed = to.close(there, closing(&to.head(there).await, Some(run_error()))).await;
         assert_eq!((closed.run.status, closed.run.id.as_str()), (RunStatus::Error, "active"));
         assert_eq!(to.start(there, "next").await.fence.0, fence.0 + 1);
-        assert!(to.store.create_thread(new_thread(id, "u")).await.is_ok_and(|(_, made)| !made));
+        assert!(to.store.create_thread(new_thread(id, "u")).await.is_ok_and(|made| !made.created));
         to.store.seal(there).await.expect("seals");
         assert_eq!(to.log(there).await.len() as u64, to.head(there).await.tail);
     })

@@ -107,7 +107,7 @@ pub async fn make_thread(store: &MemoryStore, id: &str) -> Thread {
         metadata: "{}".into(),
         created_with: String::new(),
     };
-    store.create_thread(new).await.expect("create").0
+    store.create_thread(new).await.expect("create").thread
 }
 
 /// A node over a memory store that can be watched and held up, with a clock that only the test moves.
@@ -133,7 +133,7 @@ impl Node {
 
     pub async fn thread(&self, id: &str) -> ThreadId {
         let create = CreateThread { id: Some(thread_id(id)), ..CreateThread::default() };
-        self.service.threads.create(&self.alice, create).await.expect("create").0.id
+        self.service.threads.create(&self.alice, create).await.expect("create").thread.id
     }
 
     pub async fn key(&self, thread: &ThreadId) -> ThreadKey {

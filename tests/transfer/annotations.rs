@@ -38,7 +38,7 @@ async fn thread(store: &Store, whose: &str, id: &str) -> ThreadKey {
         metadata: "{}".into(),
         created_with: "digest".into(),
     };
-    store.create_thread(new).await.expect("creates").0.key
+    store.create_thread(new).await.expect("creates").thread.key
 }
 
 async fn put(store: &Store, key: ThreadKey, id: &str, payload: &str) -> bool {

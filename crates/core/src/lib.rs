@@ -46,6 +46,6 @@ pub use run::{Run, RunStatus};
 pub use search::NameSearch;
 pub use seq::Seq;
 pub use store_error::StoreError;
-pub use thread::{NameSource, NewThread, Thread, ThreadPatch};
+pub use thread::{CreatedThread, NameSource, NewThread, Thread, ThreadPatch};
 pub use time::{Clock, Timestamp};
 pub use version::Version;

@@ -68,6 +68,15 @@ pub struct Thread {
     pub active_run: Option<Run>,
 }
 
+/// Thread after a request to create it.
+#[derive(Debug, Clone)]
+pub struct CreatedThread {
+    /// Thread as it is stored.
+    pub thread: Thread,
+    /// True if the request created it; false if the id was taken.
+    pub created: bool,
+}
+
 /// Thread that is to be made.
 #[derive(Debug, Clone)]
 pub struct NewThread {

@@ -46,7 +46,7 @@ use crate::{
     subscription::Hub,
     upkeep::{retention, run_notices},
 };
-pub use threadline_core::StoreError;
+pub use threadline_core::{CreatedThread, StoreError};
 
 pub use crate::{
     commit::{
@@ -65,7 +65,7 @@ pub use crate::{
         followers::{Followers, NodeFollowers},
         projections::{Projected, Projections},
     },
-    records::RunNotice,
+    records::{Page, RunNotice},
     runs::{
         PendingAppend, Runs,
         close::evicted,

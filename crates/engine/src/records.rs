@@ -67,6 +67,24 @@ impl From<&Run> for RunFacts {
     }
 }
 
+/// Page of a list.
+#[derive(Debug, Clone)]
+pub struct Page<T> {
+    /// Items of the page, in the list's order.
+    pub items: Vec<T>,
+    /// True if the list has items after these.
+    pub more: bool,
+}
+
+impl<T> Page<T> {
+    /// Page of at most `limit` items; `items` holds one more if the list has more.
+    pub(crate) fn cut(mut items: Vec<T>, limit: usize) -> Self {
+        let more = items.len() > limit;
+        items.truncate(limit);
+        Self { items, more }
+    }
+}
+
 /// The user for whom the principal acts: the principal's own, or, for a whole project, the named one.
 pub(crate) fn acting_user(principal: &Principal, named: Option<UserId>) -> Result<UserId, InvalidRequestError> {
     match (&principal.user, named) {

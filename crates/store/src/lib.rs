@@ -49,7 +49,7 @@ pub use identity::{IdentityStore, StoredProject};
 pub use port::{AgentStore, DynStore, FeedStore, LogStore, RunStore, Store, ThreadStore};
 pub use records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage};
 pub use runs::{
-    ActiveRuns, CloseOutcome, Closing, Committed, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome,
+    ActiveRuns, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome,
 };
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
 pub use status::{StatusStore, StoreStatus};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, UserId,
+    AgentId, CreatedThread, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
+    ThreadPatch, UserId,
 };
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     error::StoreResult,
     identity::IdentityStore,
     records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
-    runs::{ActiveRuns, CloseOutcome, Closing, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome},
+    runs::{ActiveRuns, CloseOutcome, CloseWhen, Closing, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome},
     snapshots::SnapshotStore,
     status::StatusStore,
 };
@@ -21,8 +22,8 @@ use crate::{
 /// Threads and their metadata.
 #[async_trait]
 pub trait ThreadStore: Send + Sync {
-    /// Creates a thread; `(thread, true)`. If the id is taken: `(the existing thread, false)`, and nothing is changed.
-    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)>;
+    /// Creates a thread. If the id is taken, nothing is changed.
+    async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread>;
 
     /// The thread of this id; `None` if it does not exist.
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>>;
@@ -55,8 +56,8 @@ pub trait RunStore: Send + Sync {
     /// same commit.
     async fn start(&self, start: StartRun) -> StoreResult<StartOutcome>;
 
-    /// Ends the active run. With `if_due` only if its lease has expired or its stop is overdue at this moment.
-    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome>;
+    /// Ends the active run.
+    async fn close(&self, key: ThreadKey, closing: Closing, when: CloseWhen) -> StoreResult<CloseOutcome>;
 
     /// Extends the leases of runs; answers in order, `None` for a run that is not active (any more).
     async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>>;

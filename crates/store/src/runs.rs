@@ -76,12 +76,21 @@ pub enum StartOutcome {
     ThreadGone,
 }
 
+/// Condition of a close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseWhen {
+    /// The run ends in any case.
+    Always,
+    /// The run ends only if its lease has expired or its stop is overdue at this moment.
+    IfDue,
+}
+
 /// Outcome of a call of [`crate::RunStore::close`], if the store did not fail.
 #[derive(Debug, Clone)]
 pub enum CloseOutcome {
     /// The run ended with this close.
     Closed(Box<Committed>),
-    /// The head is not as expected (or, with `if_due`, the run is not due): the caller must look at the head again.
+    /// The head is not as expected (or, with [`CloseWhen::IfDue`], the run is not due): the caller must look at the head again.
     Missed,
     /// The thread does not exist (any more).
     Gone,

@@ -190,6 +190,15 @@ impl FeedImage {
     }
 }
 
+/// Course of a segment that batches still to come may share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unfinished {
+    /// Its batches stay in the packer.
+    Keep,
+    /// Its batches are written: no others come.
+    Write,
+}
+
 /// Encodes a log that is read in order as rows: segments where there is enough for one, and fresh rows.
 #[derive(Debug, Default)]
 pub struct Packer {
@@ -208,19 +217,19 @@ impl Packer {
     pub fn push(&mut self, batch: Arc<Batch>) -> StoreResult<Vec<StagedRow>> {
         self.bytes += batch.body.len();
         self.fresh.push(batch);
-        if self.bytes < SEAL_BYTES { Ok(Vec::new()) } else { self.pack(false) }
+        if self.bytes < SEAL_BYTES { Ok(Vec::new()) } else { self.pack(Unfinished::Keep) }
     }
 
     /// Returns the remaining rows.
     pub fn finish(mut self) -> StoreResult<Vec<StagedRow>> {
-        self.pack(true)
+        self.pack(Unfinished::Write)
     }
 
-    fn pack(&mut self, all: bool) -> StoreResult<Vec<StagedRow>> {
+    fn pack(&mut self, unfinished: Unfinished) -> StoreResult<Vec<StagedRow>> {
         let groups = segment::plan(&self.fresh);
         // Batches after the last segment may share one with batches that are still to come.
         let end = match groups.last() {
-            Some(last) if !all => last.end,
+            Some(last) if unfinished == Unfinished::Keep => last.end,
             _ => self.fresh.len(),
         };
         let rest = self.fresh.split_off(end);

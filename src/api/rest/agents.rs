@@ -44,7 +44,7 @@ pub struct AgentView {
 }
 
 impl AgentView {
-    fn new(agent: &Agent, origin: Origin, all: bool) -> Self {
+    fn new(agent: &Agent, origin: Origin, detail: Detail) -> Self {
         let (kind, url, header_names, model) = match &agent.kind {
             AgentKind::AgUi { url, headers } => {
                 let names = headers.iter().map(|(name, _)| name.clone()).collect();
@@ -66,9 +66,9 @@ impl AgentView {
                 Origin::Configuration => "configuration",
                 Origin::Api => "api",
             },
-            url: url.filter(|_| all),
-            header_names: header_names.filter(|_| all),
-            model: model.filter(|_| all),
+            url: url.filter(|_| detail == Detail::Project),
+            header_names: header_names.filter(|_| detail == Detail::Project),
+            model: model.filter(|_| detail == Detail::Project),
         }
     }
 }
@@ -77,6 +77,21 @@ impl AgentView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AgentsView {
     agents: Vec<AgentView>,
+}
+
+/// Part of a definition that a client sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// All but keys and the values of header fields.
+    Project,
+    /// No address, no header field and no model.
+    User,
+}
+
+impl Detail {
+    fn of(state: &ApiState, principal: &Principal) -> Self {
+        if is_project(state, principal) { Self::Project } else { Self::User }
+    }
 }
 
 /// True if the principal acts for the project: its API key without a user, or a developer on their own machine.
@@ -96,10 +111,10 @@ fn project_only(state: &ApiState, principal: &Principal) -> Result<(), Problem> 
     (status = 200, description = "The agents, by name", body = AgentsView),
     (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn list(State(state): State<ApiState>, Caller(principal): Caller) -> Result<Answer<AgentsView>, Problem> {
-    let all = is_project(&state, &principal);
+    let detail = Detail::of(&state, &principal);
     let agents = state.agents.list(&principal).await?;
     Ok(Answer(AgentsView {
-        agents: agents.iter().map(|(agent, origin)| AgentView::new(agent, *origin, all)).collect(),
+        agents: agents.iter().map(|(agent, origin)| AgentView::new(agent, *origin, detail)).collect(),
     }))
 }
 
@@ -114,7 +129,7 @@ pub async fn get(
     InAgent(id): InAgent,
 ) -> Result<Answer<AgentView>, Problem> {
     let (agent, origin) = state.agents.get(&principal, &id).await?;
-    Ok(Answer(AgentView::new(&agent, origin, is_project(&state, &principal))))
+    Ok(Answer(AgentView::new(&agent, origin, Detail::of(&state, &principal))))
 }
 
 /// Creates an agent, or replaces it. For the project, not for end users.
@@ -140,7 +155,7 @@ pub async fn put(
 ) -> Result<Answer<AgentView>, Problem> {
     project_only(&state, &principal)?;
     let (agent, origin) = state.agents.put(&principal, &id, definition).await?;
-    Ok(Answer(AgentView::new(&agent, origin, true)))
+    Ok(Answer(AgentView::new(&agent, origin, Detail::Project)))
 }
 
 /// Deletes an agent; its active runs continue. For the project, not for end users.

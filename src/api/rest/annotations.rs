@@ -93,9 +93,9 @@ async fn page(
     params: &AnnotationsParams,
 ) -> Result<Vec<u8>, Problem> {
     let (after, limit) = (params.cursor.unwrap_or(0), params.limit.unwrap_or(MAX_ANNOTATION_PAGE));
-    let (page, more) = state.service.annotations.list(&caller.0, thread, after, limit).await?;
-    let next_cursor = page.last().filter(|_| more).map(|(number, _)| *number);
-    let annotations = page.into_iter().map(|(_, annotation)| annotation.into()).collect();
+    let page = state.service.annotations.list(&caller.0, thread, after, limit).await?;
+    let next_cursor = page.items.last().filter(|_| page.more).map(|(number, _)| *number);
+    let annotations = page.items.into_iter().map(|(_, annotation)| annotation.into()).collect();
     // Serialization fails only for keys that are not strings, and no view has such keys.
     Ok(serde_json::to_vec(&AnnotationPageView { annotations, next_cursor }).unwrap_or_default())
 }

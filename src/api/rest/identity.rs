@@ -6,7 +6,7 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use threadline_http::{
-    auth::{AuthError, NewKey, Project},
+    auth::{AuthError, ChangedProject, NewKey, Project},
     extract::{Caller, InKey, InProject, InUser, Json, Params},
     problem::{Problem, ProblemDocument},
 };
@@ -259,8 +259,8 @@ pub async fn put_project(
     InProject(id): InProject,
     Json(settings): Json<ProjectSettings>,
 ) -> Result<(StatusCode, Answer<ProjectView>), Problem> {
-    let (project, made) = state.http.auth.put_project(&principal, &id, settings).await?;
-    let status = if made { StatusCode::CREATED } else { StatusCode::OK };
+    let ChangedProject { project, created } = state.http.auth.put_project(&principal, &id, settings).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Answer(ProjectView::new(&project))))
 }
 

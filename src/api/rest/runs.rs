@@ -281,9 +281,9 @@ pub async fn list(
     Params(params): Params<RunsParams>,
 ) -> Result<Answer<RunPageView>, Problem> {
     let limit = params.limit.unwrap_or(DEFAULT_PAGE);
-    let (runs, more) = state.service.runs.list(&principal, &thread, params.cursor.map(Fence), limit, params.at).await?;
-    let next_cursor = runs.last().filter(|_| more).map(|run| run.fence.0);
-    Ok(Answer(RunPageView { runs: runs.iter().map(RunView::new).collect(), next_cursor }))
+    let page = state.service.runs.list(&principal, &thread, params.cursor.map(Fence), limit, params.at).await?;
+    let next_cursor = page.items.last().filter(|_| page.more).map(|run| run.fence.0);
+    Ok(Answer(RunPageView { runs: page.items.iter().map(RunView::new).collect(), next_cursor }))
 }
 
 /// Shows a run.

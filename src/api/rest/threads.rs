@@ -22,7 +22,7 @@ use crate::{
         AgentId, ListOrder, NameSearch, Seq, ThreadId, UserId,
         limits::{DEFAULT_PAGE, MAX_NAME_BYTES},
     },
-    service::{CreateThread, EditThread, ListRequest},
+    service::{CreateThread, CreatedThread, EditThread, ListRequest},
 };
 
 /// A request to create a thread.
@@ -63,7 +63,7 @@ pub async fn create(
         name: body.name,
         metadata: body.metadata,
     };
-    let (thread, created) = state.service.threads.create(&principal, create).await?;
+    let CreatedThread { thread, created } = state.service.threads.create(&principal, create).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Answer(ThreadView::new(&thread))).into_response())
 }

@@ -1,7 +1,7 @@
 //! Identity on several nodes, and a user who is forgotten while other nodes write the feed.
 
 use threadline::{
-    domain::{Footprint, limits::FOOTPRINT_THREADS},
+    domain::{CreatedThread, Footprint, limits::FOOTPRINT_THREADS},
     store::{DynStore, ErasureStore, FeedStore},
 };
 use tokio::task::JoinSet;
@@ -25,7 +25,7 @@ async fn of_all_on_two_nodes_one_wins() {
     let ((_, one), (_, other)) = (node(&url, &clock).await, node(&url, &clock).await);
     let stores: [DynStore; 2] = [Arc::new(one), Arc::new(other)];
     within(60, check_races(&stores)).await;
-    let (thread, _) = stores[0].create_thread(new_thread("t", "u")).await.expect("creates");
+    let CreatedThread { thread, .. } = stores[0].create_thread(new_thread("t", "u")).await.expect("creates");
     within(60, crate::annotations::check_races(&stores, thread.key)).await;
 }
 

@@ -2,7 +2,7 @@
 
 use threadline::{
     domain::{ReadFrom, ThreadKey},
-    store::StartOutcome,
+    store::{CloseWhen, StartOutcome},
 };
 use tokio::task::JoinSet;
 
@@ -19,7 +19,7 @@ async fn work(env: Arc<Env>, name: String, keys: Vec<ThreadKey>, rounds: u64) ->
         match (round * 13 + name.len() as u64 * 5) % 10 {
             0 if head.active.is_some() => {
                 let closing = closing(&head, Some(run_error()));
-                let done = env.store.close(key, closing, false).await.expect("closes");
+                let done = env.store.close(key, closing, CloseWhen::Always).await.expect("closes");
                 acknowledged += u64::from(matches!(done, threadline::store::CloseOutcome::Closed(_)));
             }
             1 => {

@@ -1,7 +1,7 @@
 //! Migrations, servers that are refused or warned of, and what is there again after the process.
 
 use threadline::{
-    domain::ThreadPatch,
+    domain::{CreatedThread, ThreadPatch},
     store::postgres::{Migrated, OpenError},
 };
 
@@ -120,7 +120,7 @@ async fn texts_that_postgres_cannot_keep_are_changed_and_not_refused() {
     let env = Env::postgres().await;
     let mut new = new_thread("t", "u");
     new.name = Some("a\0b".into());
-    let (thread, _) = env.store.create_thread(new).await.expect("creates");
+    let CreatedThread { thread, .. } = env.store.create_thread(new).await.expect("creates");
     assert_eq!(thread.name.as_deref(), Some("a\u{fffd}b"));
     assert_eq!(env.get("t").await.as_ref(), Some(&thread), "it reads as it was answered");
     let name = Some(Some(("\0".to_owned(), threadline::domain::NameSource::Auto)));

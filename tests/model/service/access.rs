@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use threadline::{
     domain::{Principal, ProjectId, ReadFrom, ThreadId, UserId},
-    service::{CreateThread, EditThread, FeedError, ListError, ListRequest, PageRequest, Service, ServiceError},
+    service::{CreateThread, EditThread, FeedError, ListError, ListRequest, Page, PageRequest, Service, ServiceError},
 };
 
 use super::annotations::annotation;
@@ -151,7 +151,7 @@ fn the_next_owner_of_an_id_finds_the_thread_on_a_node_that_remembers_the_last_on
         node.service.threads.create(&bob, create).await.expect("create");
         node.service.runs.start(&bob, &thread, new_run("b")).await.expect("start");
         // The other node heard nothing of it.
-        let (runs, _) = other.runs.list(&bob, &thread, None, 10, None).await.expect("bob's thread");
+        let Page { items: runs, .. } = other.runs.list(&bob, &thread, None, 10, None).await.expect("bob's thread");
         assert_eq!(runs.len(), 1);
         other.events.page(&bob, &thread, page(None, None)).await.expect("bob's thread");
         other.runs.append(&bob, &thread, &run_id("b"), None, numbered("x", 1)).await.expect("bob's run");
@@ -182,7 +182,7 @@ fn the_same_owner_finds_the_new_thread_on_a_node_that_remembers_the_old_one() {
                     .runs
                     .list(alice, &thread, None, 10, None)
                     .await
-                    .map(|(runs, _)| runs.len())
+                    .map(|page| page.items.len())
                     .map_err(ServiceError::from),
                 "get" => other.runs.get(alice, &thread, run).await.map(|_| 1).map_err(ServiceError::from),
                 "heartbeat" => {

@@ -2,7 +2,7 @@
 
 use threadline::{
     domain::{AnnotationId, NewAnnotation, limits::MAX_ANNOTATION_PAGE},
-    service::ChangeThreadError,
+    service::{ChangeThreadError, Page},
 };
 
 use crate::support::{Node, run_seed};
@@ -22,7 +22,7 @@ fn a_page_has_as_many_as_it_may_and_says_whether_there_are_more() {
         }
         assert!(!annotations.put(&node.alice, &thread, annotation("0")).await.expect("puts"));
         let page = async |after, limit| {
-            let (page, more) = annotations.list(&node.alice, &thread, after, limit).await.expect("lists");
+            let Page { items: page, more } = annotations.list(&node.alice, &thread, after, limit).await.expect("lists");
             (page.first().map(|(number, _)| *number), page.len(), more)
         };
         let most = MAX_ANNOTATION_PAGE as u64;
@@ -43,6 +43,6 @@ fn a_node_that_is_going_away_stores_none() {
         node.service.drain();
         let refused = annotations.put(&node.alice, &thread, annotation("b")).await;
         assert!(matches!(refused, Err(ChangeThreadError::Draining)), "{refused:?}");
-        assert_eq!(annotations.list(&node.alice, &thread, 0, 10).await.expect("reads").0.len(), 1);
+        assert_eq!(annotations.list(&node.alice, &thread, 0, 10).await.expect("reads").items.len(), 1);
     });
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use threadline::{
     domain::{Clock, FeedChange, ListOrder, ReadFrom, Thread, ThreadId, Timestamp},
-    service::{CreateThread, EditThread, FeedError, ListRequest, PageRequest, Ports, Service},
+    service::{CreateThread, EditThread, FeedError, ListRequest, Page, PageRequest, Ports, Service},
     store::{DynStore, memory::MemoryStore},
     subscription::FeedDelivery,
 };
@@ -25,7 +25,7 @@ fn edits_at_once_lose_nothing() {
             let service = Service::start(Ports::alone(store as DynStore, clock));
             let alice = user("alice");
             let create = CreateThread { id: Some(thread_id("t")), ..CreateThread::default() };
-            let thread = service.threads.create(&alice, create).await.expect("create").0.id;
+            let thread = service.threads.create(&alice, create).await.expect("create").thread.id;
             let edits: Vec<_> = (0..20)
                 .map(|n| {
                     let (threads, alice, thread) = (service.threads.clone(), alice.clone(), thread.clone());
@@ -97,7 +97,7 @@ async fn churn(service: Service, who: threadline::domain::Principal, clock: Cloc
                 let _ = service.runs.start(&who, &id, new_run(&format!("r{}", rng.next()))).await;
             }
             _ => {
-                if let Ok((runs, _)) = service.runs.list(&who, &id, None, 1, None).await
+                if let Ok(Page { items: runs, .. }) = service.runs.list(&who, &id, None, 1, None).await
                     && let Some(run) = runs.first()
                 {
                     let _ = service.runs.finish(&who, &id, &run.id).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use threadline::{
     domain::{NewEvents, RunStatus, ThreadId},
-    service::{AppendError, AppendReceipt, CreateThreadError, EndRunError},
+    service::{AppendError, AppendReceipt, CreateThreadError, CreatedThread, EndRunError},
 };
 
 use crate::support::{Node, events, new_run, numbered, run_id, run_seed};
@@ -133,11 +133,13 @@ fn a_thread_is_made_once() {
             ..CreateThread::default()
         };
         let threads = &node.service.threads;
-        let (first, made) = threads.create(&node.alice, create("a")).await.expect("create");
+        let CreatedThread { thread: first, created: made } =
+            threads.create(&node.alice, create("a")).await.expect("create");
         assert!(made);
         let edit = threadline::service::EditThread { name: Some(Some("b".into())), ..Default::default() };
         threads.edit(&node.alice, &first.id, edit).await.expect("edit");
-        let (again, made) = threads.create(&node.alice, create("a")).await.expect("the same create");
+        let CreatedThread { thread: again, created: made } =
+            threads.create(&node.alice, create("a")).await.expect("the same create");
         assert_eq!((again.key, again.name.as_deref(), made), (first.key, Some("b"), false));
         let other = threads.create(&node.alice, create("c")).await;
         assert!(matches!(other, Err(CreateThreadError::ThreadExists)));

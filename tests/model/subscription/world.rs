@@ -9,8 +9,8 @@ use std::{
 use threadline::{
     domain::{Batch, Clock, Fence, LogSlice, NewEvents, RunStatus, ThreadKey, Timestamp},
     store::{
-        Append, CloseOutcome, Closing, DynStore, Head, LogStore, RunStore, StartOutcome, StartRun, ThreadStore,
-        memory::MemoryStore,
+        Append, CloseOutcome, CloseWhen, Closing, DynStore, Head, LogStore, RunStore, StartOutcome, StartRun,
+        ThreadStore, memory::MemoryStore,
     },
     subscription::{Hub, TopicState},
 };
@@ -301,7 +301,9 @@ impl Writer {
         let status = if events.is_some() { RunStatus::Error } else { RunStatus::Abandoned };
         let (tail, error_code, error_message) = (writing.tail, None, None);
         let closing = Closing { fence, tail, events, status, error_code, error_message };
-        let CloseOutcome::Closed(done) = self.world.raw.close(writing.key, closing, false).await.expect("close") else {
+        let CloseOutcome::Closed(done) =
+            self.world.raw.close(writing.key, closing, CloseWhen::Always).await.expect("close")
+        else {
             panic!("the close was refused");
         };
         self.ended(writing.key, true, done.head.tail);

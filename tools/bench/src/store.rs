@@ -12,7 +12,7 @@ use super::{
     place::{Place, Store},
     report::{Budget, Report},
 };
-use threadline::service::{CreateThread, Ports, Service, ServiceError, StartRequest};
+use threadline::service::{CreateThread, CreatedThread, Ports, Service, ServiceError, StartRequest};
 use threadline_core::{Clock, NewEvents, Principal, ProjectId, RunId, ThreadId, UserId};
 
 const WRITERS: usize = 100;
@@ -72,7 +72,8 @@ impl Embedded {
 
     /// Creates a thread with a run.
     pub async fn start_run(&self) -> Result<(ThreadId, RunId), ServiceError> {
-        let (thread, _) = self.service.threads.create(&self.principal, CreateThread::default()).await?;
+        let CreatedThread { thread, .. } =
+            self.service.threads.create(&self.principal, CreateThread::default()).await?;
         let start = StartRequest { lease: Some(Duration::from_secs(3_600)), ..StartRequest::default() };
         let started = self.service.runs.start(&self.principal, &thread.id, start).await?;
         Ok((thread.id, started.run.id))

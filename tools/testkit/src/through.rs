@@ -4,14 +4,14 @@ use std::ops::Deref;
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, ApiKey, AuditEntry, Digest, Fence, Footprint, KeyId, NewAnnotation, NewThread, ProjectId,
-    ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Fence, Footprint, KeyId, NewAnnotation, NewThread,
+    ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, CloseOutcome, Closing, Due, DynStore,
-    ErasureStore, FeedPage, FeedStore, Head, HeartbeatRequest, IdentityStore, IdlePage, ListThreads, LogPage, LogStore,
-    RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult, StoreStatus,
-    StoredProject, ThreadPage, ThreadStore, Unprojected,
+    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, CloseOutcome, CloseWhen, Closing, Due,
+    DynStore, ErasureStore, FeedPage, FeedStore, Head, HeartbeatRequest, IdentityStore, IdlePage, ListThreads, LogPage,
+    LogStore, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult,
+    StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
 /// What is asked of the store.
@@ -86,7 +86,7 @@ fn of(name: &'static str, key: impl Into<Option<ThreadKey>>) -> Call<'static> {
 
 #[async_trait]
 impl<P: Pass> ThreadStore for Through<P> {
-    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)> {
+    async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread> {
         self.pass.pass(of("create_thread", None), self.inner.create_thread(new)).await
     }
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -114,8 +114,8 @@ impl<P: Pass> RunStore for Through<P> {
     async fn start(&self, start: StartRun) -> StoreResult<StartOutcome> {
         self.pass.pass(of("start", start.key), self.inner.start(start)).await
     }
-    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
-        self.pass.pass(of("close", key), self.inner.close(key, closing, if_due)).await
+    async fn close(&self, key: ThreadKey, closing: Closing, when: CloseWhen) -> StoreResult<CloseOutcome> {
+        self.pass.pass(of("close", key), self.inner.close(key, closing, when)).await
     }
     async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>> {
         self.pass.pass(of("heartbeat", beats.first().map(|beat| beat.key)), self.inner.heartbeat(beats)).await

@@ -6,7 +6,7 @@ use threadline_core::{
     lines,
     projection::closing::{Ending, OpenParts},
 };
-use threadline_store::{CloseOutcome, Closing, DynStore, Head, StoreError};
+use threadline_store::{CloseOutcome, CloseWhen, Closing, DynStore, Head, StoreError};
 
 use crate::{
     after_commit::{Commit, Listeners, RowChange},
@@ -151,19 +151,19 @@ impl Closer {
             }
             let parts = parts.get_or_insert_with(|| (OpenParts::default(), run.first_seq - 1));
             let Some(closing) = self.work_out(thread, &head, &run, reason, parts).await? else { return Ok(None) };
-            let if_due = *reason == CloseReason::Due;
-            match self.store.close(thread.key, closing, if_due).await? {
+            let when = if *reason == CloseReason::Due { CloseWhen::IfDue } else { CloseWhen::Always };
+            match self.store.close(thread.key, closing, when).await? {
                 CloseOutcome::Closed(committed) => {
                     let (head, slice) = (&committed.head, &committed.slice);
                     self.listeners.committed(&Commit { thread, head, slice, row: RowChange::Changed });
                     count_ended(&self.metrics, committed.run.status);
-                    if if_due {
+                    if when == CloseWhen::IfDue {
                         self.metrics.runs.reaped.inc();
                     }
                     return Ok(Some(committed.run));
                 }
                 // The run is probably not due any more; if it still is, the next sweep follows within a second.
-                CloseOutcome::Missed if if_due => return Ok(Some(run)),
+                CloseOutcome::Missed if when == CloseWhen::IfDue => return Ok(Some(run)),
                 CloseOutcome::Missed => {}
                 CloseOutcome::Gone => return Ok(None),
             }

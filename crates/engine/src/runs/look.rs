@@ -6,7 +6,7 @@ use threadline_core::{Fence, Principal, Run, RunId, Seq, ThreadId, ThreadKey, li
 
 use threadline_store::StoreError;
 
-use crate::{LookupError, RunLookupError, directory::Attempt, records::ThreadRef, runs::Runs};
+use crate::{LookupError, Page, RunLookupError, directory::Attempt, records::ThreadRef, runs::Runs};
 
 impl Runs {
     /// Reads a run from the store.
@@ -21,7 +21,7 @@ impl Runs {
         self.deps.directory.with_thread(principal, thread, read).await
     }
 
-    /// Runs of a thread, newest first, before the given fence; and true if more follow. With `at`, the runs as they
+    /// Runs of a thread, newest first, before the given fence. With `at`, the runs as they
     /// were after that event.
     pub async fn list(
         &self,
@@ -30,7 +30,7 @@ impl Runs {
         before: Option<Fence>,
         limit: usize,
         at: Option<Seq>,
-    ) -> Result<(Vec<Run>, bool), LookupError> {
+    ) -> Result<Page<Run>, LookupError> {
         let limit = limit.clamp(1, MAX_PAGE);
         let read = move |thread: Arc<ThreadRef>| async move {
             let runs = self.deps.store.runs(thread.key, before, limit + 1).await?;
@@ -43,10 +43,8 @@ impl Runs {
             };
             Ok::<_, LookupError>(Attempt::Done(runs))
         };
-        let mut runs = self.deps.directory.with_thread(principal, thread, read).await?;
-        let more = runs.len() > limit;
-        runs.truncate(limit);
-        Ok((runs, more))
+        let runs = self.deps.directory.with_thread(principal, thread, read).await?;
+        Ok(Page::cut(runs, limit))
     }
 
     /// Runs as they were after the event `at`: at least one more than `limit` if the thread had so many. `runs` is the

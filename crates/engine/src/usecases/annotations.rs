@@ -5,7 +5,7 @@ use std::sync::Arc;
 use threadline_core::{Annotation, NewAnnotation, Principal, ThreadId, limits::MAX_ANNOTATION_PAGE};
 use threadline_store::DynStore;
 
-use crate::{ChangeThreadError, LookupError, directory::Directory, lifecycle::Lifecycle, records::ThreadRef};
+use crate::{ChangeThreadError, LookupError, Page, directory::Directory, lifecycle::Lifecycle, records::ThreadRef};
 
 /// Use cases of annotations.
 #[derive(Clone)]
@@ -36,22 +36,20 @@ impl Annotations {
         self.deps.directory.with_thread(principal, thread, put).await
     }
 
-    /// A page of a thread's annotations with their numbers, in order of arrival; and true if more follow.
+    /// A page of a thread's annotations with their numbers, in order of arrival.
     pub async fn list(
         &self,
         principal: &Principal,
         thread: &ThreadId,
         after: u64,
         limit: usize,
-    ) -> Result<(Vec<(u64, Annotation)>, bool), LookupError> {
+    ) -> Result<Page<(u64, Annotation)>, LookupError> {
         let limit = limit.clamp(1, MAX_ANNOTATION_PAGE);
         let read = async |thread: Arc<ThreadRef>| {
             let page = self.deps.store.annotations(thread.key, after, limit + 1).await?;
             Ok::<_, LookupError>(page.into())
         };
-        let mut page = self.deps.directory.with_thread(principal, thread, read).await?;
-        let more = page.len() > limit;
-        page.truncate(limit);
-        Ok((page, more))
+        let page = self.deps.directory.with_thread(principal, thread, read).await?;
+        Ok(Page::cut(page, limit))
     }
 }

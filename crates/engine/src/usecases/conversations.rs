@@ -152,7 +152,7 @@ impl Conversations {
             ..CreateThread::default()
         };
         match self.threads.create(principal, create).await {
-            Ok((_, created)) => Ok(created),
+            Ok(made) => Ok(made.created),
             // A concurrent request created the thread: of the same principal, or of another owner.
             Err(CreateThreadError::ThreadExists) => match self.threads.get(principal, id).await {
                 Ok(_) => Ok(false),

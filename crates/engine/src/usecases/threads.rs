@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    AgentId, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq, Thread, ThreadId, ThreadPatch,
-    UserId,
+    AgentId, CreatedThread, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq, Thread,
+    ThreadId, ThreadPatch, UserId,
     limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
 };
 use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
@@ -85,12 +85,12 @@ pub(crate) struct ThreadDeps {
 }
 
 impl Threads {
-    /// Creates a thread; `(thread, true)`. A repeated identical request returns the existing thread and `false`.
+    /// Creates a thread. A repeated identical request returns the existing thread.
     pub async fn create(
         &self,
         principal: &Principal,
         create: CreateThread,
-    ) -> Result<(Thread, bool), CreateThreadError> {
+    ) -> Result<CreatedThread, CreateThreadError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let user = acting_user(principal, create.user)?;
         if let Some(name) = &create.name {
@@ -109,7 +109,7 @@ impl Threads {
             created_with,
         };
         let (user, created_with) = (new.user.clone(), new.created_with.clone());
-        let (thread, created) = self.deps.store.create_thread(new).await?;
+        let CreatedThread { thread, created } = self.deps.store.create_thread(new).await?;
         if !created && (thread.user != user || thread.created_with != created_with) {
             return Err(CreateThreadError::ThreadExists);
         }
@@ -118,7 +118,7 @@ impl Threads {
             self.deps.directory.remember(&thread);
             self.deps.feed_writer.mark(&thread.project, &thread.user);
         }
-        Ok((thread, created))
+        Ok(CreatedThread { thread, created })
     }
 
     /// Returns the thread of this id, and creates it if absent: for APIs whose clients choose ids and never create
@@ -136,7 +136,7 @@ impl Threads {
         }
         let create = CreateThread { id: Some(id.clone()), agent: agent.cloned(), ..CreateThread::default() };
         match self.create(principal, create).await {
-            Ok((thread, _)) => Ok(thread),
+            Ok(made) => Ok(made.thread),
             // A concurrent request created the thread: of the same principal, or of another owner.
             Err(CreateThreadError::ThreadExists) => match self.get(principal, id).await {
                 Ok(thread) => Ok(thread),

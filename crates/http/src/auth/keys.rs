@@ -9,7 +9,8 @@ use threadline_core::{
 };
 
 use super::{
-    Auth, AuthError, Project,
+    Auth, AuthError, ChangedProject, Project,
+    projects::Missing,
     secret::{KEY_PREFIX, digest, generate},
 };
 
@@ -121,26 +122,26 @@ impl Auth {
         Ok(NewToken { text, expires_at })
     }
 
-    /// Creates a project or replaces its settings. Returns whether the project was created.
+    /// Creates a project or replaces its settings.
     pub async fn put_project(
         &self,
         principal: &Principal,
         id: &ProjectId,
         settings: ProjectSettings,
-    ) -> Result<(Project, bool), AuthError> {
+    ) -> Result<ChangedProject, AuthError> {
         check(&settings)?;
-        let (project, made) = self
+        let changed = self
             .shared
             .projects
-            .change(id, true, |project| {
+            .change(id, Missing::Create, |project| {
                 project.settings = settings.clone();
                 Ok(())
             })
             .await?;
-        let action = if made { "project.created" } else { "project.changed" };
+        let action = if changed.created { "project.created" } else { "project.changed" };
         let facts = serde_json::to_value(&settings).unwrap_or_default();
         self.record(principal, id, action, json!({ "settings": facts })).await?;
-        Ok((project, made))
+        Ok(changed)
     }
 
     /// Looks up a project that the principal may administer: its own, or any project for the operator.

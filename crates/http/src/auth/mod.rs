@@ -21,7 +21,7 @@ use subtle::ConstantTimeEq;
 pub use error::AuthError;
 pub use joins::{FeedPass, ThreadPass};
 pub use keys::{NewKey, NewToken};
-pub use projects::{Project, Projects};
+pub use projects::{ChangedProject, Project, Projects};
 pub use tickets::Ticket;
 
 use jwks::Issuers;

@@ -75,6 +75,24 @@ pub struct Projects {
     looking: Arc<Mutex<()>>,
 }
 
+/// Course of a change of a project that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The project is created.
+    Create,
+    /// The change fails.
+    Refuse,
+}
+
+/// Project after a change.
+#[derive(Debug)]
+pub struct ChangedProject {
+    /// Project as it is stored now.
+    pub project: Project,
+    /// True if the change created the project.
+    pub created: bool,
+}
+
 impl Projects {
     pub(super) fn new(store: DynStore) -> Self {
         Self { store, known: Arc::default(), looking: Arc::default() }
@@ -183,24 +201,23 @@ impl Projects {
         if let Some(found) = self.get(id).await? {
             return Ok(found);
         }
-        self.change(id, true, |_| Ok(())).await.map(|(project, _)| project)
+        self.change(id, Missing::Create, |_| Ok(())).await.map(|changed| changed.project)
     }
 
-    /// Changes a project, and retries if concurrent changes overtake it; with `make`, creates the project if absent.
-    /// Returns the project, and whether it was created.
+    /// Changes a project, and retries if concurrent changes overtake it.
     pub(super) async fn change(
         &self,
         id: &ProjectId,
-        make: bool,
+        missing: Missing,
         change: impl Fn(&mut Project) -> Result<(), AuthError>,
-    ) -> Result<(Project, bool), AuthError> {
+    ) -> Result<ChangedProject, AuthError> {
         for _ in 0..TRIES {
             let known = self.load().await?;
             let found = known.all.get(id).cloned();
-            let made = found.is_none();
+            let created = found.is_none();
             let mut project = match found {
                 Some(found) => found,
-                None if make => Project {
+                None if missing == Missing::Create => Project {
                     id: id.clone(),
                     settings: ProjectSettings::default(),
                     secrets: vec![secret::generate("")?],
@@ -218,7 +235,7 @@ impl Projects {
             if self.store.put_project(&stored).await? {
                 project.version = stored.version;
                 self.load().await?;
-                return Ok((project, made));
+                return Ok(ChangedProject { project, created });
             }
         }
         Err(StoreError::Unavailable("too many concurrent changes of the project: try again".into()).into())
@@ -228,7 +245,7 @@ impl Projects {
     /// renewal.
     pub(super) async fn renew_secret(&self, id: &ProjectId) -> Result<String, AuthError> {
         let fresh = secret::generate("")?;
-        self.change(id, false, |project| {
+        self.change(id, Missing::Refuse, |project| {
             project.secrets.insert(0, fresh.clone());
             project.secrets.truncate(MAX_TOKEN_SECRETS);
             Ok(())

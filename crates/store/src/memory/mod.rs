@@ -8,16 +8,16 @@ use std::{
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, Clock, Epoch, FeedChange, FeedEntry, Fence, ListOrder, ListPosition, LogSlice, NewEvents,
-    NewThread, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch,
-    Timestamp, UserId,
+    AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedEntry, Fence, ListOrder, ListPosition, LogSlice,
+    NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey,
+    ThreadPatch, Timestamp, UserId,
     limits::{PAGE_BYTES, RELEASE_GRACE},
 };
 
 use super::{
-    ActiveHead, ActiveRuns, Append, Appended, CloseOutcome, Closing, Committed, Due, FeedImage, FeedPage, FeedStore,
-    Head, HeartbeatRequest, ListThreads, LogPage, LogStore, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome,
-    StoreResult, ThreadPage, ThreadStore,
+    ActiveHead, ActiveRuns, Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage, FeedPage,
+    FeedStore, Head, HeartbeatRequest, ListThreads, LogPage, LogStore, RunStore, Snapshot, StartOutcome, StartRun,
+    StopOutcome, StoreResult, ThreadPage, ThreadStore,
     segment::{self, LogRow},
 };
 
@@ -187,19 +187,19 @@ impl Row {
 
 #[async_trait]
 impl ThreadStore for MemoryStore {
-    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)> {
+    async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread> {
         let now = self.clock.now();
         let state = &mut *self.state();
         let id = (new.project.clone(), new.id.clone());
         if let Some(row) = state.ids.get(&id).and_then(|key| state.threads.get(key)) {
-            return Ok((row.snapshot(), false));
+            return Ok(CreatedThread { thread: row.snapshot(), created: false });
         }
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
         let thread = new.made(key, Epoch::generate(), now);
         state.ids.insert(id, key);
         state.threads.insert(key, Row::new(thread.clone()));
-        Ok((thread, true))
+        Ok(CreatedThread { thread, created: true })
     }
 
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -332,11 +332,11 @@ impl RunStore for MemoryStore {
         Ok(StartOutcome::Started(Committed { run, head: row.head(), slice }))
     }
 
-    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
+    async fn close(&self, key: ThreadKey, closing: Closing, when: CloseWhen) -> StoreResult<CloseOutcome> {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&key) else { return Ok(CloseOutcome::Gone) };
-        if !row.matches(&closing) || (if_due && !row.is_due(now)) {
+        if !row.matches(&closing) || (when == CloseWhen::IfDue && !row.is_due(now)) {
             return Ok(CloseOutcome::Missed);
         }
         let slice = row.close(&closing, now);

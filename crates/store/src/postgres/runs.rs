@@ -16,7 +16,7 @@ use super::{
     start::Look,
 };
 use crate::{
-    ActiveHead, ActiveRuns, CloseOutcome, Closing, Due, HeartbeatRequest, RunStore, StartOutcome, StartRun,
+    ActiveHead, ActiveRuns, CloseOutcome, CloseWhen, Closing, Due, HeartbeatRequest, RunStore, StartOutcome, StartRun,
     StopOutcome, StoreError, StoreResult, sql::pages,
 };
 
@@ -72,8 +72,8 @@ impl RunStore for PgStore {
         self.start_run(&start).await
     }
 
-    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
-        self.close_run(key, closing, if_due).await
+    async fn close(&self, key: ThreadKey, closing: Closing, when: CloseWhen) -> StoreResult<CloseOutcome> {
+        self.close_run(key, closing, when).await
     }
 
     async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>> {

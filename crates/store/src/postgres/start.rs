@@ -14,7 +14,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    CloseOutcome, Closing, Committed, Head, StartOutcome, StartRun, StoreError, StoreResult,
+    CloseOutcome, CloseWhen, Closing, Committed, Head, StartOutcome, StartRun, StoreError, StoreResult,
     sql::{append::End, columns::Cells, corrupt},
 };
 
@@ -153,7 +153,12 @@ impl PgStore {
         Err(StoreError::Unavailable("too many starts in this thread at once".to_owned()))
     }
 
-    pub(super) async fn close_run(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
+    pub(super) async fn close_run(
+        &self,
+        key: ThreadKey,
+        closing: Closing,
+        when: CloseWhen,
+    ) -> StoreResult<CloseOutcome> {
         let (events, end) = (closing.events.as_ref(), End::closing(&closing));
         let mut pieces = Pieces::default();
         if let Some(events) = events {
@@ -164,7 +169,7 @@ impl PgStore {
             .bind(key.0)
             .bind(closing.fence.0)
             .bind(rows::to_i64(closing.tail))
-            .bind(if_due)
+            .bind(when == CloseWhen::IfDue)
             .bind(rows::millis(STOP_GRACE))
             .bind(count(events))
             .bind(end.status.to_i64())

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
+    CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
     limits::{PG_RACES, PURGE_ROWS},
 };
 
@@ -60,7 +60,7 @@ impl PgStore {
 
 #[async_trait]
 impl ThreadStore for PgStore {
-    async fn create_thread(&self, mut new: NewThread) -> StoreResult<(Thread, bool)> {
+    async fn create_thread(&self, mut new: NewThread) -> StoreResult<CreatedThread> {
         new.name = new.name.map(rows::text);
         let epoch = Epoch::generate();
         for _ in 0..PG_RACES {
@@ -78,11 +78,11 @@ impl ThreadStore for PgStore {
             if let Some(row) = self.write(create).await?.first() {
                 let mut columns = Columns::new(row);
                 let (key, now) = (ThreadKey(columns.int()?), columns.time()?);
-                return Ok((new.made(key, epoch, now), true));
+                return Ok(CreatedThread { thread: new.made(key, epoch, now), created: true });
             }
             // The id is taken, unless its thread was deleted meanwhile.
             if let Some(thread) = self.thread(&new.project, &new.id).await? {
-                return Ok((thread, false));
+                return Ok(CreatedThread { thread, created: false });
             }
         }
         Err(StoreError::Unavailable("the thread is made and deleted all the time".to_owned()))

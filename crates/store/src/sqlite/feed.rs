@@ -30,8 +30,16 @@ pub(super) const WAS_DELETED: &str = text_of(include_str!("../../queries/sqlite/
 pub(super) const DIRTY_FEEDS: &str = "\
     SELECT DISTINCT project, user FROM threads WHERE version > fed_version ORDER BY project, user LIMIT ?";
 
-/// Gives positions to a chunk of dirty threads. Returns the newest position, and whether there may be more.
-async fn pump(connection: &mut SqliteConnection, project: ProjectId, user: UserId) -> Work<(u64, bool)> {
+/// Feed after a chunk of dirty threads.
+struct Pumped {
+    /// Newest position of the feed.
+    head: u64,
+    /// True if more threads may be dirty.
+    more: bool,
+}
+
+/// Gives positions to a chunk of dirty threads.
+async fn pump(connection: &mut SqliteConnection, project: ProjectId, user: UserId) -> Work<Pumped> {
     let (project, user) = (project.as_str(), user.as_str());
     let mut head = match fetch::row(connection, query(HEAD).bind(project).bind(user)).await? {
         Some(row) => Columns::new(&row).count()?,
@@ -40,7 +48,7 @@ async fn pump(connection: &mut SqliteConnection, project: ProjectId, user: UserI
     let dirty = query(DIRTY).bind(project).bind(user).bind(rows::limit(FEED_CHUNK));
     let dirty = fetch::rows(connection, dirty).await?;
     if dirty.is_empty() {
-        return Ok((head, false));
+        return Ok(Pumped { head, more: false });
     }
     let (mut entries, mut keys) = (Vec::with_capacity(dirty.len()), Vec::with_capacity(dirty.len()));
     for row in &dirty {
@@ -54,7 +62,7 @@ async fn pump(connection: &mut SqliteConnection, project: ProjectId, user: UserI
     fetch::run(connection, query(PUT).bind(project).bind(user).bind(entries)).await?;
     fetch::run(connection, query(HEAD_UP).bind(project).bind(user).bind(rows::to_i64(head))).await?;
     fetch::run(connection, query(FED).bind(keys)).await?;
-    Ok((head, dirty.len() == FEED_CHUNK))
+    Ok(Pumped { head, more: dirty.len() == FEED_CHUNK })
 }
 
 impl SqliteStore {
@@ -78,7 +86,8 @@ impl FeedStore for SqliteStore {
         }
         loop {
             let (project, user) = (project.clone(), user.clone());
-            let (head, more) = self.transact(move |connection| Box::pin(pump(connection, project, user))).await?;
+            let Pumped { head, more } =
+                self.transact(move |connection| Box::pin(pump(connection, project, user))).await?;
             if !more {
                 return Ok(head);
             }

@@ -18,8 +18,8 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    ActiveHead, ActiveRuns, CloseOutcome, Closing, Committed, Due, Head, HeartbeatRequest, RunStore, StartOutcome,
-    StartRun, StopOutcome, StoreResult,
+    ActiveHead, ActiveRuns, CloseOutcome, CloseWhen, Closing, Committed, Due, Head, HeartbeatRequest, RunStore,
+    StartOutcome, StartRun, StopOutcome, StoreResult,
     sql::{append::End, pages},
 };
 
@@ -182,13 +182,13 @@ async fn close(
     connection: &mut SqliteConnection,
     key: ThreadKey,
     closing: Closing,
-    if_due: bool,
+    when: CloseWhen,
     now: Timestamp,
 ) -> Work<CloseOutcome> {
     let Some((head, run)) = look(connection, query(ACTIVE).bind(key.0)).await? else { return Ok(CloseOutcome::Gone) };
     let (Some(run), Some(active)) = (run, &head.active) else { return Ok(CloseOutcome::Missed) };
     let overdue = active.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now);
-    if !matches(&head, &closing) || (if_due && active.lease_until > now && !overdue) {
+    if !matches(&head, &closing) || (when == CloseWhen::IfDue && active.lease_until > now && !overdue) {
         return Ok(CloseOutcome::Missed);
     }
     let mut change = Change { connection, now, head, run, slice: LogSlice::default() };
@@ -203,10 +203,10 @@ impl RunStore for SqliteStore {
         self.transact(move |connection| Box::pin(async move { start(connection, run, clock.now()).await })).await
     }
 
-    async fn close(&self, key: ThreadKey, closing: Closing, if_due: bool) -> StoreResult<CloseOutcome> {
+    async fn close(&self, key: ThreadKey, closing: Closing, when: CloseWhen) -> StoreResult<CloseOutcome> {
         let clock = self.inner.clock.clone();
         self.transact(move |connection| {
-            Box::pin(async move { close(connection, key, closing, if_due, clock.now()).await })
+            Box::pin(async move { close(connection, key, closing, when, clock.now()).await })
         })
         .await
     }

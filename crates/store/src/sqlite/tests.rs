@@ -2,7 +2,7 @@
 
 use sqlx::{ConnectOptions, Connection, query};
 use tempfile::TempDir;
-use threadline_core::{NewEvents, NewThread, ProjectId, ReadFrom, RunId, ThreadId, ThreadKey, UserId};
+use threadline_core::{CreatedThread, NewEvents, NewThread, ProjectId, ReadFrom, RunId, ThreadId, ThreadKey, UserId};
 
 use super::*;
 use crate::{
@@ -29,7 +29,7 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, threadline_core::
         metadata: "{}".into(),
         created_with: String::new(),
     };
-    let (thread, _) = store.create_thread(new).await.expect("creates");
+    let CreatedThread { thread, .. } = store.create_thread(new).await.expect("creates");
     let start = StartRun {
         key: thread.key,
         run: RunId::generate(),

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, limits::PURGE_ROWS,
+    CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
+    limits::PURGE_ROWS,
 };
 
 use super::{
@@ -39,13 +40,13 @@ pub(super) async fn one(connection: &mut SqliteConnection, statement: fetch::Sta
 
 #[async_trait]
 impl ThreadStore for SqliteStore {
-    async fn create_thread(&self, new: NewThread) -> StoreResult<(Thread, bool)> {
+    async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread> {
         let clock = self.inner.clock.clone();
         self.transact(move |connection| {
             Box::pin(async move {
                 let taken = query(BY_ID).bind(new.project.as_str()).bind(new.id.as_str());
                 if let Some(thread) = one(connection, taken).await? {
-                    return Ok((thread, false));
+                    return Ok(CreatedThread { thread, created: false });
                 }
                 let (now, epoch) = (clock.now(), Epoch::generate());
                 let insert = query(CREATE)
@@ -60,7 +61,8 @@ impl ThreadStore for SqliteStore {
                     .bind(&new.created_with)
                     .bind(epoch.to_i64());
                 let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a new head without a key"))?;
-                Ok((new.made(ThreadKey(Columns::new(&row).int()?), epoch, now), true))
+                let thread = new.made(ThreadKey(Columns::new(&row).int()?), epoch, now);
+                Ok(CreatedThread { thread, created: true })
             })
         })
         .await

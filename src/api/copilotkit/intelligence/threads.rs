@@ -23,7 +23,7 @@ use crate::{
         },
     },
     domain::{AgentId, ThreadId, UserId},
-    service::{CreateThread, EditThread, ServiceError},
+    service::{CreateThread, CreatedThread, EditThread, ServiceError},
 };
 
 /// Filters and position of a page of threads.
@@ -103,8 +103,10 @@ pub async fn create(
         ..CreateThread::default()
     };
     match state.service.threads.create(&principal, create).await? {
-        (thread, true) => Ok((StatusCode::CREATED, Answer(OneThread::from(&thread))).into_response()),
-        (_, false) => Err(ServiceError::ThreadExists.into()),
+        CreatedThread { thread, created: true } => {
+            Ok((StatusCode::CREATED, Answer(OneThread::from(&thread))).into_response())
+        }
+        CreatedThread { created: false, .. } => Err(ServiceError::ThreadExists.into()),
     }
 }
 

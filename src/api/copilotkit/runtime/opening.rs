@@ -62,7 +62,7 @@ async fn attempt(
     known: &HashSet<String>,
 ) -> Result<Option<Opening>, ServiceError> {
     let service = &state.service;
-    let (runs, _) = service.runs.list(principal, &thread.id, None, LOOK_BACK, None).await?;
+    let runs = service.runs.list(principal, &thread.id, None, LOOK_BACK, None).await?.items;
     let active = runs.first().filter(|run| run.status.is_active());
     let ended = runs.iter().find(|run| !run.status.is_active() && run.producer_seq > 0);
     let Some(newest) = active.or(ended) else { return Ok(None) };

@@ -201,7 +201,7 @@ impl Following {
 
     async fn newest_run(&self, thread: &Thread) -> Option<Run> {
         let runs = self.state.service.runs.list(&self.principal, &thread.id, None, 1, None).await;
-        runs.ok()?.0.pop()
+        runs.ok()?.items.pop()
     }
 
     /// Makes the push that notifies a chat of a run which another client started. `None` if the run was abandoned.
