@@ -8,7 +8,10 @@ use threadline_core::{
     projection::conversation::Conversation,
 };
 use threadline_store::{DynStore, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
 
 use crate::{
     ProjectionError,
@@ -180,8 +183,13 @@ async fn folded(
     .await
 }
 
-/// Runs long work on a blocking thread, so that other tasks are not delayed.
+/// Runs long work on a blocking thread, so that other tasks are not delayed. On a runtime of one thread, which only tests
+/// have, the work runs in place: the end of a blocking thread has no place in simulated time, so the order of events
+/// would differ between two runs of a simulation.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return Ok(work());
+    }
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| StoreError::Unavailable(format!("a projection: {error}")))
 }
