@@ -354,7 +354,7 @@ pub enum CommandError {
 pub enum MissingData {
     /// The command creates the directory.
     Create,
-    /// The command fails.
+    /// The command fails with [`CommandError::NoData`].
     Refuse,
 }
 
@@ -364,7 +364,7 @@ pub struct CommandStore {
 }
 
 impl CommandStore {
-    /// Opens the store.
+    /// Opens the store of a command.
     pub async fn open(choice: &StoreChoice, missing: MissingData) -> Result<Self, CommandError> {
         let opened = match choice {
             StoreChoice::Sqlite(data) if missing == MissingData::Refuse && !SqliteStore::is_in(data) => {

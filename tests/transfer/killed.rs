@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use threadline::{
     domain::{Clock, ReadFrom, Timestamp},
     progress::Progress,
-    store::{ThreadStore, TransferStore, memory::MemoryStore, sqlite::SqliteStore},
+    store::{ExportStore, ThreadStore, TransferStore, memory::MemoryStore, sqlite::SqliteStore},
     transfer::{self, Refusal, Selection},
 };
 

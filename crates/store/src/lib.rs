@@ -53,4 +53,6 @@ pub use runs::{
 };
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
 pub use status::{StatusStore, StoreStatus};
-pub use transfer::{AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore};
+pub use transfer::{
+    AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore,
+};

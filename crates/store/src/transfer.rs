@@ -94,9 +94,9 @@ pub struct FeedImage {
     pub entries: Vec<(u64, ThreadId)>,
 }
 
-/// Interface for export and import, in addition to [`Store`].
+/// Interface for export: all of a store, page by page.
 #[async_trait]
-pub trait TransferStore: Store {
+pub trait ExportStore: Send + Sync {
     /// Number of threads of all projects.
     async fn count_threads(&self) -> StoreResult<u64>;
 
@@ -121,7 +121,11 @@ pub trait TransferStore: Store {
 
     /// A user's complete feed, as it is now.
     async fn feed_image(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedImage>;
+}
 
+/// Interface for export and import, in addition to [`Store`].
+#[async_trait]
+pub trait TransferStore: Store + ExportStore {
     /// Begins to stage a thread, with its first part. Data that was staged under this id before is given up.
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging>;
 
@@ -193,9 +197,9 @@ impl FeedImage {
 /// Course of a segment that batches still to come may share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unfinished {
-    /// Its batches stay in the packer.
+    /// The packer keeps the batches of the segment.
     Keep,
-    /// Its batches are written: no others come.
+    /// The batches of the segment are written: no others come.
     Write,
 }
 

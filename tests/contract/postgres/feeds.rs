@@ -2,7 +2,7 @@
 
 use threadline::{
     domain::{FeedChange, limits::FEED_CHUNK},
-    store::{FeedImage, MovedThread, Published, StagedPart, Staging, TransferStore},
+    store::{ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, TransferStore},
 };
 
 use super::*;

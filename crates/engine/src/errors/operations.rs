@@ -7,7 +7,7 @@ use std::fmt;
 use threadline_core::{Epoch, EventError, Run, Seq, ThreadId, Version, projection::conversation::InvalidMessage};
 use threadline_store::StoreError;
 
-use super::{ActiveRun, ServiceError};
+use super::service_error::{ActiveRun, ServiceError};
 use crate::{limits::Limited, subscription::FollowError};
 
 macro_rules! operation_errors {

@@ -10,8 +10,9 @@ use crate::{
     records::ThreadRef,
     runs::{
         close::CloseReason,
+        run_handle::RunHandle,
         run_writer::{RunWriter, WritePolicy},
-        writer::{RunHandle, Writer},
+        writer::Writer,
     },
     subscription::TopicRef,
 };

@@ -1,4 +1,4 @@
-//! Reading runs.
+//! Reading of runs, one or a page.
 
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@ mod look;
 pub(crate) mod ndjson;
 mod quota;
 pub(crate) mod reaper;
+pub(crate) mod run_handle;
 pub(crate) mod run_writer;
 pub(crate) mod start;
 pub(crate) mod submit;

@@ -16,9 +16,10 @@ use crate::{
     runs::{
         Runs,
         close::CloseReason,
+        run_handle::RunHandle,
         run_writer::{ReadEvents, Resent, RunWriter, Silence, SilentLease, WriteExit, WritePolicy},
         start::{StartRequest, StartedRun},
-        writer::{RunHandle, Writer},
+        writer::Writer,
     },
 };
 

@@ -15,7 +15,7 @@ use threadline_core::{
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::{AppendError, AppendReceipt, HeartbeatError, runs::writer::RunHandle, subscription::TopicRef};
+use crate::{AppendError, AppendReceipt, HeartbeatError, runs::run_handle::RunHandle, subscription::TopicRef};
 
 /// Reads events out of the chunks of a source.
 pub trait ReadEvents {
@@ -27,7 +27,7 @@ pub trait ReadEvents {
     fn rest(&mut self, batch: &mut BatchBuilder) -> Result<(), EventError>;
 }
 
-/// How a run is written: everything in which producers differ.
+/// Policy for writing a run: everything in which producers differ.
 #[derive(Debug, Clone)]
 pub struct WritePolicy {
     /// Interval of the heartbeats.
@@ -82,7 +82,7 @@ pub enum WriteExit<E> {
     Stopped,
     /// The run has ended without the writer, or its thread was deleted.
     Ended,
-    /// The source failed.
+    /// The source failed, with its error.
     SourceFailed(E),
     /// The source sent an event that cannot be stored. Its index counts from the run's first event.
     InvalidEvent(EventError),
@@ -213,7 +213,7 @@ impl RunWriter {
             None => (reader.rest(batch), Some(WriteExit::SourceEnded)),
         };
         match read {
-            // What follows the terminal event is not read, in the same chunk or a later one.
+            // Events after the terminal one are not read, in the same chunk or a later one.
             _ if batch.is_terminal() => Some(WriteExit::Terminal),
             Ok(()) => end,
             Err(EventError { index, kind }) => {

@@ -80,7 +80,7 @@ pub struct Projects {
 pub(super) enum Missing {
     /// The project is created.
     Create,
-    /// The change fails.
+    /// The change fails with [`AuthError::NoProject`].
     Refuse,
 }
 

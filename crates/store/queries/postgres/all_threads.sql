@@ -1,5 +1,5 @@
 -- Reads threads in the order of their keys, for an export.
--- Caller: all_threads in src/postgres/transfer.rs
+-- Caller: all_threads in src/sql/tables/export.rs
 -- $1 after bigint: key
 -- $2 limit bigint
 -- example: 0, 10

@@ -1,5 +1,5 @@
 -- Finds threads that have annotations, for an export.
--- Caller: annotated_threads in src/postgres/transfer.rs
+-- Caller: annotated_threads in src/sql/tables/export.rs
 -- $1 after bigint: key
 -- $2 limit bigint
 -- example: 0, 10

@@ -1,5 +1,5 @@
 -- Reads a feed. Every row has the head of the feed; if there is no entry, one row has the head alone.
--- Caller: feed_image in src/postgres/transfer.rs
+-- Caller: feed_image in src/sql/tables/export.rs
 -- $1 project text
 -- $2 user text
 -- example: 'p', 'u'

@@ -1,5 +1,5 @@
 -- Counts over live threads of a user after a position, in order of creation; then the position reached.
--- Caller: footprint in src/postgres/erasure.rs
+-- Caller: footprint in src/sql/tables/erasure.rs
 -- $1 project text
 -- $2 user text
 -- $3 after_at bigint: created_at of the position

@@ -1,6 +1,6 @@
 -- Counts the feed entries and the tombstones of a user. Tombstones with rows left are searched among all of these
 -- tombstones; purged ones, among the threads that the feed searches.
--- Caller: footprint in src/postgres/erasure.rs
+-- Caller: footprint in src/sql/tables/erasure.rs
 -- $1 project text
 -- $2 user text
 -- example: 'p', 'u'

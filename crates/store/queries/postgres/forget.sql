@@ -2,7 +2,7 @@
 -- must be the one in the statement's snapshot: a pump that the statement waited for has put entries that the snapshot
 -- lacks, and positions that would be given twice. In this case no part of the feed is removed. Returns whether all of
 -- it is.
--- Caller: forget_user in src/postgres/erasure.rs
+-- Caller: forget_user in src/sql/tables/erasure.rs
 -- $1 project text
 -- $2 user text
 -- example: 'p', 'u'

@@ -1,6 +1,6 @@
 -- Removes a chunk of a feed. A pump may be writing some of the entries: locked ones are skipped, so that no statement
--- waits for another.
--- Caller: forget_user in src/postgres/erasure.rs
+-- waits for another. Answers with a row for each entry removed.
+-- Caller: forget_user in src/sql/tables/erasure.rs
 -- $1 project text
 -- $2 user text
 -- $3 limit bigint
@@ -15,4 +15,4 @@ WITH chunk AS MATERIALIZED (
   WHERE project = $1 AND user_id = $2 AND thread = ANY (ARRAY(SELECT thread FROM chunk))
   RETURNING thread
 )
-SELECT count(*) FROM gone
+SELECT thread FROM gone

@@ -1,6 +1,6 @@
 -- Searches a window of threads for idle ones. Every row has the key after which the search continues; if there is no
 -- thread, one row has this key alone.
--- Caller: idle_threads in src/postgres/erasure.rs
+-- Caller: idle_threads in src/sql/tables/erasure.rs
 -- $1 project text
 -- $2 before bigint: time
 -- $3 after bigint: key

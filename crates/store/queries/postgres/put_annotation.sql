@@ -1,7 +1,7 @@
 -- Stores an annotation under the next number. The lock of the head prevents a deletion of the thread meanwhile, and
 -- no append waits for it. The second statement with the same id waits for the row in `annotated`, and the index
--- refuses it. Returns whether the thread exists, and whether the annotation was stored.
--- Caller: put_annotation in src/postgres/annotations.rs
+-- refuses it. Answers with a row if the annotation was stored.
+-- Caller: put_annotation in src/sql/tables/annotations.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint
 -- $3 annotation text: id
@@ -30,4 +30,4 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   CROSS JOIN c
   RETURNING number
 )
-SELECT EXISTS (SELECT 1 FROM thread), EXISTS (SELECT 1 FROM put)
+SELECT number FROM put

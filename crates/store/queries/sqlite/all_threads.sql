@@ -1,5 +1,5 @@
 -- Reads threads in the order of their keys, for an export.
--- Caller: all_threads in src/sqlite/transfer.rs
+-- Caller: all_threads in src/sql/tables/export.rs
 -- ?1 after integer: key
 -- ?2 limit integer
 -- example: 0, 10

@@ -1,5 +1,5 @@
 -- Finds threads that have annotations, for an export, which walks over all threads anyway.
--- Caller: annotated_threads in src/sqlite/transfer.rs
+-- Caller: annotated_threads in src/sql/tables/export.rs
 -- ?1 after integer: key
 -- ?2 limit integer
 -- example: 0, 10

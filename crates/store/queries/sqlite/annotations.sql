@@ -1,5 +1,5 @@
 -- Reads annotations of a thread. One row without a number if it has none, no row if the thread is gone.
--- Caller: annotations in src/sqlite/annotations.rs
+-- Caller: annotations in src/sql/tables/annotations.rs
 -- ?1 key integer
 -- ?2 after integer: number
 -- ?3 limit integer

@@ -1,5 +1,5 @@
 -- Reads a feed. The head of the feed is in every row, and in one without an entry if the feed has none.
--- Caller: feed_image in src/sqlite/transfer.rs
+-- Caller: feed_image in src/sql/tables/export.rs
 -- ?1 project text
 -- ?2 user text
 -- example: 'p', 'u'

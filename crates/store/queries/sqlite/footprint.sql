@@ -1,12 +1,21 @@
--- Counts over a user's live threads.
--- Caller: footprint in src/sqlite/erasure.rs
+-- Counts over live threads of a user after a position, in order of creation; then the position reached.
+-- Caller: footprint in src/sql/tables/erasure.rs
 -- ?1 project text
 -- ?2 user text
--- example: 'p', 'u'
+-- ?3 after_at integer: created_at of the position
+-- ?4 after_id text: id of the position
+-- ?5 limit integer
+-- example: 'p', 'u', -9223372036854775808, '', 10
 
-SELECT count(*), coalesce(sum((SELECT count(*) FROM runs r WHERE r.key = t.key)), 0), coalesce(sum(h.tail), 0),
-  coalesce(sum((SELECT count(*) FROM snapshots s WHERE s.key = t.key)), 0),
-  coalesce(sum((SELECT count(*) FROM annotations a WHERE a.key = t.key)), 0)
-FROM threads t
-CROSS JOIN heads h ON h.key = t.key
-WHERE t.project = ?1 AND t.user = ?2 AND t.deleted = 0
+WITH own AS MATERIALIZED (
+  SELECT key, created_at, id FROM threads
+  WHERE project = ?1 AND user = ?2 AND deleted = 0 AND created_at >= ?3 AND (created_at > ?3 OR id > ?4)
+  ORDER BY created_at, id LIMIT ?5
+)
+SELECT count(*), coalesce(sum((SELECT count(*) FROM runs r WHERE r.key = own.key)), 0), coalesce(sum(h.tail), 0),
+  coalesce(sum((SELECT count(*) FROM snapshots s WHERE s.key = own.key)), 0),
+  coalesce(sum((SELECT count(*) FROM annotations a WHERE a.key = own.key)), 0),
+  (SELECT max(created_at) FROM own),
+  (SELECT max(id) FROM own WHERE created_at = (SELECT max(created_at) FROM own))
+FROM own
+CROSS JOIN heads h ON h.key = own.key

@@ -1,6 +1,6 @@
 -- Counts the feed entries and the tombstones of a user. `deleted > 0` is the condition of the partial index: it holds
 -- all threads that are to be purged, and those being imported.
--- Caller: footprint in src/sqlite/erasure.rs
+-- Caller: footprint in src/sql/tables/erasure.rs
 -- ?1 project text
 -- ?2 user text
 -- example: 'p', 'u'

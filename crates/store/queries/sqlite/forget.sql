@@ -1,5 +1,5 @@
 -- Removes the rest of a feed. A purged tombstone remains only for the feed, which owes it a position.
--- Caller: forget_user in src/sqlite/erasure.rs
+-- Caller: forget_user in src/sql/tables/erasure.rs
 -- ?1 project text
 -- ?2 user text
 -- example: 'p', 'u'

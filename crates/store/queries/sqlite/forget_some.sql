@@ -1,5 +1,5 @@
--- Removes a chunk of a feed.
--- Caller: forget_user in src/sqlite/erasure.rs
+-- Removes a chunk of a feed. Answers with a row for each entry removed.
+-- Caller: forget_user in src/sql/tables/erasure.rs
 -- ?1 project text
 -- ?2 user text
 -- ?3 limit integer
@@ -8,3 +8,4 @@
 DELETE FROM feed_entries
 WHERE project = ?1 AND user = ?2
   AND pos IN (SELECT pos FROM feed_entries WHERE project = ?1 AND user = ?2 ORDER BY pos LIMIT ?3)
+RETURNING pos

@@ -1,7 +1,7 @@
 -- Searches a window of threads for idle ones. The next position is in every row, and in one without a thread if the
 -- window has none. The condition is `deleted < 1` and not `= 0`: the statement must walk over the threads of the
 -- window, not over all of the project.
--- Caller: idle_threads in src/sqlite/erasure.rs
+-- Caller: idle_threads in src/sql/tables/erasure.rs
 -- ?1 project text
 -- ?2 before integer: time
 -- ?3 after integer: key

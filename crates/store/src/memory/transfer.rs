@@ -10,7 +10,8 @@ use threadline_core::{
 
 use super::{Feed, MemoryStore, Row};
 use crate::{
-    AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, TransferStore,
+    AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult,
+    TransferStore,
 };
 
 /// A staged thread, which no client sees yet.
@@ -34,7 +35,7 @@ impl Staged {
 }
 
 #[async_trait]
-impl TransferStore for MemoryStore {
+impl ExportStore for MemoryStore {
     async fn count_threads(&self) -> StoreResult<u64> {
         Ok(self.state().threads.len() as u64)
     }
@@ -86,7 +87,10 @@ impl TransferStore for MemoryStore {
         let state = self.state();
         Ok(state.feeds.get(&(project.clone(), user.clone())).map(Feed::image).unwrap_or_default())
     }
+}
 
+#[async_trait]
+impl TransferStore for MemoryStore {
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {
         let state = &mut *self.state();
         let thread = &moved.thread;

@@ -35,10 +35,8 @@ pub mod statements {
 }
 
 mod address;
-mod annotations;
 mod append;
 mod check;
-mod erasure;
 mod feed;
 mod fetch;
 mod log;

@@ -2,9 +2,7 @@
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
-use super::{
-    OpenError, PgStore, address::Address, annotations, append, erasure, feed, log, runs, seal, start, tables, threads,
-};
+use super::{OpenError, PgStore, address::Address, append, feed, log, runs, seal, start, tables, threads};
 use crate::sql::tables::{identity, snapshots};
 
 /// The hot statements, by name.
@@ -38,8 +36,8 @@ const HOT: [(&str, &str); 52] = [
     ("tombstones", threads::TOMBSTONES),
     ("purge of the log", threads::PURGE_LOG),
     ("purge of annotations", threads::PURGE_ANNOTATIONS),
-    ("put annotation", annotations::PUT),
-    ("annotations", annotations::PAGE),
+    ("put annotation", tables::STATEMENTS.put_annotation),
+    ("annotations", tables::STATEMENTS.annotations),
     ("pump", feed::PUMP),
     ("feed", feed::PAGE),
     ("feed heads", feed::FEED_HEADS),
@@ -56,11 +54,11 @@ const HOT: [(&str, &str); 52] = [
     ("tickets swept", tables::STATEMENTS.sweep_tickets),
     ("ticket taken", identity::TAKE_TICKET),
     ("audit", identity::AUDIT),
-    ("idle", erasure::IDLE),
-    ("footprint", erasure::FOOTPRINT),
-    ("footprint, rest", erasure::REST),
-    ("forget some", erasure::FORGET_SOME),
-    ("forget", erasure::FORGET),
+    ("idle", tables::STATEMENTS.idle),
+    ("footprint", tables::STATEMENTS.footprint),
+    ("footprint, rest", tables::STATEMENTS.footprint_rest),
+    ("forget some", tables::STATEMENTS.forget_some),
+    ("forget", tables::STATEMENTS.forget),
 ];
 
 impl PgStore {

@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
+use threadline_core::limits::PG_RACES;
 
 use super::{
     PgStore,
+    fetch::Kind,
     rows::{self, text_of},
 };
 use crate::{
-    StoreResult,
+    StoreError, StoreResult,
     sql::tables::{Statements, Tables, Value, bound},
 };
 
@@ -17,6 +19,17 @@ pub(super) const STATEMENTS: Statements = Statements {
     sweep_tickets: text_of(include_str!("../../queries/postgres/sweep_tickets.sql")),
     put_snapshot: text_of(include_str!("../../queries/postgres/put_snapshot.sql")),
     unprojected: text_of(include_str!("../../queries/postgres/unprojected.sql")),
+    put_annotation: text_of(include_str!("../../queries/postgres/put_annotation.sql")),
+    annotations: text_of(include_str!("../../queries/postgres/annotations.sql")),
+    idle: text_of(include_str!("../../queries/postgres/idle.sql")),
+    footprint: text_of(include_str!("../../queries/postgres/footprint.sql")),
+    footprint_rest: text_of(include_str!("../../queries/postgres/footprint_rest.sql")),
+    forget_some: text_of(include_str!("../../queries/postgres/forget_some.sql")),
+    forget: text_of(include_str!("../../queries/postgres/forget.sql")),
+    all_threads: text_of(include_str!("../../queries/postgres/all_threads.sql")),
+    annotated_threads: text_of(include_str!("../../queries/postgres/annotated_threads.sql")),
+    all_feeds: "SELECT project, user_id FROM feed_heads WHERE (project, user_id) > ($1, $2) ORDER BY project, user_id LIMIT $3",
+    feed_image: text_of(include_str!("../../queries/postgres/feed_image.sql")),
 };
 
 #[async_trait]
@@ -24,6 +37,10 @@ impl Tables for PgStore {
     type Row = PgRow;
 
     const STATEMENTS: Statements = STATEMENTS;
+
+    fn time(&self) -> Option<i64> {
+        self.now()
+    }
 
     fn kept(text: &str) -> String {
         rows::text(text.to_owned())
@@ -34,6 +51,13 @@ impl Tables for PgStore {
     }
 
     async fn changed(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<PgRow>> {
-        self.write(bound(text, values)).await
+        for _ in 0..PG_RACES {
+            match self.write_once(bound(text, values.clone())).await {
+                // Another caller has stored this key a moment ago: the next attempt sees it.
+                Err(failure) if failure.kind == Kind::Duplicate => {}
+                done => return Ok(done?),
+            }
+        }
+        Err(StoreError::Unavailable("other callers store and remove the same key all the time".to_owned()))
     }
 }

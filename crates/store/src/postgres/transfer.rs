@@ -4,25 +4,20 @@
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    AgentId, ApiKey, Digest, ProjectId, Run, RunStatus, ThreadKey, UserId,
+    ProjectId, Run, RunStatus, ThreadKey, UserId,
     limits::{FEED_CHUNK, FEED_RENEWAL, PG_RACES, STAGING_TIMEOUT},
 };
 
 use super::{
-    PgStore, annotations,
+    PgStore,
     fetch::{Kind, Statement},
     rows::{self, Columns, text_of},
 };
 use crate::{
-    AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
+    ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
     TransferStore,
-    sql::{self, corrupt, pages, tables::identity},
+    sql::{corrupt, pages},
 };
-
-pub(super) const ALL: &str = text_of(include_str!("../../queries/postgres/all_threads.sql"));
-pub(super) const FEEDS: &str = "\
-    SELECT project, user_id FROM feed_heads WHERE (project, user_id) > ($1, $2) ORDER BY project, user_id LIMIT $3";
-pub(super) const IMAGE: &str = text_of(include_str!("../../queries/postgres/feed_image.sql"));
 
 pub(super) const STAGE: &str = text_of(include_str!("../../queries/postgres/stage.sql"));
 pub(super) const STAGE_MORE: &str = text_of(include_str!("../../queries/postgres/stage_more.sql"));
@@ -118,44 +113,6 @@ impl PgStore {
 
 #[async_trait]
 impl TransferStore for PgStore {
-    async fn count_threads(&self) -> StoreResult<u64> {
-        let rows = self.read_rows(query("SELECT count(*) FROM heads")).await?;
-        rows.first().map_or(Ok(0), |row| Columns::new(row).count())
-    }
-
-    async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>> {
-        let all = query(ALL).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
-        pages::moved_threads(&self.read_rows(all).await?)
-    }
-
-    async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
-        let page = query(annotations::THREADS).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
-        sql::annotations::threads(&self.read_rows(page).await?)
-    }
-
-    async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
-        let all = query("SELECT project, id, definition FROM agents ORDER BY project, id");
-        pages::all_agents(&self.read_rows(all).await?)
-    }
-
-    async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
-        identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
-    }
-
-    async fn all_feeds(
-        &self,
-        after: Option<&(ProjectId, UserId)>,
-        limit: usize,
-    ) -> StoreResult<Vec<(ProjectId, UserId)>> {
-        // An empty pair comes before all others: no id is empty.
-        let (project, user) = after.map_or(("", ""), |(project, user)| (project.as_str(), user.as_str()));
-        pages::feeds(&self.read_rows(query(FEEDS).bind(project).bind(user).bind(rows::limit(limit))).await?)
-    }
-
-    async fn feed_image(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedImage> {
-        pages::feed_image(&self.read_rows(query(IMAGE).bind(project.as_str()).bind(user.as_str())).await?)
-    }
-
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {
         let thread = &moved.thread;
         if let Some(taken) = self.thread(&thread.project, &thread.id).await? {

@@ -31,11 +31,9 @@ pub mod statements {
     pub use super::append::{GROUP, WRITE_COMMIT};
 }
 
-mod annotations;
 mod append;
 mod backup;
 mod checkpoint;
-mod erasure;
 mod feed;
 mod fetch;
 mod log;

@@ -14,6 +14,17 @@ pub(super) const STATEMENTS: Statements = Statements {
     sweep_tickets: text_of(include_str!("../../queries/sqlite/sweep_tickets.sql")),
     put_snapshot: text_of(include_str!("../../queries/sqlite/put_snapshot.sql")),
     unprojected: text_of(include_str!("../../queries/sqlite/unprojected.sql")),
+    put_annotation: text_of(include_str!("../../queries/sqlite/put_annotation.sql")),
+    annotations: text_of(include_str!("../../queries/sqlite/annotations.sql")),
+    idle: text_of(include_str!("../../queries/sqlite/idle.sql")),
+    footprint: text_of(include_str!("../../queries/sqlite/footprint.sql")),
+    footprint_rest: text_of(include_str!("../../queries/sqlite/footprint_rest.sql")),
+    forget_some: text_of(include_str!("../../queries/sqlite/forget_some.sql")),
+    forget: text_of(include_str!("../../queries/sqlite/forget.sql")),
+    all_threads: text_of(include_str!("../../queries/sqlite/all_threads.sql")),
+    annotated_threads: text_of(include_str!("../../queries/sqlite/annotated_threads.sql")),
+    all_feeds: "SELECT project, user FROM feed_heads WHERE (project, user) > ($1, $2) ORDER BY project, user LIMIT $3",
+    feed_image: text_of(include_str!("../../queries/sqlite/feed_image.sql")),
 };
 
 #[async_trait]
@@ -21,6 +32,10 @@ impl Tables for SqliteStore {
     type Row = SqliteRow;
 
     const STATEMENTS: Statements = STATEMENTS;
+
+    fn time(&self) -> Option<i64> {
+        Some(self.inner.clock.now().0)
+    }
 
     fn kept(text: &str) -> String {
         text.to_owned()

@@ -83,11 +83,11 @@ async fn hot_statements_never_scan() {
         threads::TOMBSTONES,
         snapshots::NEWEST,
         tables::STATEMENTS.unprojected,
-        annotations::PUT,
-        annotations::PAGE,
-        transfer::ALL,
-        transfer::FEEDS,
-        transfer::IMAGE,
+        tables::STATEMENTS.put_annotation,
+        tables::STATEMENTS.annotations,
+        tables::STATEMENTS.all_threads,
+        tables::STATEMENTS.all_feeds,
+        tables::STATEMENTS.feed_image,
         transfer::FORGET,
         transfer::GIVEN_UP,
         transfer::TOUCH,
@@ -103,11 +103,11 @@ async fn hot_statements_never_scan() {
         tables::STATEMENTS.sweep_tickets,
         identity::TAKE_TICKET,
         identity::AUDIT,
-        erasure::IDLE,
-        erasure::FOOTPRINT,
-        erasure::REST,
-        erasure::FORGET_SOME,
-        erasure::FORGET,
+        tables::STATEMENTS.idle,
+        tables::STATEMENTS.footprint,
+        tables::STATEMENTS.footprint_rest,
+        tables::STATEMENTS.forget_some,
+        tables::STATEMENTS.forget,
         transfer::RENEW,
         transfer::RENEW_FEED,
     ];
@@ -130,6 +130,7 @@ async fn hot_statements_never_scan() {
             "SCAN json_each",
             "SCAN v VIRTUAL",
             "SCAN page",
+            "SCAN own",
             "SCAN w",
             "SCAN e",
             "SCAN CONSTANT ROW",
@@ -138,8 +139,9 @@ async fn hot_statements_never_scan() {
         // Sweeps walk over partial indexes that hold only the rows to be swept.
         let swept = ["heads_active", "threads_dirty", "threads_deleted"].iter().any(|index| step.contains(index));
         let scan = !swept && step.starts_with("SCAN") && !allowed.iter().any(|prefix| step.starts_with(prefix));
-        let paged =
-            statement.contains("feed_heads") || statement == erasure::IDLE || statement.contains("deleted = 0, key");
+        let paged = statement.contains("feed_heads")
+            || statement == tables::STATEMENTS.idle
+            || statement.contains("deleted = 0, key");
         let sort = step.contains("TEMP B-TREE") && !paged;
         assert!(!scan && !sort && !step.contains("AUTOMATIC"), "{step}\n  in {statement}");
     }

@@ -5,25 +5,18 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    AgentId, ApiKey, Digest, ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId,
+    ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId,
     limits::{FEED_RENEWAL, STAGING_TIMEOUT},
 };
 
 use super::{
-    SqliteStore, annotations, corrupt,
+    SqliteStore, corrupt,
     fetch::{self, Work},
     rows::{self, Columns, text_of},
+    tables,
     threads::{BY_ID, one},
 };
-use crate::{
-    AnnotatedThread, FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
-    sql::{self, pages, tables::identity},
-};
-
-pub(super) const ALL: &str = text_of(include_str!("../../queries/sqlite/all_threads.sql"));
-pub(super) const FEEDS: &str = "\
-    SELECT project, user FROM feed_heads WHERE (project, user) > (?1, ?2) ORDER BY project, user LIMIT ?3";
-pub(super) const IMAGE: &str = text_of(include_str!("../../queries/sqlite/feed_image.sql"));
+use crate::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, sql::pages};
 
 /// `deleted > 0` is the condition of the partial index. Beyond it the statement reads only tombstones.
 pub(super) const FORGET: &str =
@@ -156,7 +149,7 @@ async fn publish(connection: &mut SqliteConnection, key: i64, moved: MovedThread
 }
 
 async fn put_feed(connection: &mut SqliteConnection, project: ProjectId, user: UserId, moved: FeedImage) -> Work<bool> {
-    let own = query(IMAGE).bind(project.as_str()).bind(user.as_str());
+    let own = query(tables::STATEMENTS.feed_image).bind(project.as_str()).bind(user.as_str());
     let own = pages::feed_image(&fetch::rows(connection, own).await?)?;
     let Some(taken) = own.taking(&moved) else { return Ok(false) };
     let entries = taken.entries.iter().map(|(pos, id)| json!([pos, id.as_str()]));
@@ -185,45 +178,6 @@ impl SqliteStore {
 
 #[async_trait]
 impl TransferStore for SqliteStore {
-    async fn count_threads(&self) -> StoreResult<u64> {
-        let rows = self.read_rows(query("SELECT count(*) FROM heads")).await?;
-        Ok(rows.first().map_or(Ok(0), |row| Columns::new(row).count())?)
-    }
-
-    async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>> {
-        let all = query(ALL).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
-        pages::moved_threads(&self.read_rows(all).await?)
-    }
-
-    async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
-        let page = query(annotations::THREADS).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
-        sql::annotations::threads(&self.read_rows(page).await?)
-    }
-
-    async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
-        pages::all_agents(
-            &self.read_rows(query("SELECT project, id, definition FROM agents ORDER BY project, id")).await?,
-        )
-    }
-
-    async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {
-        identity::all_keys(&self.read_rows(query(identity::ALL_KEYS)).await?)
-    }
-
-    async fn all_feeds(
-        &self,
-        after: Option<&(ProjectId, UserId)>,
-        limit: usize,
-    ) -> StoreResult<Vec<(ProjectId, UserId)>> {
-        // No id is empty, so an empty one is before all others.
-        let (project, user) = after.map_or(("", ""), |(project, user)| (project.as_str(), user.as_str()));
-        pages::feeds(&self.read_rows(query(FEEDS).bind(project).bind(user).bind(rows::limit(limit))).await?)
-    }
-
-    async fn feed_image(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedImage> {
-        Ok(pages::feed_image(&self.read_rows(query(IMAGE).bind(project.as_str()).bind(user.as_str())).await?)?)
-    }
-
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {
         let (moved, now) = (moved.clone(), self.inner.clock.now());
         self.transact(move |connection| Box::pin(stage(connection, moved, part, now))).await

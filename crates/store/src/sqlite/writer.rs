@@ -112,11 +112,6 @@ impl SqliteStore {
         .await
     }
 
-    /// Does the same as [`SqliteStore::transact`] for one text of statements; returns how many rows they changed.
-    pub(super) async fn change(&self, statement: fetch::Statement<'static>) -> StoreResult<u64> {
-        self.transact(move |connection| Box::pin(fetch::change(connection, statement))).await
-    }
-
     /// Reads the rows of one statement, on a reading connection that is free again when this returns.
     ///
     /// The statement runs in a task of its own. The caller may not be polled for long (the body of a response whose

@@ -8,10 +8,14 @@ use super::columns::Cells;
 use crate::StoreResult;
 
 pub(crate) mod agents;
+pub(crate) mod annotations;
+pub(crate) mod erasure;
+pub(crate) mod export;
 pub(crate) mod identity;
 pub(crate) mod snapshots;
 
 /// A value of a statement.
+#[derive(Clone)]
 pub(crate) enum Value {
     Int(i64),
     MaybeInt(Option<i64>),
@@ -66,6 +70,29 @@ pub(crate) struct Statements {
     pub(crate) put_snapshot: &'static str,
     /// Measures the events after the newest snapshot: `$1` key, `$2` version.
     pub(crate) unprojected: &'static str,
+    /// Stores an annotation, and answers with a row if it is new: `$1` now, `$2` key, `$3` id, `$4` kind, `$5` occurred
+    /// at, `$6` at, `$7` payload.
+    pub(crate) put_annotation: &'static str,
+    /// Reads a page of annotations: `$1` key, `$2` after, `$3` limit.
+    pub(crate) annotations: &'static str,
+    /// Finds idle threads in a window of threads: `$1` project, `$2` before, `$3` after, `$4` window.
+    pub(crate) idle: &'static str,
+    /// Counts over a part of a user's threads: `$1` project, `$2` user, `$3` and `$4` position, `$5` limit.
+    pub(crate) footprint: &'static str,
+    /// Counts the feed entries and the tombstones of a user: `$1` project, `$2` user.
+    pub(crate) footprint_rest: &'static str,
+    /// Removes a chunk of a feed, a row for each entry: `$1` project, `$2` user, `$3` limit.
+    pub(crate) forget_some: &'static str,
+    /// Removes the rest of a feed; a row of `false` if concurrent changes prevent it: `$1` project, `$2` user.
+    pub(crate) forget: &'static str,
+    /// Reads a page of the threads of all projects: `$1` after, `$2` limit.
+    pub(crate) all_threads: &'static str,
+    /// Reads a page of the threads that have annotations: `$1` after, `$2` limit.
+    pub(crate) annotated_threads: &'static str,
+    /// Reads a page of the users who have a feed: `$1` and `$2` after, `$3` limit.
+    pub(crate) all_feeds: &'static str,
+    /// Reads a user's complete feed: `$1` project, `$2` user.
+    pub(crate) feed_image: &'static str,
 }
 
 /// A database that runs the statements of cold tables.
@@ -76,6 +103,9 @@ pub(crate) trait Tables: Send + Sync {
 
     /// Statements that differ between the databases.
     const STATEMENTS: Statements;
+
+    /// Time of the node's clock, in Unix milliseconds; `None` if the database measures the time.
+    fn time(&self) -> Option<i64>;
 
     /// A text of any characters, as the database can keep it.
     fn kept(text: &str) -> String;

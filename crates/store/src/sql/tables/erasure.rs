@@ -1,26 +1,19 @@
 //! Search for idle threads, and erasure of users.
 
 use async_trait::async_trait;
-use sqlx::query;
 use threadline_core::{
     Footprint, ProjectId, ThreadKey, Timestamp, UserId,
     limits::{FOOTPRINT_THREADS, FORGET_ENTRIES, PG_RACES},
 };
 
-use super::{
-    PgStore,
-    rows::{self, Columns, text_of},
+use super::{Tables, Value};
+use crate::{
+    ErasureStore, IdlePage, StoreError, StoreResult,
+    sql::{columns::Columns, limit, pages},
 };
-use crate::{ErasureStore, IdlePage, StoreError, StoreResult, sql::pages};
-
-pub(super) const IDLE: &str = text_of(include_str!("../../queries/postgres/idle.sql"));
-pub(super) const FOOTPRINT: &str = text_of(include_str!("../../queries/postgres/footprint.sql"));
-pub(super) const REST: &str = text_of(include_str!("../../queries/postgres/footprint_rest.sql"));
-pub(super) const FORGET_SOME: &str = text_of(include_str!("../../queries/postgres/forget_some.sql"));
-pub(super) const FORGET: &str = text_of(include_str!("../../queries/postgres/forget.sql"));
 
 #[async_trait]
-impl ErasureStore for PgStore {
+impl<S: Tables> ErasureStore for S {
     async fn idle_threads(
         &self,
         project: &ProjectId,
@@ -28,21 +21,17 @@ impl ErasureStore for PgStore {
         after: Option<ThreadKey>,
         window: usize,
     ) -> StoreResult<IdlePage> {
-        let idle = query(IDLE)
-            .bind(project.as_str())
-            .bind(before.0)
-            .bind(after.map_or(i64::MIN, |key| key.0))
-            .bind(rows::limit(window));
-        pages::idle_page(&self.read_rows(idle).await?)
+        let after = after.map_or(i64::MIN, |key| key.0);
+        let values = vec![project.as_str().into(), before.0.into(), after.into(), limit(window).into()];
+        pages::idle_page(&self.found(S::STATEMENTS.idle, values).await?)
     }
 
     async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {
         let mut print = Footprint::default();
-        let of = |text| query(text).bind(project.as_str()).bind(user.as_str());
         let (mut at, mut id) = (i64::MIN, String::new());
         loop {
-            let part = of(FOOTPRINT).bind(at).bind(&id).bind(rows::limit(FOOTPRINT_THREADS));
-            let found = self.read_rows(part).await?;
+            let part = [at.into(), id.into(), limit(FOOTPRINT_THREADS).into()];
+            let found = self.found(S::STATEMENTS.footprint, of(project, user, part)).await?;
             let Some(row) = found.first() else { break };
             let mut columns = Columns::new(row);
             if pages::count_threads(&mut print, &mut columns)? < FOOTPRINT_THREADS as u64 {
@@ -50,7 +39,7 @@ impl ErasureStore for PgStore {
             }
             (at, id) = (columns.int()?, columns.text()?);
         }
-        if let Some(row) = self.read_rows(of(REST)).await?.first() {
+        if let Some(row) = self.found(S::STATEMENTS.footprint_rest, of(project, user, [])).await?.first() {
             let mut columns = Columns::new(row);
             (print.feed_entries, print.tombstones) = (columns.count()?, columns.count()?);
         }
@@ -58,19 +47,22 @@ impl ErasureStore for PgStore {
     }
 
     async fn forget_user(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
-        let of = |text| query(text).bind(project.as_str()).bind(user.as_str());
         loop {
-            let gone = self.write(of(FORGET_SOME).bind(rows::limit(FORGET_ENTRIES))).await?;
-            if gone.first().map_or(Ok(0), |row| Columns::new(row).count())? < FORGET_ENTRIES as u64 {
+            let values = of(project, user, [limit(FORGET_ENTRIES).into()]);
+            if self.changed(S::STATEMENTS.forget_some, values).await?.len() < FORGET_ENTRIES {
                 break;
             }
         }
         for _ in 0..PG_RACES {
-            let forgotten = self.write(of(FORGET)).await?;
+            let forgotten = self.changed(S::STATEMENTS.forget, of(project, user, [])).await?;
             if forgotten.first().map_or(Ok(true), |row| Columns::new(row).flag())? {
                 return Ok(());
             }
         }
         Err(StoreError::Unavailable("the feed is changing too fast; try again".to_owned()))
     }
+}
+
+fn of(project: &ProjectId, user: &UserId, rest: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    [project.as_str().into(), user.as_str().into()].into_iter().chain(rest).collect()
 }

@@ -1,0 +1,124 @@
+//! Sum of the errors of all operations.
+
+use threadline_core::{Epoch, EventError, Run, Seq, ThreadId, Version, projection::conversation::InvalidMessage};
+use threadline_store::StoreError;
+
+use crate::limits::Limited;
+
+/// Sum of the errors of all operations. Each API maps it, exhaustively, to its wire format; each operation has a type of
+/// its own with the errors that it can answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ServiceError {
+    /// The thread does not exist for this principal: unknown and foreign threads look the same.
+    #[error("the thread does not exist")]
+    ThreadNotFound,
+    /// Another thread has this id, under any owner.
+    #[error("another thread has this ID")]
+    ThreadExists,
+    /// The thread's conversation is beyond [`threadline_core::limits::MAX_CONVERSATION_BYTES`].
+    #[error("the messages and the state are too large to be computed from the events")]
+    ConversationTooLarge,
+    /// The conversation has another version than the save requires; `None` if there is no conversation.
+    #[error("the stored version does not match the condition of the request")]
+    ConversationChanged {
+        /// Version of the stored conversation.
+        version: Option<Version>,
+    },
+    /// The list to save lacks stored messages, or has others in their place.
+    #[error("{stored} messages are stored, and the list matches only the first {common} of them")]
+    ConversationDiverged {
+        /// Number of messages stored.
+        stored: usize,
+        /// Number of leading messages that both lists share.
+        common: usize,
+        /// Version of the stored conversation.
+        version: Version,
+    },
+    /// The list that replaces a conversation is larger than [`threadline_core::limits::MAX_EVENT_BYTES`].
+    #[error("a list that replaces a conversation must not be larger than an event")]
+    ReplacementTooLarge,
+    /// A message cannot be stored; no message of its list was stored.
+    #[error(transparent)]
+    InvalidMessage(#[from] InvalidMessage),
+    /// The thread has no such run.
+    #[error("the thread has no run with this ID")]
+    RunNotFound,
+    /// Another run holds the thread.
+    #[error("run {:?}{} holds the thread{}", .0.run.id.as_str(), .0.run.agent.as_ref().map_or_else(String::new, |agent| format!(" of agent {:?}", agent.as_str())), .0.run.lease_until.map_or_else(String::new, |until| format!(" until {until}")))]
+    RunActive(Box<ActiveRun>),
+    /// The run has ended, possibly by the server, and accepts no new events.
+    #[error("run {:?} has ended and accepts no new events", .0.id.as_str())]
+    RunFenced(Box<Run>),
+    /// The server drives the run: only its driver may write into it.
+    #[error("run {} of thread {thread} is driven by the server{}: only its driver appends to it, renews its lease or ends it", .run.id, .run.agent.as_ref().map_or_else(String::new, |agent| format!(" with agent {agent}")))]
+    RunDriven {
+        /// Thread that the run belongs to.
+        thread: ThreadId,
+        /// Run as stored, with its agent.
+        run: Box<Run>,
+    },
+    /// Earlier events of the run are missing.
+    #[error("expected producerSeq {expected} next")]
+    ProducerSeqGap {
+        /// producer_seq of the run's next event.
+        expected: u64,
+    },
+    /// An event with this producer_seq is stored with other bytes.
+    #[error("the event with producerSeq {producer_seq} is stored with other bytes")]
+    ProducerSeqConflict {
+        /// First producer_seq whose bytes differ.
+        producer_seq: u64,
+    },
+    /// The cursor belongs to another incarnation of the log.
+    #[error("the cursor belongs to a log that was replaced")]
+    LogReplaced {
+        /// Epoch of the present log.
+        epoch: Epoch,
+        /// Seq of the present log's newest event.
+        tail: Seq,
+    },
+    /// The cursor is beyond the tail.
+    #[error("the cursor is beyond the newest event, seq {tail}")]
+    CursorAhead {
+        /// Epoch of a thread's log; `None` for a feed.
+        epoch: Option<Epoch>,
+        /// Newest position of the log or feed.
+        tail: Seq,
+    },
+    /// An event cannot be appended; no event of its batch was appended.
+    #[error(transparent)]
+    InvalidEvent(#[from] EventError),
+    /// The request is invalid; the text says what to change.
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// A limit of the user or the project is reached.
+    #[error(transparent)]
+    Limited(#[from] Limited),
+    /// The server is shutting down.
+    #[error("the server is shutting down")]
+    Draining,
+    /// The store failed; the effect is unknown, and the request may be retried.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Facts for a refused start: holder of the thread, end of its lease, and cursor to follow it.
+#[derive(Debug, Clone)]
+pub struct ActiveRun {
+    /// Run that holds the thread.
+    pub run: Run,
+    /// Incarnation of the log.
+    pub epoch: Epoch,
+    /// Cursor from which the run is followed from its first event.
+    pub cursor: Seq,
+    /// Seq of the thread's newest event.
+    pub tail: Seq,
+}
+
+impl ActiveRun {
+    /// Facts of the active run in a thread of this epoch.
+    pub(crate) fn new(run: Run, epoch: Epoch) -> Self {
+        // Only the active run appends, so its newest event is the thread's.
+        Self { epoch, cursor: run.first_seq - 1, tail: run.last_seq(), run }
+    }
+}
