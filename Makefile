@@ -26,8 +26,9 @@ test-rust: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test-rust: setup-test
 	$(CARGO) test --workspace --no-fail-fast
 
+# The binary that the Rust tests have built: with other features, cargo would compile its dependencies a second time.
 debug: setup-test
-	$(CARGO) build
+	$(CARGO) build --workspace --bin threadline --test nodes
 
 test-package: debug
 	cd sdk/typescript && THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
