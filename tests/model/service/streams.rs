@@ -1,11 +1,18 @@
 //! A run as one stream of lines.
 
-use std::{convert::Infallible, sync::atomic::Ordering::SeqCst, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use threadline::{
-    domain::{RunStatus, ThreadId},
+    domain::{RunStatus, ThreadId, limits::WRITE_BUFFER_BYTES},
     service::{StreamRunError, StreamedRun},
 };
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -257,5 +264,53 @@ fn a_thread_deleted_under_a_stream_ends_it_with_an_error() {
         body.send("{\"type\":\"B\"}\n");
         let error = body.answer().await.expect_err("deleted");
         assert!(matches!(error, StreamRunError::ThreadNotFound), "{error}");
+    });
+}
+
+#[test]
+fn events_that_arrive_during_an_append_share_the_next_one() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let body = Body::open(&node, &thread, "r", 1);
+        let appends = &node.store.pass;
+        appends.append_gate.hold();
+        for kind in ["A", "B", "C", "D"] {
+            body.send(&format!("{{\"type\":\"{kind}\"}}\n"));
+            settle().await;
+        }
+        appends.append_gate.open();
+        let done = body.end().await.expect("done");
+        assert_eq!(done.run.run.status, RunStatus::Finished);
+        assert_eq!(appends.take_appends(), [[1], [3]]);
+        assert_eq!(node.types(&thread).await, ["A", "B", "C", "D", "RUN_FINISHED"]);
+    });
+}
+
+#[test]
+fn a_body_is_read_no_faster_than_the_store_takes_its_events() {
+    const PIECE: usize = 64 * 1_024;
+    const PIECES: usize = 64;
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counted = taken.clone();
+        let body = stream::iter(0..PIECES).map(move |_| {
+            counted.fetch_add(1, SeqCst);
+            let line = format!("{{\"type\":\"A\",\"text\":\"{}\"}}\n", "x".repeat(PIECE));
+            Ok::<_, Infallible>(Bytes::from(line))
+        });
+        node.store.pass.append_gate.hold();
+        let (runs, alice, id) = (node.service.runs.clone(), node.alice.clone(), thread.clone());
+        let answer = tokio::spawn(async move { runs.stream(&alice, &id, new_run("r"), 1, body).await });
+        settle().await;
+        // One piece is being appended; the others fill the buffer, which the last one may exceed.
+        let most = 1 + WRITE_BUFFER_BYTES.div_ceil(PIECE);
+        assert!((2..=most).contains(&taken.load(SeqCst)), "{} of at most {most}", taken.load(SeqCst));
+        node.store.pass.append_gate.open();
+        let done = answer.await.expect("task").expect("done");
+        // RUN_FINISHED is the last one.
+        assert_eq!(done.run.run.producer_seq, PIECES as u64 + 1);
     });
 }
