@@ -71,7 +71,8 @@ pub enum Resent {
     Possible,
 }
 
-/// Reason why a writer stopped. Everything that was read before is stored, except where the run has ended.
+/// Reason why a writer stopped. After `SourceEnded`, `Terminal`, `SourceFailed` and `InvalidEvent` every event that was
+/// read before is stored. After the others, events that were gathered are dropped, and an append may be under way.
 #[derive(Debug)]
 pub enum WriteExit<E> {
     /// The source ended without a terminal event.
