@@ -223,9 +223,10 @@ everywhere! {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_conversation_that_takes_long_to_fold_keeps_nobody_waiting() {
-    // One thread serves everything here: a fold on it would be all that is done.
+    // One thread serves everything here: a fold on it would be all that is done. On a runtime of another flavour, the
+    // fold would run in place.
     let server = Server::start(Options::memory()).await;
     let dev = server.client();
     dev.thread("t").await;
