@@ -2,9 +2,9 @@
 
 mod answers;
 mod appends;
-mod close_handshake;
 mod frames;
 mod items;
+mod protocol;
 mod session;
 
 pub use frames::CLIENT_FRAMES;

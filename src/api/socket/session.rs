@@ -1,24 +1,18 @@
-//! One socket: reads frames, and on each wake writes everything that is pending with one flush.
+//! One socket: carries out the client's frames, and encodes deliveries. `protocol.rs` connects the session to the driver.
 //!
-//! No queue exists per subscriber: a delivery is taken from its subscription only when the previous one has been
-//! written. A client that does not read falls behind, and after a timeout its socket is closed.
+//! No queue exists per subscriber: a delivery is taken from its subscription only when the previous one has been written.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::Duration,
 };
 
 use futures_util::{
-    FutureExt, StreamExt,
     future::BoxFuture,
     stream::{self, AbortHandle, BoxStream, FuturesUnordered, SelectAll},
 };
 use serde_json::json;
-use tokio::{
-    sync::watch,
-    time::{self, Instant},
-};
+use tokio::{sync::watch, time::Instant};
 
 use threadline_http::{
     negotiation::end_reason,
@@ -27,10 +21,12 @@ use threadline_http::{
     view::FeedEntryView,
     ws::{
         WebSocket,
-        close::{CloseCode, read_error},
+        close::CloseCode,
+        driver::{self, SocketEnv},
+        protocol::Outbox,
     },
 };
-use tokio_tungstenite::tungstenite::{Error as ReadError, Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::{
     api::{
@@ -38,7 +34,6 @@ use crate::{
         socket::{
             answers::{Answer, error_frame, hello, in_thread, run_frame},
             appends::Appends,
-            close_handshake,
             frames::{
                 self, Append, CLIENT_FRAMES, ClientFrame, ClientMessage, FrameError, FrameTag, Subscribe,
                 SubscribeFeed, frame,
@@ -48,7 +43,7 @@ use crate::{
     },
     domain::{
         Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
-        limits::{MAX_SUBSCRIPTIONS, PAGE_BYTES, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
+        limits::{MAX_SUBSCRIPTIONS, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
     },
     metrics::GaugeGuard,
     service::{ServiceError, StoreError},
@@ -61,192 +56,78 @@ struct ThreadSubscription {
     state: watch::Receiver<TopicState>,
 }
 
-struct Session {
+pub(super) struct Session {
     state: ApiState,
     principal: Principal,
-    items: SelectAll<BoxStream<'static, Item>>,
-    answers: FuturesUnordered<BoxFuture<'static, Answer>>,
-    appends: Appends,
+    pub(super) items: SelectAll<BoxStream<'static, Item>>,
+    pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
+    pub(super) appends: Appends,
     /// Size of the frames that wait for an answer, in bytes.
     bytes_under_way: usize,
     threads: HashMap<ThreadId, ThreadSubscription>,
     feed: Option<AbortHandle>,
     producing: HashSet<(ThreadId, RunId)>,
-    out: Vec<Message>,
-    out_bytes: usize,
+    pub(super) out: Outbox,
     /// Commit time of the oldest live event among the pending messages.
     oldest: Option<Timestamp>,
     /// End of the pause during which the client is read no further, because it sends more than its limit.
-    paused: Option<Instant>,
+    pub(super) paused: Option<Instant>,
 }
 
-/// Serves a socket until it ends.
-pub async fn run(state: ApiState, principal: Principal, mut socket: WebSocket, understood: bool) {
-    let metrics = state.service.metrics().clone();
-    let _present = GaugeGuard::new(&metrics.sockets);
-    let mut session = Session {
-        state,
-        principal,
-        items: SelectAll::new(),
-        answers: FuturesUnordered::new(),
-        appends: Appends::default(),
-        bytes_under_way: 0,
-        threads: HashMap::new(),
-        feed: None,
-        producing: HashSet::new(),
-        out: Vec::new(),
-        out_bytes: 0,
-        oldest: None,
-        paused: None,
-    };
-    let code = if understood { session.serve(&mut socket).await } else { Some(CloseCode::UnsupportedVersion) };
-    // Subscriptions end before the close handshake, which may take long.
-    session.items.clear();
-    match code {
-        Some(code) => {
-            metrics.socket_closed(code.reason());
-            close_handshake::close(&mut socket, code, session.state.http.close).await;
-        }
-        None => close_handshake::answer(&mut socket, session.state.http.close).await,
+/// Serves a socket until it ends; `understood` is false if the client requests other subprotocols only.
+pub async fn run(state: ApiState, principal: Principal, socket: WebSocket, understood: bool) {
+    let env = SocketEnv::new(&state.http, &principal);
+    let mut session = Session::new(state, principal);
+    if !understood {
+        return driver::refuse(socket, session, env, CloseCode::UnsupportedVersion).await;
     }
+    session.welcome();
+    driver::drive(socket, session, env).await;
 }
 
 impl Session {
-    /// Serves until the client disconnects (`None`) or must be disconnected (the close code).
-    async fn serve(&mut self, socket: &mut WebSocket) -> Option<CloseCode> {
+    fn new(state: ApiState, principal: Principal) -> Self {
+        Self {
+            state,
+            principal,
+            items: SelectAll::new(),
+            answers: FuturesUnordered::new(),
+            appends: Appends::default(),
+            bytes_under_way: 0,
+            threads: HashMap::new(),
+            feed: None,
+            producing: HashSet::new(),
+            out: Outbox::default(),
+            oldest: None,
+            paused: None,
+        }
+    }
+
+    fn welcome(&mut self) {
         let welcome = json!({ "protocol": super::PROTOCOL, "heartbeatSeconds": self.state.http.heartbeat.as_secs() });
         self.push(None, "welcome", &welcome);
-        let draining = self.state.http.draining.clone();
-        let mut beat = time::interval_at(Instant::now() + self.state.http.heartbeat, self.state.http.heartbeat);
-        beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-        let idle = self.state.http.quota.limits().socket_idle;
-        let mut heard = Instant::now();
-        let mut credential = self.state.http.auth.watch(&self.principal);
-        let mut read_before = true;
-        loop {
-            if let Err(code) = self.flush(socket).await {
-                return code;
-            }
-            let reads = self.may_read();
-            if !std::mem::replace(&mut read_before, reads) && reads {
-                // The client was not read meanwhile: an incomplete message gets its complete timeout again.
-                socket.restart_deadline();
-            }
-            tokio::select! {
-                message = socket.recv(), if reads => {
-                    heard = Instant::now();
-                    let mut next = Some(message);
-                    // Messages that arrived together share one pass of this loop.
-                    while let Some(message) = next {
-                        if let Err(code) = self.read(message).await {
-                            return code;
-                        }
-                        let more = self.may_read() && self.out_bytes < PAGE_BYTES;
-                        next = if more { socket.recv().now_or_never() } else { None };
-                    }
-                }
-                () = time::sleep_until(self.paused.unwrap_or(heard)), if self.paused.is_some() => {
-                    self.paused = None;
-                    // The client was not read meanwhile: its idle time starts again.
-                    heard = Instant::now();
-                }
-                Some(item) = self.items.next(), if !self.items.is_empty() => {
-                    if let Err(code) = self.write(item) {
-                        return Some(code);
-                    }
-                }
-                Some(answer) = self.answers.next(), if !self.answers.is_empty() => self.answer(answer),
-                Some(answer) = self.appends.next(), if self.appends.len() > 0 => self.answer(answer),
-                _ = beat.tick() => {
-                    if self.paused.is_none() && heard.elapsed() > idle {
-                        return Some(CloseCode::Idle);
-                    }
-                    self.heartbeat();
-                }
-                () = draining.cancelled() => return Some(CloseCode::Draining),
-                () = credential.expired() => return Some(CloseCode::CredentialOver),
-            }
-            if let Err(code) = self.gather() {
-                return Some(code);
-            }
-        }
-    }
-
-    /// Carries out a message of the client; `Err(None)` if the client has disconnected.
-    async fn read(&mut self, message: Option<Result<Message, ReadError>>) -> Result<(), Option<CloseCode>> {
-        match message {
-            Some(Ok(Message::Text(text))) => self.take(text.as_str()).await.map_err(Some),
-            Some(Ok(Message::Binary(_))) => Err(Some(CloseCode::BadFrame)),
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(()),
-            Some(Ok(Message::Close(_))) | None => Err(None),
-            Some(Err(error)) => Err(read_error(&error)),
-        }
-    }
-
-    /// Adds the answers and items that are ready now, so that they share the flush.
-    fn gather(&mut self) -> Result<(), CloseCode> {
-        while self.out_bytes < PAGE_BYTES {
-            if let Some(answer) = self.appends.ready() {
-                self.answer(answer);
-            } else if let Some(Some(answer)) = self.answers.next().now_or_never() {
-                self.answer(answer);
-            } else if let Some(Some(item)) = self.items.next().now_or_never() {
-                self.write(item)?;
-            } else {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the pending messages; `Err(None)` if the client has disconnected.
-    async fn flush(&mut self, socket: &mut WebSocket) -> Result<(), Option<CloseCode>> {
-        if self.out.is_empty() {
-            return Ok(());
-        }
-        // Slow reading is allowed, down to the rate `slowest_read`. (A client that reads nothing at all is disconnected
-        // below.)
-        let limits = self.state.http.quota.limits();
-        let patience = limits.write + Duration::from_secs((self.out_bytes / limits.slowest_read.max(1)) as u64);
-        self.out_bytes = 0;
-        let write = async {
-            for message in self.out.drain(..) {
-                socket.feed(message).await?;
-            }
-            socket.flush().await
-        };
-        match time::timeout(patience, write).await {
-            Ok(Ok(())) => {
-                self.count_delivery();
-                Ok(())
-            }
-            Ok(Err(_)) => Err(None),
-            Err(_) => Err(Some(CloseCode::SlowConsumer)),
-        }
     }
 
     /// Counts the delivery of the messages that were written, with one reading of the clock: the oldest event counts
     /// for all of them.
-    fn count_delivery(&mut self) {
+    pub(super) fn count_delivery(&mut self) {
         if let Some(oldest) = self.oldest.take() {
             let service = &self.state.service;
             service.metrics().following.socket_delivery.time(observe::age(service.clock(), oldest));
         }
     }
 
-    fn text(&mut self, text: Utf8Bytes) {
-        self.out_bytes += text.len();
-        self.out.push(Message::Text(text));
-    }
-
-    /// True if the client may send more, and have more in flight. Otherwise the client is read no further.
-    fn may_read(&self) -> bool {
-        self.paused.is_none()
-            && self.answers.len() + self.appends.len() < SOCKET_MAX_INFLIGHT
+    /// True if the client may have more in flight.
+    pub(super) fn has_room(&self) -> bool {
+        self.answers.len() + self.appends.len() < SOCKET_MAX_INFLIGHT
             && self.bytes_under_way < SOCKET_MAX_INFLIGHT_BYTES
     }
 
-    fn answer(&mut self, answer: Answer) {
+    fn text(&mut self, text: Utf8Bytes) {
+        self.out.text(text);
+    }
+
+    pub(super) fn answer(&mut self, answer: Answer) {
         self.bytes_under_way -= answer.bytes;
         self.text(answer.text.into());
     }
@@ -265,7 +146,7 @@ impl Session {
         self.text(error_frame(id, problem.into()).into());
     }
 
-    fn heartbeat(&mut self) {
+    pub(super) fn heartbeat(&mut self) {
         let tails: Vec<_> = self
             .threads
             .iter()
@@ -278,12 +159,10 @@ impl Session {
             })
             .collect();
         self.push(None, "heartbeat", &json!({ "tails": tails }));
-        // The pong to this ping shows that the client is alive.
-        self.out.push(Message::Ping(bytes::Bytes::new()));
     }
 
     /// Carries out a frame of the client.
-    async fn take(&mut self, text: &str) -> Result<(), CloseCode> {
+    pub(super) async fn take(&mut self, text: &str) -> Result<(), CloseCode> {
         let ClientMessage { id, frame } = match frames::parse(text) {
             Ok(message) => message,
             Err(FrameError::NotJson) => return Err(CloseCode::BadFrame),
@@ -424,7 +303,7 @@ impl Session {
     }
 
     /// Encodes an item as frames.
-    fn write(&mut self, item: Item) -> Result<(), CloseCode> {
+    pub(super) fn write(&mut self, item: Item) -> Result<(), CloseCode> {
         match item {
             Item::Log { tag, live, cursor, delivery } => {
                 let at = json!({ "threadId": tag.thread.as_str(), "epoch": tag.epoch.to_string(), "seq": cursor });

@@ -20,6 +20,12 @@ impl Auth {
 }
 
 impl CredentialWatch {
+    /// Watch over a credential that expires after a time, or never.
+    #[cfg(test)]
+    pub(crate) fn after(expires: Option<Duration>) -> Self {
+        Self(expires.map(|expires| Box::pin(time::sleep(expires)) as BoxFuture<'static, ()>))
+    }
+
     fn new(auth: Auth, principal: Principal) -> Self {
         match principal.credential {
             // Both stay valid as long as the server runs.

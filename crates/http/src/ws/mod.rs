@@ -1,7 +1,12 @@
-//! WebSockets: the handshake (RFC 6455, section 4.2), and a socket whose messages must be complete before a timeout.
+//! WebSockets: the handshake (RFC 6455, section 4.2), a socket whose messages must be complete before a timeout, and
+//! one [`driver`] for the protocols spoken over it.
 
 pub mod close;
 mod deadline;
+pub mod driver;
+pub mod protocol;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -13,6 +18,7 @@ use axum::{
 use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
@@ -98,13 +104,7 @@ impl Upgrade {
         tokio::spawn(async move {
             // A client that disconnected before the switch is not served.
             let Ok(upgraded) = on_upgrade.await else { return };
-            let io = MessageDeadline::new(TokioIo::new(upgraded), terms.message);
-            let config = WebSocketConfig::default()
-                .read_buffer_size(SOCKET_READ_BUFFER)
-                .write_buffer_size(SOCKET_WRITE_BUFFER)
-                .max_message_size(Some(terms.largest))
-                .max_frame_size(Some(terms.largest));
-            serve(WebSocket(WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await)).await;
+            serve(WebSocket::accepted(TokioIo::new(upgraded), terms).await).await;
         });
         let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
         let headers = response.headers_mut();
@@ -122,9 +122,20 @@ impl Upgrade {
 
 /// Open socket, with a deadline for each message.
 #[derive(Debug)]
-pub struct WebSocket(WebSocketStream<MessageDeadline<TokioIo<Upgraded>>>);
+pub struct WebSocket<T = TokioIo<Upgraded>>(WebSocketStream<MessageDeadline<T>>);
 
-impl WebSocket {
+impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
+    /// The server's side of a connection after the handshake.
+    async fn accepted(io: T, terms: Terms) -> Self {
+        let io = MessageDeadline::new(io, terms.message);
+        let config = WebSocketConfig::default()
+            .read_buffer_size(SOCKET_READ_BUFFER)
+            .write_buffer_size(SOCKET_WRITE_BUFFER)
+            .max_message_size(Some(terms.largest))
+            .max_frame_size(Some(terms.largest));
+        Self(WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await)
+    }
+
     /// The next message; `None` once the client has disconnected. Dropping the future loses no message.
     pub async fn recv(&mut self) -> Option<Result<Message, Error>> {
         self.0.next().await

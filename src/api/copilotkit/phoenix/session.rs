@@ -107,9 +107,8 @@ impl<P: SocketKind> Session<P> {
 
     /// Time until which no further frame of the client may be read, because the client exceeds its rate; `None` if
     /// reading may continue.
-    pub fn paused(&mut self) -> Option<Instant> {
-        self.paused = self.paused.filter(|until| *until > Instant::now());
-        self.paused
+    pub fn paused(&self) -> Option<Instant> {
+        self.paused.filter(|until| *until > Instant::now())
     }
 
     /// Bytes of the frames that wait to be written.

@@ -1,21 +1,16 @@
 //! WebSocket transport of Phoenix channels.
 
-use std::time::Duration;
-
 use axum::response::Response;
-use futures_util::FutureExt;
 use threadline_http::{
     problem::Problem,
     ws::{
         Terms, Upgrade, WebSocket,
-        close::{CloseCode, read_error},
+        close::CloseCode,
+        driver::{self, SocketEnv},
+        protocol::{Binary, CloseFrames, Closing, Outbox, Protocol, Reading},
     },
 };
-use tokio::time::{self, Instant};
-use tokio_tungstenite::tungstenite::{
-    Error, Message, Utf8Bytes,
-    protocol::{CloseFrame, frame::coding::CloseCode as WireCode},
-};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::{channel::SocketKind, session::Session};
 use crate::{
@@ -24,7 +19,6 @@ use crate::{
         Principal,
         limits::{CHANNEL_FRAME_BYTES, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES, UNTRUSTED_FRAME_BYTES},
     },
-    metrics::GaugeGuard,
 };
 
 /// Subprotocol that the client requests, next to the one that holds the key, and that the server selects.
@@ -55,201 +49,85 @@ pub async fn open<P: SocketKind>(
     }))
 }
 
-/// Reason for which the server stops serving a socket.
-enum End {
-    /// The client has closed the socket, or has disconnected.
-    Gone,
-    /// Writing to the client fails; frames that the client has sent may still wait to be read.
-    Deaf,
-    /// The server must close the socket.
-    Close(CloseCode),
-}
-
 /// Serves a socket until it is closed.
-pub async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P, mut socket: WebSocket) {
-    let metrics = state.service.metrics().clone();
-    let _present = GaugeGuard::new(&metrics.sockets);
-    let mut session = Session::new(state.http.quota.clone(), principal.clone(), plane);
-    let handed_over = match serve(&state, &principal, &mut session, &mut socket).await {
-        End::Gone => {
-            session.be_over();
-            // Reading to the end answers the client's close frame.
-            let _ = time::timeout(state.http.close, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
-            false
-        }
-        End::Deaf => {
-            session.be_over();
-            read_rest(&mut session, &mut socket, state.http.close).await;
-            false
-        }
-        End::Close(code) => {
-            metrics.socket_closed(code.reason());
-            // Frames that were collected before the close are still owed to the client.
-            let written = code != CloseCode::SlowConsumer && flush(&state, &mut session, &mut socket).await.is_ok();
-            session.be_over();
-            farewell(&mut session, &mut socket, code, state.http.close).await && written
-        }
-    };
-    session.end(handed_over).await;
-}
-
-async fn serve<P: SocketKind>(
-    state: &ApiState,
-    principal: &Principal,
-    session: &mut Session<P>,
-    socket: &mut WebSocket,
-) -> End {
-    let draining = state.http.draining.clone();
-    let mut credential = state.http.auth.watch(principal);
-    let mut beat = time::interval_at(Instant::now() + state.http.heartbeat, state.http.heartbeat);
-    beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+pub async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P, socket: WebSocket) {
+    let mut env = SocketEnv::new(&state.http, &principal);
     // A browser tab in the background sends a heartbeat only once a minute.
-    let idle = state.http.quota.limits().socket_idle * 3 / 2;
-    let mut heard = Instant::now();
-    loop {
-        if let Err(end) = flush(state, session, socket).await {
-            return end;
-        }
-        let paused = session.paused();
-        let carried_out = tokio::select! {
-            message = socket.recv(), if paused.is_none() => {
-                let read = read(session, socket, message).await;
-                heard = Instant::now();
-                read
-            }
-            () = time::sleep_until(paused.unwrap_or(heard)), if paused.is_some() => {
-                // The server did not read during the pause, so the pause must not count as idle time.
-                heard = Instant::now();
-                socket.restart_deadline();
-                Ok(())
-            }
-            pumped = session.pump() => pumped.map_err(End::Close),
-            _ = beat.tick() => {
-                if paused.is_none() && heard.elapsed() > idle {
-                    return End::Close(CloseCode::Idle);
-                }
-                ping(state, socket).await
-            }
-            () = draining.cancelled() => return End::Close(CloseCode::Draining),
-            () = credential.expired() => return End::Close(CloseCode::CredentialOver),
-        };
-        if let Err(end) = carried_out.and_then(|()| session.gather().map_err(End::Close)) {
-            return end;
-        }
-    }
+    env.idle = env.idle * 3 / 2;
+    let session = Session::new(state.http.quota.clone(), principal, plane);
+    let phoenix = Phoenix { session, texts: Vec::new(), text_bytes: 0, out: Outbox::default() };
+    driver::drive(socket, phoenix, env).await;
 }
 
-/// Processes the frames that have arrived, in order. The number and size of frames per call are bounded, so that writes
-/// need not wait for more.
-async fn read<P: SocketKind>(
-    session: &mut Session<P>,
-    socket: &mut WebSocket,
-    message: Option<Result<Message, Error>>,
-) -> Result<(), End> {
-    let (mut texts, mut bytes, mut end) = (Vec::new(), 0, Ok(()));
-    let mut next = Some(message);
-    while let Some(message) = next {
-        match message {
-            Some(Ok(Message::Text(text))) => {
-                bytes += text.len();
-                texts.push(text);
-            }
-            // A Phoenix server would treat a binary message as a push; no client of Threadline sends any.
-            Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-            Some(Ok(Message::Close(_))) | None => end = Err(End::Gone),
-            Some(Err(error)) => end = Err(read_error(&error).map_or(End::Gone, End::Close)),
+/// Session of a socket, as the driver of sockets sees it.
+struct Phoenix<P> {
+    session: Session<P>,
+    /// Texts of the current turn, which the session processes together.
+    texts: Vec<Utf8Bytes>,
+    /// Size of these texts, in bytes.
+    text_bytes: usize,
+    out: Outbox,
+}
+
+impl<P: SocketKind> Protocol for Phoenix<P> {
+    // A Phoenix server would treat a binary message as a push; no client of Threadline sends any.
+    const BINARY: Binary = Binary::Ignored;
+    // A producer may send unacknowledged events again through another node; versions before 1.69 do not.
+    const CLOSING: Closing = Closing::Thorough;
+
+    async fn receive(&mut self, text: Utf8Bytes) -> Result<(), CloseCode> {
+        self.text_bytes += text.len();
+        self.texts.push(text);
+        Ok(())
+    }
+
+    fn takes_more(&self) -> bool {
+        self.texts.len() < FRAMES_TOGETHER && self.text_bytes < FRAMES_TOGETHER_BYTES
+    }
+
+    async fn end_turn(&mut self) -> Result<(), CloseCode> {
+        let taken = self.session.take(&self.texts).await;
+        self.texts.clear();
+        self.text_bytes = 0;
+        taken
+    }
+
+    fn reading(&self) -> Reading {
+        self.session.paused().map_or(Reading::Open, Reading::PausedUntil)
+    }
+
+    async fn ready(&mut self) -> Result<(), CloseCode> {
+        self.session.pump().await
+    }
+
+    fn gather(&mut self) -> Result<(), CloseCode> {
+        self.session.gather()
+    }
+
+    fn beat(&mut self) {}
+
+    fn out(&mut self) -> &mut Outbox {
+        for frame in self.session.take_out() {
+            self.out.text(frame.into());
         }
-        let more = end.is_ok() && texts.len() < FRAMES_TOGETHER && bytes < FRAMES_TOGETHER_BYTES;
-        next = if more { socket.recv().now_or_never() } else { None };
+        &mut self.out
     }
-    session.take(&texts).await.map_err(End::Close)?;
-    end
-}
 
-/// Sends a ping. The client's pong shows that it is alive.
-async fn ping(state: &ApiState, socket: &mut WebSocket) -> Result<(), End> {
-    match time::timeout(state.http.quota.limits().write, socket.send(Message::Ping(bytes::Bytes::new()))).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(End::Deaf),
-        Err(_) => Err(End::Close(CloseCode::SlowConsumer)),
+    fn written(&mut self) {
+        self.session.written();
     }
-}
 
-async fn flush<P: SocketKind>(state: &ApiState, session: &mut Session<P>, socket: &mut WebSocket) -> Result<(), End> {
-    // The timeout grows with the bytes to be written, so only a client below the slowest allowed rate is disconnected.
-    let limits = state.http.quota.limits();
-    let patience = limits.write + Duration::from_secs((session.out_bytes() / limits.slowest_read.max(1)) as u64);
-    let frames = session.take_out();
-    if frames.is_empty() {
-        return Ok(());
+    fn close_frames(code: CloseCode) -> CloseFrames {
+        CloseFrames { text: None, code: wire_code(code) }
     }
-    let write = async {
-        for frame in frames {
-            socket.feed(Message::text(frame)).await?;
-        }
-        socket.flush().await
-    };
-    let written = time::timeout(patience, write).await;
-    session.written();
-    match written {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(End::Deaf),
-        Err(_) => Err(End::Close(CloseCode::SlowConsumer)),
-    }
-}
 
-/// Processes the pushes that arrived before the client disconnected or the server closed the socket, for at most
-/// `patience`. Returns the client's close frame, if it has sent one.
-async fn read_rest<P: SocketKind>(
-    session: &mut Session<P>,
-    socket: &mut WebSocket,
-    patience: Duration,
-) -> Option<CloseFrame> {
-    let until = Instant::now() + patience;
-    // The timeout applies to reading only: a push whose processing has begun is completed.
-    while let Ok(Some(Ok(message))) = time::timeout_at(until, socket.recv()).await {
-        match message {
-            Message::Text(text) => session.take(&[text]).await.ok()?,
-            Message::Close(frame) => return frame,
-            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
-        }
+    fn be_over(&mut self) {
+        self.session.be_over();
     }
-    None
-}
 
-/// Closes a socket. Returns true if the client has answered the close with the same code: the client has then read all
-/// frames.
-async fn farewell<P: SocketKind>(
-    session: &mut Session<P>,
-    socket: &mut WebSocket,
-    code: CloseCode,
-    patience: Duration,
-) -> bool {
-    let wire = WireCode::from(wire_code(code));
-    let close = CloseFrame { code: wire, reason: Utf8Bytes::from_static(code.reason()) };
-    if !matches!(time::timeout(patience, socket.send(Message::Close(Some(close)))).await, Ok(Ok(()))) {
-        return false;
+    async fn end(self, handed_over: bool) {
+        self.session.end(handed_over).await;
     }
-    let answer = if code == CloseCode::Draining {
-        // A producer may send unacknowledged events again through another node; versions before 1.69 do not.
-        read_rest(session, socket, patience).await
-    } else {
-        let close = async {
-            loop {
-                match socket.recv().await? {
-                    Ok(Message::Close(frame)) => return frame,
-                    Ok(_) => {}
-                    Err(_) => return None,
-                }
-            }
-        };
-        time::timeout(patience, close).await.ok().flatten()
-    };
-    // A close with another code is no answer: the client was closing the connection on its own initiative.
-    let handed_over = answer.is_some_and(|answer| answer.code == wire);
-    // The client must be the first to see the end of the connection.
-    let _ = time::timeout(patience, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
-    handed_over
 }
 
 /// Close codes of RFC 6455. Phoenix's clients treat all codes alike except 1000, after which some do not reconnect.

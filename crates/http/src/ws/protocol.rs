@@ -1,0 +1,123 @@
+//! The part of a socket that differs between protocols. The driver does the rest: see [`drive`](super::driver::drive).
+
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+use super::close::CloseCode;
+
+/// Protocol that is spoken over a socket. A value serves one socket.
+pub trait Protocol: Send {
+    /// Treatment of binary messages.
+    const BINARY: Binary;
+    /// Care that is taken of frames under way when the socket is closed.
+    const CLOSING: Closing;
+
+    /// Accepts a text of the client. The protocol may keep it until [`Self::end_turn`].
+    fn receive(&mut self, text: Utf8Bytes) -> impl Future<Output = Result<(), CloseCode>> + Send;
+
+    /// True if another text that has already arrived may join the current turn. The number of texts per turn must be
+    /// bounded, so that writes need not wait for more.
+    fn takes_more(&self) -> bool;
+
+    /// Processes the texts of the turn that are not processed yet.
+    fn end_turn(&mut self) -> impl Future<Output = Result<(), CloseCode>> + Send;
+
+    /// State of reading; the driver asks before each turn.
+    fn reading(&self) -> Reading;
+
+    /// Waits for output, and adds it to the pending messages. Cancel safe.
+    fn ready(&mut self) -> impl Future<Output = Result<(), CloseCode>> + Send;
+
+    /// Adds the output that is ready now, up to a bound, so that it shares the next flush.
+    fn gather(&mut self) -> Result<(), CloseCode>;
+
+    /// Adds the protocol's own heartbeat; the driver adds a ping.
+    fn beat(&mut self);
+
+    /// Pending messages. The driver empties the outbox when it writes.
+    fn out(&mut self) -> &mut Outbox;
+
+    /// Called when all messages that were pending are written.
+    fn written(&mut self);
+
+    /// Last text and close code for a reason.
+    fn close_frames(code: CloseCode) -> CloseFrames;
+
+    /// Ends the output; the driver calls this before the close handshake, which may take long. Texts may still arrive,
+    /// with [`Closing::Thorough`].
+    fn be_over(&mut self);
+
+    /// Ends the socket. `handed_over` is true if the server has closed the socket, every pending message was written and
+    /// the client has answered the close with the same code, so it has read all messages.
+    fn end(self, handed_over: bool) -> impl Future<Output = ()> + Send;
+}
+
+/// Treatment of binary messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binary {
+    /// A binary message closes the socket with [`CloseCode::BadFrame`].
+    Refused,
+    /// A binary message has no effect.
+    Ignored,
+}
+
+/// Care that is taken of frames under way when a socket is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// Pending messages are dropped, texts that still arrive too, and one timeout bounds the complete handshake.
+    Prompt,
+    /// Pending messages are written first. Texts that arrive before the client's close are processed if the server is
+    /// draining or a write has failed. Each step of the handshake has a timeout of its own.
+    Thorough,
+}
+
+/// State of reading from the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// The client is read.
+    Open,
+    /// The client is not read, because too much of what it sent is in flight. Such a client can be idle.
+    Full,
+    /// The client is not read until then, because it exceeds its rate. The pause does not count as idle time.
+    PausedUntil(Instant),
+}
+
+/// End of a socket on the wire.
+#[derive(Debug)]
+pub struct CloseFrames {
+    /// Text ahead of the close frame, if the protocol has one.
+    pub text: Option<Utf8Bytes>,
+    /// Code of the close frame.
+    pub code: u16,
+}
+
+/// Messages that wait to be written with one flush.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    pub(super) messages: Vec<Message>,
+    bytes: usize,
+}
+
+impl Outbox {
+    /// Adds a text behind the pending messages.
+    pub fn text(&mut self, text: Utf8Bytes) {
+        self.bytes += text.len();
+        self.messages.push(Message::Text(text));
+    }
+
+    /// Size of the texts, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Drops the messages that are not written.
+    pub(super) fn clear(&mut self) {
+        self.messages.clear();
+        self.bytes = 0;
+    }
+
+    /// Adds a ping. The client's pong shows that it is alive.
+    pub(super) fn ping(&mut self) {
+        self.messages.push(Message::Ping(bytes::Bytes::new()));
+    }
+}
