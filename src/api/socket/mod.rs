@@ -68,6 +68,10 @@ pub async fn open(
     let terms = Terms { protocol: PROTOCOL, largest, message: state.http.quota.limits().message };
     Ok(upgrade.open(terms, async move |socket| {
         let _held = (alive, place);
-        session::run(state, principal, socket, understood).await;
+        if understood {
+            session::run(state, principal, socket).await;
+        } else {
+            session::refuse(state, principal, socket).await;
+        }
     }))
 }

@@ -4,7 +4,7 @@ use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use threadline_http::ws::{
     close::CloseCode,
-    protocol::{Binary, CloseFrames, Closing, Outbox, Protocol, Reading},
+    protocol::{Binary, CloseFrames, Closing, HandOver, Outbox, Protocol, Reading},
 };
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -87,5 +87,5 @@ impl Protocol for Session {
         self.items.clear();
     }
 
-    async fn end(self, _handed_over: bool) {}
+    async fn end(self, _: HandOver) {}
 }

@@ -74,13 +74,16 @@ pub(super) struct Session {
     pub(super) paused: Option<Instant>,
 }
 
-/// Serves a socket until it ends; `understood` is false if the client requests other subprotocols only.
-pub async fn run(state: ApiState, principal: Principal, socket: WebSocket, understood: bool) {
+/// Closes a socket whose client requests other subprotocols only.
+pub async fn refuse(state: ApiState, principal: Principal, socket: WebSocket) {
+    let env = SocketEnv::new(&state.http, &principal);
+    driver::refuse(socket, Session::new(state, principal), env, CloseCode::UnsupportedVersion).await;
+}
+
+/// Serves a socket until it ends.
+pub async fn run(state: ApiState, principal: Principal, socket: WebSocket) {
     let env = SocketEnv::new(&state.http, &principal);
     let mut session = Session::new(state, principal);
-    if !understood {
-        return driver::refuse(socket, session, env, CloseCode::UnsupportedVersion).await;
-    }
     session.welcome();
     driver::drive(socket, session, env).await;
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     WebSocket,
     close::{CloseCode, read_error},
-    protocol::{Binary, CloseFrames, Closing, Protocol, Reading},
+    protocol::{Binary, CloseFrames, Closing, HandOver, Protocol, Reading},
 };
 use crate::{HttpState, auth::watch::CredentialWatch};
 
@@ -199,29 +199,32 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
 
     async fn end(mut self, end: End) {
         let thorough = P::CLOSING == Closing::Thorough;
-        let handed_over = match end {
+        let hand_over = match end {
             End::Close(code) => {
                 self.env.metrics.socket_closed(code.reason());
                 let written = thorough && code != CloseCode::SlowConsumer && self.flush().await.is_ok();
                 self.protocol.be_over();
-                self.close(code).await && written
+                match self.close(code).await {
+                    HandOver::Complete if written => HandOver::Complete,
+                    HandOver::Complete | HandOver::Uncertain => HandOver::Uncertain,
+                }
             }
             End::Deaf if thorough => {
                 self.protocol.be_over();
                 self.read_rest(Rest::Process, self.timeout()).await;
-                false
+                HandOver::Uncertain
             }
             End::Gone | End::Deaf => {
                 self.protocol.be_over();
                 self.read_to_end(self.timeout()).await;
-                false
+                HandOver::Uncertain
             }
         };
-        self.protocol.end(handed_over).await;
+        self.protocol.end(hand_over).await;
     }
 
-    /// Carries out the close handshake (RFC 6455, section 7). Returns true if the client has answered with the same code.
-    async fn close(&mut self, code: CloseCode) -> bool {
+    /// Carries out the close handshake (RFC 6455, section 7). Complete if the client has answered with the same code.
+    async fn close(&mut self, code: CloseCode) -> HandOver {
         let until = self.timeout();
         let CloseFrames { text, code: wire } = P::close_frames(code);
         let wire = WireCode::from(wire);
@@ -234,7 +237,7 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
         };
         // A client that does not read cannot receive the reason: its connection ends at the timeout.
         if !matches!(time::timeout_at(until, send).await, Ok(Ok(()))) {
-            return false;
+            return HandOver::Uncertain;
         }
         // A producer may send unacknowledged frames again through another node, but not every producer does.
         let process = P::CLOSING == Closing::Thorough && code == CloseCode::Draining;
@@ -244,7 +247,7 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
         let answered = answer.is_some_and(|answer| answer.code == wire);
         // The client must be the first to see the end of the connection.
         self.read_to_end(self.next_timeout(until)).await;
-        answered
+        if answered { HandOver::Complete } else { HandOver::Uncertain }
     }
 
     fn timeout(&self) -> Instant {

@@ -47,9 +47,8 @@ pub trait Protocol: Send {
     /// with [`Closing::Thorough`].
     fn be_over(&mut self);
 
-    /// Ends the socket. `handed_over` is true if the server has closed the socket, every pending message was written and
-    /// the client has answered the close with the same code, so it has read all messages.
-    fn end(self, handed_over: bool) -> impl Future<Output = ()> + Send;
+    /// Ends the socket.
+    fn end(self, hand_over: HandOver) -> impl Future<Output = ()> + Send;
 }
 
 /// Treatment of binary messages.
@@ -80,6 +79,16 @@ pub enum Reading {
     Full,
     /// The client is not read until then, because it exceeds its rate. The pause does not count as idle time.
     PausedUntil(Instant),
+}
+
+/// State of the messages that were given to a socket, at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandOver {
+    /// The client has read all messages: each was written, and the client has answered the server's close with the same
+    /// code.
+    Complete,
+    /// The last messages may be lost.
+    Uncertain,
 }
 
 /// End of a socket on the wire.

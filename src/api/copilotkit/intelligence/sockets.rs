@@ -9,7 +9,7 @@ use threadline_http::{
     auth::AuthError,
     extract::{Caller, Params},
     problem::{Problem, ProblemDocument, ProblemType},
-    ws::Upgrade,
+    ws::{Upgrade, protocol::HandOver},
 };
 use utoipa::IntoParams;
 
@@ -75,7 +75,7 @@ async fn page(state: &ApiState, token: Option<&str>) -> Result<(Principal, Clien
     })?;
     if let Err(limited) = state.http.quota.admit(&principal) {
         // Closing the plane returns the token, which stays valid.
-        plane.closed(false).await;
+        plane.closed(HandOver::Uncertain).await;
         return Err(limited.into());
     }
     Ok((principal, plane))

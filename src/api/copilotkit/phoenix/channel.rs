@@ -5,6 +5,7 @@ use std::any::Any;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use serde_json::{Value, value::RawValue};
+use threadline_http::ws::protocol::HandOver;
 
 /// Topics that one kind of socket serves. One value serves one socket, and handles one frame at a time.
 #[async_trait]
@@ -12,9 +13,8 @@ pub trait SocketKind: Send + 'static {
     /// Joins a topic. `Err` is the `response` of the error reply.
     async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value>;
 
-    /// Ends the socket; its channels are already dropped. `handed_over` is true if the server has closed the socket and
-    /// the client has answered the close, so all frames that were written have arrived.
-    async fn closed(self, handed_over: bool);
+    /// Ends the socket; its channels are already dropped.
+    async fn closed(self, hand_over: HandOver);
 }
 
 /// Result of a successful join: the reply, and both directions of the channel.

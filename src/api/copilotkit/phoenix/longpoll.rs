@@ -9,7 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use threadline_http::problem::{Problem, ProblemType};
+use threadline_http::{
+    problem::{Problem, ProblemType},
+    ws::protocol::HandOver,
+};
 use tokio::sync::oneshot;
 
 use super::{
@@ -55,7 +58,7 @@ pub async fn open<P: SocketKind>(state: &ApiState, principal: Principal, plane: 
             answer(status::GONE, Some(&token), None)
         }
         Err(problem) => {
-            plane.closed(false).await;
+            plane.closed(HandOver::Uncertain).await;
             refused(problem)
         }
     }

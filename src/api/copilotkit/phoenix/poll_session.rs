@@ -1,6 +1,6 @@
 //! Task of one long-poll session.
 
-use threadline_http::ws::close::CloseCode;
+use threadline_http::ws::{close::CloseCode, protocol::HandOver};
 use tokio::{
     sync::oneshot,
     time::{self, Instant},
@@ -64,7 +64,7 @@ pub(super) async fn run<P: SocketKind>(state: ApiState, principal: Principal, pl
     if let Some(code) = code {
         metrics.socket_closed(code.reason());
     }
-    task.session.end(false).await;
+    task.session.end(HandOver::Uncertain).await;
 }
 
 impl<P: SocketKind> Task<P> {

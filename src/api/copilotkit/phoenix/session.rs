@@ -8,7 +8,7 @@ use std::{any::Any, collections::VecDeque, future::poll_fn, ops::Deref, task::Po
 
 use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use serde_json::json;
-use threadline_http::ws::close::CloseCode;
+use threadline_http::ws::{close::CloseCode, protocol::HandOver};
 use tokio::time::Instant;
 
 use super::{
@@ -160,10 +160,10 @@ impl<P: SocketKind> Session<P> {
     }
 
     /// Drops the channels and closes the plane.
-    pub async fn end(self, handed_over: bool) {
+    pub async fn end(self, hand_over: HandOver) {
         drop(self.channels);
         drop(self.until_written);
-        self.plane.closed(handed_over && !self.has_lost).await;
+        self.plane.closed(if self.has_lost { HandOver::Uncertain } else { hand_over }).await;
     }
 
     /// Processes frames that have arrived together, in order. Fails with [`CloseCode::BadFrame`] at the first text that

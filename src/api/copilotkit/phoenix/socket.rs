@@ -7,7 +7,7 @@ use threadline_http::{
         Terms, Upgrade, WebSocket,
         close::CloseCode,
         driver::{self, SocketEnv},
-        protocol::{Binary, CloseFrames, Closing, Outbox, Protocol, Reading},
+        protocol::{Binary, CloseFrames, Closing, HandOver, Outbox, Protocol, Reading},
     },
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -35,7 +35,7 @@ pub async fn open<P: SocketKind>(
     let place = match state.http.quota.open(&principal) {
         Ok(place) => place,
         Err(limited) => {
-            plane.closed(false).await;
+            plane.closed(HandOver::Uncertain).await;
             return Err(limited.into());
         }
     };
@@ -125,8 +125,8 @@ impl<P: SocketKind> Protocol for Phoenix<P> {
         self.session.be_over();
     }
 
-    async fn end(self, handed_over: bool) {
-        self.session.end(handed_over).await;
+    async fn end(self, hand_over: HandOver) {
+        self.session.end(hand_over).await;
     }
 }
 

@@ -16,7 +16,7 @@ async fn draining_closes_and_an_answer_hands_over() {
     served.draining.cancel();
     served.read_to_end().await;
     served.ended().await;
-    assert_eq!(served.handed_over(), Some(true));
+    assert_eq!(served.hand_over(), Some(HandOver::Complete));
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +50,7 @@ async fn pending_output_is_written_before_a_thorough_close_only() {
     assert_eq!(strict.read_to_end().await.0, ["server-error"]);
     assert_eq!(patient.read_to_end().await.0, ["owed"]);
     patient.ended().await;
-    assert_eq!(patient.handed_over(), Some(true));
+    assert_eq!(patient.hand_over(), Some(HandOver::Complete));
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +72,7 @@ async fn a_silent_client_ends_at_the_timeout_of_one_or_of_each_step() {
         let mut served = if thorough { phoenix().await } else { native().await };
         served.draining.cancel();
         assert_eq!(served.ended().await, seconds);
-        assert_eq!(served.handed_over(), Some(false));
+        assert_eq!(served.hand_over(), Some(HandOver::Uncertain));
     }
 }
 
@@ -84,7 +84,7 @@ async fn a_close_of_the_client_is_answered_and_hands_nothing_over() {
         served.client.send(Message::Close(Some(close))).await.expect("sent");
         assert_eq!(served.code().await, u16::from(WireCode::Normal));
         served.ended().await;
-        assert_eq!((served.turns(), served.handed_over()), (vec![vec!["last".to_owned()]], Some(false)));
+        assert_eq!((served.turns(), served.hand_over()), (vec![vec!["last".to_owned()]], Some(HandOver::Uncertain)));
     }
 }
 
@@ -112,6 +112,6 @@ async fn texts_that_were_sent_are_processed_after_a_failed_write_if_closing_is_t
         served.await.expect("no panic");
         let seen = seen.lock().expect("no panic");
         let processed: &[Vec<String>] = if thorough { &[vec!["sent".to_owned()]] } else { &[] };
-        assert_eq!((seen.turns.as_slice(), seen.handed_over), (processed, Some(false)));
+        assert_eq!((seen.turns.as_slice(), seen.hand_over), (processed, Some(HandOver::Uncertain)));
     }
 }

@@ -29,7 +29,7 @@ use super::{
     Terms, WebSocket,
     close::CloseCode,
     driver::{SocketEnv, drive, refuse},
-    protocol::{Binary, CloseFrames, Closing, Outbox, Protocol, Reading},
+    protocol::{Binary, CloseFrames, Closing, HandOver, Outbox, Protocol, Reading},
 };
 use crate::auth::watch::CredentialWatch;
 
@@ -47,7 +47,7 @@ struct Seen {
     turns: Vec<Vec<String>>,
     written: usize,
     over: bool,
-    handed_over: Option<bool>,
+    hand_over: Option<HandOver>,
 }
 
 /// Protocol that records texts, and sends what the test sends. Without `THOROUGH` it is as strict as the native socket,
@@ -126,8 +126,8 @@ impl<const THOROUGH: bool> Protocol for Echo<THOROUGH> {
         self.seen.lock().expect("no panic").over = true;
     }
 
-    async fn end(self, handed_over: bool) {
-        self.seen.lock().expect("no panic").handed_over = Some(handed_over);
+    async fn end(self, hand_over: HandOver) {
+        self.seen.lock().expect("no panic").hand_over = Some(hand_over);
     }
 }
 
@@ -236,8 +236,8 @@ impl Served {
         self.metrics.text(&GaugeSnapshot::default()).contains(&format!("reason=\"{}\"}} 1", code.reason()))
     }
 
-    fn handed_over(&self) -> Option<bool> {
-        self.look(|seen| seen.handed_over)
+    fn hand_over(&self) -> Option<HandOver> {
+        self.look(|seen| seen.hand_over)
     }
 }
 

@@ -33,7 +33,7 @@ async fn a_slow_reader_is_closed_after_the_time_for_its_bytes() {
         // The close frame cannot be written either.
         assert_eq!(served.ended().await, (patience + CLOSE).as_secs());
         assert!(served.was_closed(CloseCode::SlowConsumer));
-        assert_eq!((served.handed_over(), served.look(|seen| seen.written)), (Some(false), 0));
+        assert_eq!((served.hand_over(), served.look(|seen| seen.written)), (Some(HandOver::Uncertain), 0));
     }
 }
 

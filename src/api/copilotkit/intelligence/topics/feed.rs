@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json, value::RawValue};
-use threadline_http::auth::FeedPass;
+use threadline_http::{auth::FeedPass, ws::protocol::HandOver};
 
 use super::{Refusal, refused};
 use crate::{
@@ -79,7 +79,7 @@ impl SocketKind for FeedPlane {
         self.follow(topic).await.map_err(Refusal::for_reader)
     }
 
-    async fn closed(self, _: bool) {}
+    async fn closed(self, _: HandOver) {}
 }
 
 /// Inbox that refuses every push: pages push nothing to this topic.

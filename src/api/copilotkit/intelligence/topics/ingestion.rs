@@ -11,6 +11,7 @@ use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
+use threadline_http::ws::protocol::HandOver;
 use tokio::{sync::watch, time};
 
 use super::{Refusal, refused};
@@ -100,7 +101,7 @@ impl SocketKind for RunnerPlane {
         self.produce(topic, params).await.map_err(Refusal::for_runner)
     }
 
-    async fn closed(self, _: bool) {}
+    async fn closed(self, _: HandOver) {}
 }
 
 struct Stop {

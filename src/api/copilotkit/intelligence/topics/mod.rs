@@ -11,7 +11,7 @@ pub use ingestion::RunnerPlane;
 
 use feed::FeedPlane;
 use thread::ThreadPlane;
-use threadline_http::auth::AuthError;
+use threadline_http::{auth::AuthError, ws::protocol::HandOver};
 
 use crate::{
     api::{
@@ -51,10 +51,10 @@ impl SocketKind for ClientPlane {
         }
     }
 
-    async fn closed(self, handed_over: bool) {
+    async fn closed(self, hand_over: HandOver) {
         match self {
-            Self::Thread(plane) => plane.closed(handed_over).await,
-            Self::Feed(plane) => plane.closed(handed_over).await,
+            Self::Thread(plane) => plane.closed(hand_over).await,
+            Self::Feed(plane) => plane.closed(hand_over).await,
         }
     }
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
-use threadline_http::auth::ThreadPass;
+use threadline_http::{auth::ThreadPass, ws::protocol::HandOver};
 use tokio::sync::watch;
 
 use super::{Refusal, refused};
@@ -159,11 +159,11 @@ impl SocketKind for ThreadPlane {
         self.follow(params).await.map_err(Refusal::for_reader)
     }
 
-    async fn closed(self, handed_over: bool) {
+    async fn closed(self, hand_over: HandOver) {
         let place = *self.sent.place();
         // Frames that were written may be lost, unless the client has answered the close after them. In that case only
         // the client knows its position, and it requests another token.
-        if self.sent.anything.load(Ordering::Acquire) && !(handed_over && place.is_some()) {
+        if self.sent.anything.load(Ordering::Acquire) && !(hand_over == HandOver::Complete && place.is_some()) {
             return;
         }
         let mut pass = self.pass;

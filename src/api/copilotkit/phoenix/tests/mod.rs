@@ -16,6 +16,7 @@ use serde_json::{Value, json, value::RawValue};
 use threadline_http::{
     auth::Auth,
     egress::{EgressClient, EgressPolicy},
+    ws::protocol::HandOver,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -42,7 +43,7 @@ struct Seen {
     outgoing: HashMap<String, mpsc::UnboundedSender<Outgoing>>,
     /// Number of replies that are not written yet.
     unwritten: usize,
-    closed: Option<bool>,
+    closed: Option<HandOver>,
 }
 
 impl Intercept {
@@ -54,7 +55,7 @@ impl Intercept {
         self.look(|seen| std::mem::take(&mut seen.taken))
     }
 
-    fn closed(&self) -> Option<bool> {
+    fn closed(&self) -> Option<HandOver> {
         self.look(|seen| seen.closed)
     }
 
@@ -98,8 +99,8 @@ impl SocketKind for TestPlane {
         Ok(Joined { response, pushes: Box::pin(pushes), inbox: Box::new(TestInbox(self.0.clone())) })
     }
 
-    async fn closed(self, handed_over: bool) {
-        self.0.look(|seen| seen.closed = Some(handed_over));
+    async fn closed(self, hand_over: HandOver) {
+        self.0.look(|seen| seen.closed = Some(hand_over));
     }
 }
 

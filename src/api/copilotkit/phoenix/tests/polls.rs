@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::{body::Body, extract::Request, response::Response};
 use http_body_util::BodyExt;
-use threadline_http::auth::AuthError;
+use threadline_http::{auth::AuthError, ws::protocol::HandOver};
 use tokio::time::{self, Instant};
 
 use super::{
@@ -99,7 +99,7 @@ async fn a_client_that_does_not_come_back_has_no_session() {
     }
     assert_eq!((intercept.closed(), state.service.metrics().sockets.get()), (None, 1));
     time::sleep(Duration::from_secs(2)).await;
-    assert_eq!((intercept.closed(), state.service.metrics().sockets.get()), (Some(false), 0));
+    assert_eq!((intercept.closed(), state.service.metrics().sockets.get()), (Some(HandOver::Uncertain), 0));
     assert_eq!(polled(&state, &token).await, json!({ "status": 410 }));
     assert_eq!(sends(&state, &token, JOIN).await, json!({ "status": 410 }));
 }
@@ -172,7 +172,7 @@ async fn a_server_that_shuts_down_lets_replies_be_fetched_and_sends_its_clients_
     assert_eq!(waiting.await.expect("no panic"), json!({ "status": 410 }));
     assert_eq!(frames(&state, &busy).await, [joined("1", "t:a")]);
     assert_eq!(polled(&state, &busy).await, json!({ "status": 410 }));
-    assert_eq!(intercept.closed(), Some(false));
+    assert_eq!(intercept.closed(), Some(HandOver::Uncertain));
     let refused = open(&state, principal("ann"), intercept.plane()).await;
     assert_eq!(refused.status(), 503, "so that a balancer asks another node");
     assert_eq!(body(refused).await["status"], 500, "so that the client asks again");
@@ -189,7 +189,7 @@ async fn nonsense_ends_a_session() {
     time::sleep(Duration::from_secs(1)).await;
     assert_eq!(sends(&state, &token, "nonsense").await, json!({ "status": 410 }));
     assert_eq!(waiting.await.expect("no panic"), json!({ "status": 500 }));
-    assert_eq!(intercept.closed(), Some(false));
+    assert_eq!(intercept.closed(), Some(HandOver::Uncertain));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Tests of a client's session without a transport.
 
-use threadline_http::ws::close::CloseCode;
+use threadline_http::ws::{close::CloseCode, protocol::HandOver};
 
 use super::{super::session::Session, *};
 use crate::{
@@ -54,8 +54,8 @@ async fn a_topic_is_joined_and_left() {
         takes(&mut session, [r#"["4","10","u:a","phx_join",{}]"#, r#"[null,"11","phoenix","heartbeat",{}]"#]).await;
     let beat = json!([null, "11", "phoenix", "phx_reply", { "status": "ok", "response": {} }]);
     assert_eq!(out, [json!(["4", "10", "u:a", "phx_reply", unmatched]), beat]);
-    session.end(true).await;
-    assert_eq!(intercept.closed(), Some(true));
+    session.end(HandOver::Complete).await;
+    assert_eq!(intercept.closed(), Some(HandOver::Complete));
 }
 
 #[tokio::test]

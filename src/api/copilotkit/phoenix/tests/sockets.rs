@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::{Router, routing::get};
 use futures_util::{SinkExt, StreamExt};
-use threadline_http::ws::Upgrade;
+use threadline_http::ws::{Upgrade, protocol::HandOver};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
@@ -60,12 +60,12 @@ impl Server {
         client
     }
 
-    /// Waits for the plane's `closed`, and returns its `handed_over`.
-    async fn closed(&self) -> bool {
+    /// Waits for the plane's `closed`, and returns its `hand_over`.
+    async fn closed(&self) -> HandOver {
         let told = async {
             loop {
                 match self.intercept.closed() {
-                    Some(handed_over) => return handed_over,
+                    Some(hand_over) => return hand_over,
                     None => tokio::time::sleep(Duration::from_millis(5)).await,
                 }
             }
@@ -110,7 +110,7 @@ async fn a_draining_server_says_1012_and_knows_whether_everything_arrived() {
     server.state.http.draining.cancel();
     let close = hear_close(&mut client).await.expect("a code");
     assert_eq!((close.code, close.reason.as_str()), (CloseCode::Restart, "draining"));
-    assert!(server.closed().await);
+    assert_eq!(server.closed().await, HandOver::Complete);
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn what_was_pushed_before_a_hang_up_arrives() {
     assert!(outgoing.send(Outgoing::Hangup(super::super::channel::Disconnect::Failed)).is_ok());
     assert_eq!(hear(&mut client).await, number("1", "t:a", 1));
     assert_eq!(hear_close(&mut client).await.expect("a code").code, CloseCode::Error);
-    assert!(server.closed().await);
+    assert_eq!(server.closed().await, HandOver::Complete);
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn a_client_that_does_not_answer_has_perhaps_not_got_everything() {
     let server = server().await;
     let _silent = server.joined().await;
     server.state.http.draining.cancel();
-    assert!(!server.closed().await);
+    assert_eq!(server.closed().await, HandOver::Uncertain);
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn a_client_that_was_going_by_itself_has_perhaps_not_got_everything() {
     // The client's close crosses the server's.
     client.send(Message::Close(None)).await.expect("sent");
     while let Some(Ok(_)) = client.next().await {}
-    assert!(!server.closed().await);
+    assert_eq!(server.closed().await, HandOver::Uncertain);
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn what_was_sent_before_a_close_is_taken() {
             client.send(Message::Close(None)).await.expect("sent");
         }
         drop(client);
-        assert!(!server.closed().await);
+        assert_eq!(server.closed().await, HandOver::Uncertain);
         let taken = server.intercept.taken();
         // After an abrupt disconnect the last frames may be lost, but none in between.
         assert!(abrupt || taken.len() == 200, "{}", taken.len());
@@ -232,5 +232,5 @@ async fn nonsense_is_closed_with_a_code_and_binary_frames_are_nothing() {
     assert_eq!(hear(&mut client).await, ok("1", "2", "t:a"));
     say(&mut client, "nonsense").await;
     assert_eq!(hear_close(&mut client).await.expect("a code").code, CloseCode::Invalid);
-    assert!(server.closed().await, "it had got everything until then");
+    assert_eq!(server.closed().await, HandOver::Complete);
 }
