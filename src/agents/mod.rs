@@ -45,10 +45,7 @@ use crate::{
         },
     },
     projection::conversation::Conversation,
-    service::{
-        Opening, Projected, ProjectionError, Service, ServiceError, StartRequest, StartedRun, StoreError,
-        each_operation_error,
-    },
+    service::{Opening, Projected, ProjectionError, Service, ServiceError, StartRequest, StartedRun, StoreError},
 };
 
 /// Name of the built-in agent, which is always available.
@@ -99,17 +96,7 @@ pub enum AgentError {
     Service(#[from] ServiceError),
 }
 
-macro_rules! agent_errors_of_operations {
-    ($($name:ident),+ $(,)?) => {$(
-        impl From<crate::service::$name> for AgentError {
-            fn from(error: crate::service::$name) -> Self {
-                Self::Service(error.into())
-            }
-        }
-    )+};
-}
-
-each_operation_error!(agent_errors_of_operations);
+threadline_engine::from_operation_errors!(AgentError);
 
 impl From<StoreError> for AgentError {
     fn from(error: StoreError) -> Self {

@@ -206,6 +206,12 @@ impl Principal {
         self.may_access(&thread.project, &thread.user)
     }
 
+    /// True if the principal acts for the project and not for one of its users. Development mode has no other way to do
+    /// so than as a user.
+    pub fn acts_for_project(&self) -> bool {
+        self.user.is_none() || self.credential == Credential::Development
+    }
+
     /// True if the principal stands for the complete installation.
     pub fn is_operator(&self) -> bool {
         matches!(self.credential, Credential::Development | Credential::Operator)

@@ -370,17 +370,7 @@ impl From<ServiceError> for Problem {
     }
 }
 
-macro_rules! problems_of_operations {
-    ($($name:ident),+ $(,)?) => {$(
-        impl From<threadline_engine::$name> for Problem {
-            fn from(error: threadline_engine::$name) -> Self {
-                ServiceError::from(error).into()
-            }
-        }
-    )+};
-}
-
-threadline_engine::each_operation_error!(problems_of_operations);
+threadline_engine::from_operation_errors!(Problem);
 
 impl From<Limited> for Problem {
     fn from(limited: Limited) -> Self {
@@ -420,7 +410,7 @@ impl From<AuthError> for Problem {
             AuthError::Lacks(scope) => {
                 Self::new(ProblemType::Forbidden, error.to_string()).with(json!({ "scope": scope.as_str() }))
             }
-            AuthError::OtherUser | AuthError::OtherProject | AuthError::NotOperator => {
+            AuthError::OtherUser | AuthError::OtherProject | AuthError::ForProject | AuthError::NotOperator => {
                 Self::new(ProblemType::Forbidden, error.to_string())
             }
             AuthError::NoProject => Self::new(ProblemType::ProjectNotFound, error.to_string()),

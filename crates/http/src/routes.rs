@@ -30,6 +30,8 @@ pub enum Access {
     Public,
     /// A principal with this scope. The handler must take a [`Caller`](super::extract::Caller), which checks the scope.
     Needs(Scope),
+    /// A principal with this scope that acts for the project, not for one of its users.
+    Project(Scope),
     /// A principal with the scope `read`; a socket ticket in the query is accepted as well.
     TicketOrKey,
     /// A client that sends, in the query, a value issued for this route. The handler checks the value.
@@ -51,13 +53,19 @@ impl Access {
     pub fn check(self, principal: &Principal) -> Result<(), AuthError> {
         let scope = match self {
             Self::Public | Self::Delegated => return Ok(()),
-            Self::Needs(scope) => scope,
+            Self::Needs(scope) | Self::Project(scope) => scope,
             Self::TicketOrKey => Scope::Read,
             Self::Operator if principal.is_operator() => return Ok(()),
             // Routes of the operator, and routes that check a value in the query, accept no other key.
             Self::Operator | Self::SignedUrl => return Err(AuthError::NotOperator),
         };
-        if principal.scopes.contains(scope) { Ok(()) } else { Err(AuthError::Lacks(scope)) }
+        if !principal.scopes.contains(scope) {
+            return Err(AuthError::Lacks(scope));
+        }
+        match self {
+            Self::Project(_) if !principal.acts_for_project() => Err(AuthError::ForProject),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -4,15 +4,16 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::Serialize;
 use threadline_http::{
     extract::{Caller, InAgent, Json},
-    problem::{Problem, ProblemDocument, ProblemType},
+    problem::{Problem, ProblemDocument},
 };
 use utoipa::ToSchema;
 
+use super::MANAGES_AGENTS;
 use crate::{
     agents::{Definition, Origin, definition::Kind},
     api::ApiState,
     domain::{
-        Principal, Scope,
+        Principal,
         agent::{Agent, AgentKind, OnDisconnect},
     },
 };
@@ -89,21 +90,9 @@ enum Detail {
 }
 
 impl Detail {
-    fn of(state: &ApiState, principal: &Principal) -> Self {
-        if is_project(state, principal) { Self::Project } else { Self::User }
+    fn of(principal: &Principal) -> Self {
+        if MANAGES_AGENTS.check(principal).is_ok() { Self::Project } else { Self::User }
     }
-}
-
-/// True if the principal acts for the project: its API key without a user, or a developer on their own machine.
-fn is_project(state: &ApiState, principal: &Principal) -> bool {
-    principal.scopes.contains(Scope::Agents) && (state.http.auth.is_development() || principal.user.is_none())
-}
-
-fn project_only(state: &ApiState, principal: &Principal) -> Result<(), Problem> {
-    if is_project(state, principal) {
-        return Ok(());
-    }
-    Err(Problem::new(ProblemType::Forbidden, "a user's token cannot change agents"))
 }
 
 /// Lists the agents.
@@ -111,7 +100,7 @@ fn project_only(state: &ApiState, principal: &Principal) -> Result<(), Problem> 
     (status = 200, description = "The agents, by name", body = AgentsView),
     (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn list(State(state): State<ApiState>, Caller(principal): Caller) -> Result<Answer<AgentsView>, Problem> {
-    let detail = Detail::of(&state, &principal);
+    let detail = Detail::of(&principal);
     let agents = state.agents.list(&principal).await?;
     Ok(Answer(AgentsView {
         agents: agents.iter().map(|(agent, origin)| AgentView::new(agent, *origin, detail)).collect(),
@@ -129,7 +118,7 @@ pub async fn get(
     InAgent(id): InAgent,
 ) -> Result<Answer<AgentView>, Problem> {
     let (agent, origin) = state.agents.get(&principal, &id).await?;
-    Ok(Answer(AgentView::new(&agent, origin, Detail::of(&state, &principal))))
+    Ok(Answer(AgentView::new(&agent, origin, Detail::of(&principal))))
 }
 
 /// Creates an agent, or replaces it. For the project, not for end users.
@@ -153,7 +142,6 @@ pub async fn put(
     InAgent(id): InAgent,
     Json(definition): Json<Definition>,
 ) -> Result<Answer<AgentView>, Problem> {
-    project_only(&state, &principal)?;
     let (agent, origin) = state.agents.put(&principal, &id, definition).await?;
     Ok(Answer(AgentView::new(&agent, origin, Detail::Project)))
 }
@@ -169,7 +157,6 @@ pub async fn delete(
     Caller(principal): Caller,
     InAgent(id): InAgent,
 ) -> Result<StatusCode, Problem> {
-    project_only(&state, &principal)?;
     state.agents.delete(&principal, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

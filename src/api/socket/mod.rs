@@ -14,9 +14,15 @@ use threadline_http::{
     extract::Caller,
     problem::{Problem, ProblemDocument},
     routes::{Access, Routes},
-    ws::{Terms, Upgrade},
+    ws::{
+        Terms, Upgrade,
+        close::CloseCode,
+        driver::{self, SocketEnv},
+    },
 };
 use utoipa_axum::routes;
+
+use session::Session;
 
 use crate::{
     api::ApiState,
@@ -66,12 +72,15 @@ pub async fn open(
     // An incomplete message is held until its rest arrives, so messages of an untrusted client must be small.
     let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { MAX_BATCH_BYTES };
     let terms = Terms { protocol: PROTOCOL, largest, message: state.http.quota.limits().message };
+    let env = SocketEnv::new(&state.http, &principal);
+    let mut session = Box::new(Session::new(state, principal));
     Ok(upgrade.open(terms, async move |socket| {
         let _held = (alive, place);
         if understood {
-            session::run(state, principal, socket).await;
+            session.welcome();
+            driver::drive(socket, session, env).await;
         } else {
-            session::refuse(state, principal, socket).await;
+            driver::refuse(socket, session, env, CloseCode::UnsupportedVersion).await;
         }
     }))
 }

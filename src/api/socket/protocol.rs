@@ -87,5 +87,5 @@ impl Protocol for Session {
         self.items.clear();
     }
 
-    async fn end(self, _: HandOver) {}
+    async fn end(&mut self, _: HandOver) {}
 }

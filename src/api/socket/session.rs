@@ -19,12 +19,7 @@ use threadline_http::{
     observe,
     problem::Problem,
     view::FeedEntryView,
-    ws::{
-        WebSocket,
-        close::CloseCode,
-        driver::{self, SocketEnv},
-        protocol::Outbox,
-    },
+    ws::{close::CloseCode, protocol::Outbox},
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -74,22 +69,8 @@ pub(super) struct Session {
     pub(super) paused: Option<Instant>,
 }
 
-/// Closes a socket whose client requests other subprotocols only.
-pub async fn refuse(state: ApiState, principal: Principal, socket: WebSocket) {
-    let env = SocketEnv::new(&state.http, &principal);
-    driver::refuse(socket, Session::new(state, principal), env, CloseCode::UnsupportedVersion).await;
-}
-
-/// Serves a socket until it ends.
-pub async fn run(state: ApiState, principal: Principal, socket: WebSocket) {
-    let env = SocketEnv::new(&state.http, &principal);
-    let mut session = Session::new(state, principal);
-    session.welcome();
-    driver::drive(socket, session, env).await;
-}
-
 impl Session {
-    fn new(state: ApiState, principal: Principal) -> Self {
+    pub(super) fn new(state: ApiState, principal: Principal) -> Self {
         Self {
             state,
             principal,
@@ -106,7 +87,7 @@ impl Session {
         }
     }
 
-    fn welcome(&mut self) {
+    pub(super) fn welcome(&mut self) {
         let welcome = json!({ "protocol": super::PROTOCOL, "heartbeatSeconds": self.state.http.heartbeat.as_secs() });
         self.push(None, "welcome", &welcome);
     }

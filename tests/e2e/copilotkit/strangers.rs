@@ -55,3 +55,16 @@ everywhere! {
         assert!(server.project().get("/v1/threads/t/runs/r").await.ok(200)["stopRequested"] == false);
     }
 }
+
+everywhere! {
+    async fn a_page_with_read_access_stops_no_run(server: |options| options.with_key(KEY)) {
+        thread(server, "t").await;
+        lock(server, "t", "r").await;
+        let reader = key(server, "default", &[Scope::Read]).await;
+        let body = json!({ "userId": "ann", "agentId": "agent" });
+        let token = reader.post("/api/threads/t/connect", body).await.ok(200);
+        let mut page = Frames::of_run(server, text(&token, "joinToken"), "t", "r").await;
+        page.push("stop_run", json!({ "run_id": "r" })).await;
+        assert_eq!(page.reply().await, Err(json!({ "reason": "forbidden" })));
+    }
+}

@@ -220,7 +220,11 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
     note(asked(&format!("{path}?noSuchParameter=1"), &[], body).await);
     if route.access != Access::Public {
         note(raw::exchange(server.addr, &line(&path), &[ANN], body).await);
-        let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| route.access != Access::Needs(*scope)).collect();
+        let others: Vec<_> = Scope::ALL
+            .iter()
+            .copied()
+            .filter(|scope| ![Access::Needs(*scope), Access::Project(*scope)].contains(&route.access))
+            .collect();
         // What a valid body of the single endpoint asks for needs `read`.
         let reads = matches!(route.access, Access::TicketOrKey | Access::Delegated);
         let others = if reads { vec![Scope::Write] } else { others };

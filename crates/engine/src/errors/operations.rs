@@ -255,50 +255,24 @@ operation_errors! {
     from DrainingError { Draining }
 }
 
-macro_rules! store_failures {
-    ($($name:ident),+ $(,)?) => {$(
-        impl From<StoreError> for $name {
-            fn from(error: StoreError) -> Self {
-                Self::Store(error)
+macro_rules! from_causes {
+    ($($cause:ty => $variant:ident: $($name:ident),+;)+) => {$($(
+        impl From<$cause> for $name {
+            fn from(error: $cause) -> Self {
+                Self::$variant(error)
             }
         }
-    )+};
+    )+)+};
 }
 
-store_failures! {
-    LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
-    StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
-    ChangeThreadError, ListError, FeedError, EraseError,
-}
-
-impl From<Limited> for RoomError {
-    fn from(limited: Limited) -> Self {
-        Self::Limited(limited)
-    }
-}
-
-impl From<Limited> for SaveError {
-    fn from(limited: Limited) -> Self {
-        Self::Limited(limited)
-    }
-}
-
-impl From<InvalidMessage> for SaveError {
-    fn from(error: InvalidMessage) -> Self {
-        Self::InvalidMessage(error)
-    }
-}
-
-impl From<EventError> for StreamRunError {
-    fn from(error: EventError) -> Self {
-        Self::InvalidEvent(error)
-    }
-}
-
-impl From<EventError> for SaveError {
-    fn from(error: EventError) -> Self {
-        Self::InvalidEvent(error)
-    }
+from_causes! {
+    StoreError => Store:
+        LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
+        StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
+        ChangeThreadError, ListError, FeedError, EraseError;
+    Limited => Limited: RoomError, SaveError;
+    InvalidMessage => InvalidMessage: SaveError;
+    EventError => InvalidEvent: StreamRunError, SaveError;
 }
 
 impl From<FollowError> for ReadError {
@@ -312,15 +286,22 @@ impl From<FollowError> for ReadError {
     }
 }
 
-/// Hands the names of all errors of operations to a macro: an API implements its conversion of [`ServiceError`] for each
-/// of them.
+/// Implements `From` of each operation's error for a type that has `From<ServiceError>`.
 #[macro_export]
-macro_rules! each_operation_error {
-    ($callback:ident) => {
-        $callback! {
+macro_rules! from_operation_errors {
+    ($target:ty) => {
+        $crate::from_operation_errors! {
+            $target:
             AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
             FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, ProjectionError,
             ReadError, RoomError, RunLookupError, SaveError, StartError, StreamRunError,
         }
     };
+    ($target:ty: $($name:ident),+ $(,)?) => {$(
+        impl From<$crate::$name> for $target {
+            fn from(error: $crate::$name) -> Self {
+                $crate::ServiceError::from(error).into()
+            }
+        }
+    )+};
 }

@@ -50,6 +50,11 @@ pub enum AuthError {
     /// The principal lacks a scope.
     #[error("the key or token does not have the scope `{0}`")]
     Lacks(Scope),
+    /// The request acts for a user, and the route is for the project.
+    #[error(
+        "the request acts for a user, and only the project may send it: use an API key without the header Threadline-User"
+    )]
+    ForProject,
     /// Only the operator's key allows the request.
     #[error("the operator's key is required")]
     NotOperator,

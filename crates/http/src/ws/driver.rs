@@ -77,8 +77,9 @@ enum Rest {
     Drop,
 }
 
-/// Serves a socket until it is closed.
-pub async fn drive<P, T>(socket: WebSocket<T>, protocol: P, env: SocketEnv)
+/// Serves a socket until it is closed. The protocol is boxed because each future on the way to the driver holds a copy of
+/// its arguments, and an idle socket must take little memory.
+pub async fn drive<P, T>(socket: WebSocket<T>, protocol: Box<P>, env: SocketEnv)
 where
     P: Protocol,
     T: AsyncRead + AsyncWrite + Unpin + Send,
@@ -90,7 +91,7 @@ where
 }
 
 /// Closes a socket that is not served.
-pub async fn refuse<P, T>(socket: WebSocket<T>, protocol: P, env: SocketEnv, code: CloseCode)
+pub async fn refuse<P, T>(socket: WebSocket<T>, protocol: Box<P>, env: SocketEnv, code: CloseCode)
 where
     P: Protocol,
     T: AsyncRead + AsyncWrite + Unpin + Send,
@@ -101,7 +102,7 @@ where
 
 struct Driver<P, T> {
     socket: WebSocket<T>,
-    protocol: P,
+    protocol: Box<P>,
     env: SocketEnv,
 }
 
@@ -197,7 +198,7 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
         }
     }
 
-    async fn end(mut self, end: End) {
+    async fn end(&mut self, end: End) {
         let thorough = P::CLOSING == Closing::Thorough;
         let hand_over = match end {
             End::Close(code) => {

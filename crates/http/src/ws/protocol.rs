@@ -48,7 +48,7 @@ pub trait Protocol: Send {
     fn be_over(&mut self);
 
     /// Ends the socket.
-    fn end(self, hand_over: HandOver) -> impl Future<Output = ()> + Send;
+    fn end(&mut self, hand_over: HandOver) -> impl Future<Output = ()> + Send;
 }
 
 /// Treatment of binary messages.

@@ -37,6 +37,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::READ, routes!(reading::events))
         .route(Access::READ, routes!(reading::state))
         .route(Access::SignedUrl, routes!(sockets::client_socket))
+        .frames("/client/websocket", topics::CLIENT_PUSHES)
         .route(Access::SignedUrl, routes!(sockets::client_poll, sockets::client_send))
         .route(Access::WRITE, routes!(sockets::runner_socket))
         .route(Access::WRITE, routes!(sockets::runner_poll))

@@ -69,7 +69,7 @@ async fn page(state: &ApiState, token: Option<&str>) -> Result<(Principal, Clien
         return Err(ServiceError::Draining.into());
     }
     let opened = ClientPlane::open(state, token.unwrap_or_default()).await;
-    let (principal, plane) = opened.map_err(|error| match error {
+    let (principal, mut plane) = opened.map_err(|error| match error {
         AuthError::Store(error) => ServiceError::Store(error).into(),
         error => Problem::new(ProblemType::ForbiddenToken, error.to_string()),
     })?;

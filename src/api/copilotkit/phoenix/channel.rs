@@ -14,7 +14,7 @@ pub trait SocketKind: Send + 'static {
     async fn join(&mut self, topic: &str, params: &RawValue) -> Result<Joined, Value>;
 
     /// Ends the socket; its channels are already dropped.
-    async fn closed(self, hand_over: HandOver);
+    async fn closed(&mut self, hand_over: HandOver);
 }
 
 /// Result of a successful join: the reply, and both directions of the channel.

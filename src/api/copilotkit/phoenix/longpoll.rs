@@ -46,7 +46,7 @@ mod status {
 }
 
 /// Opens a session in which the principal joins topics. If the session is refused, the plane is closed.
-pub async fn open<P: SocketKind>(state: &ApiState, principal: Principal, plane: P) -> Response {
+pub async fn open<P: SocketKind>(state: &ApiState, principal: Principal, mut plane: P) -> Response {
     match admitted(state, &principal) {
         Ok((place, token, opened)) => {
             let alive = state.http.connections.token();

@@ -160,9 +160,9 @@ impl<P: SocketKind> Session<P> {
     }
 
     /// Drops the channels and closes the plane.
-    pub async fn end(self, hand_over: HandOver) {
-        drop(self.channels);
-        drop(self.until_written);
+    pub async fn end(&mut self, hand_over: HandOver) {
+        self.channels.clear();
+        self.until_written.clear();
         self.plane.closed(if self.has_lost { HandOver::Uncertain } else { hand_over }).await;
     }
 

@@ -4,7 +4,7 @@ use axum::response::Response;
 use threadline_http::{
     problem::Problem,
     ws::{
-        Terms, Upgrade, WebSocket,
+        Terms, Upgrade,
         close::CloseCode,
         driver::{self, SocketEnv},
         protocol::{Binary, CloseFrames, Closing, HandOver, Outbox, Protocol, Reading},
@@ -29,7 +29,7 @@ const PROTOCOL: &str = "phoenix";
 pub async fn open<P: SocketKind>(
     state: ApiState,
     principal: Principal,
-    plane: P,
+    mut plane: P,
     upgrade: Upgrade,
 ) -> Result<Response, Problem> {
     let place = match state.http.quota.open(&principal) {
@@ -43,20 +43,15 @@ pub async fn open<P: SocketKind>(
     // A partial message occupies memory until the rest arrives, so the limit of an untrusted client is low.
     let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
     let terms = Terms { protocol: PROTOCOL, largest, message: state.http.quota.limits().message };
-    Ok(upgrade.open(terms, async move |socket| {
-        let _held = (alive, place);
-        run(state, principal, plane, socket).await;
-    }))
-}
-
-/// Serves a socket until it is closed.
-pub async fn run<P: SocketKind>(state: ApiState, principal: Principal, plane: P, socket: WebSocket) {
     let mut env = SocketEnv::new(&state.http, &principal);
     // A browser tab in the background sends a heartbeat only once a minute.
     env.idle = env.idle * 3 / 2;
     let session = Session::new(state.http.quota.clone(), principal, plane);
-    let phoenix = Phoenix { session, texts: Vec::new(), text_bytes: 0, out: Outbox::default() };
-    driver::drive(socket, phoenix, env).await;
+    let phoenix = Box::new(Phoenix { session, texts: Vec::new(), text_bytes: 0, out: Outbox::default() });
+    Ok(upgrade.open(terms, async move |socket| {
+        let _held = (alive, place);
+        driver::drive(socket, phoenix, env).await;
+    }))
 }
 
 /// Session of a socket, as the driver of sockets sees it.
@@ -125,7 +120,7 @@ impl<P: SocketKind> Protocol for Phoenix<P> {
         self.session.be_over();
     }
 
-    async fn end(self, hand_over: HandOver) {
+    async fn end(&mut self, hand_over: HandOver) {
         self.session.end(hand_over).await;
     }
 }

@@ -126,7 +126,7 @@ impl<const THOROUGH: bool> Protocol for Echo<THOROUGH> {
         self.seen.lock().expect("no panic").over = true;
     }
 
-    async fn end(self, hand_over: HandOver) {
+    async fn end(&mut self, hand_over: HandOver) {
         self.seen.lock().expect("no panic").hand_over = Some(hand_over);
     }
 }
@@ -173,9 +173,9 @@ async fn serve<const THOROUGH: bool>(buffer: usize, expires: Option<Duration>, r
     let socket = WebSocket::accepted(near, terms).await;
     let served = tokio::spawn(async move {
         if refused {
-            refuse(socket, protocol, env, CloseCode::UnsupportedVersion).await;
+            refuse(socket, Box::new(protocol), env, CloseCode::UnsupportedVersion).await;
         } else {
-            drive(socket, protocol, env).await;
+            drive(socket, Box::new(protocol), env).await;
         }
     });
     let client = WebSocketStream::from_raw_socket(far, Role::Client, None).await;

@@ -79,7 +79,7 @@ impl SocketKind for FeedPlane {
         self.follow(topic).await.map_err(Refusal::for_reader)
     }
 
-    async fn closed(self, _: HandOver) {}
+    async fn closed(&mut self, _: HandOver) {}
 }
 
 /// Inbox that refuses every push: pages push nothing to this topic.

@@ -101,7 +101,7 @@ impl SocketKind for RunnerPlane {
         self.produce(topic, params).await.map_err(Refusal::for_runner)
     }
 
-    async fn closed(self, _: HandOver) {}
+    async fn closed(&mut self, _: HandOver) {}
 }
 
 struct Stop {

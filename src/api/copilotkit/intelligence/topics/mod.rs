@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json, value::RawValue};
 
 pub use ingestion::RunnerPlane;
+pub use thread::CLIENT_PUSHES;
 
 use feed::FeedPlane;
 use thread::ThreadPlane;
@@ -51,7 +52,7 @@ impl SocketKind for ClientPlane {
         }
     }
 
-    async fn closed(self, hand_over: HandOver) {
+    async fn closed(&mut self, hand_over: HandOver) {
         match self {
             Self::Thread(plane) => plane.closed(hand_over).await,
             Self::Feed(plane) => plane.closed(hand_over).await,
@@ -82,17 +83,7 @@ enum Refusal {
     Other(String),
 }
 
-macro_rules! refusals_of_operations {
-    ($($name:ident),+ $(,)?) => {$(
-        impl From<crate::service::$name> for Refusal {
-            fn from(error: crate::service::$name) -> Self {
-                ServiceError::from(error).into()
-            }
-        }
-    )+};
-}
-
-crate::service::each_operation_error!(refusals_of_operations);
+threadline_engine::from_operation_errors!(Refusal);
 
 impl From<ServiceError> for Refusal {
     fn from(error: ServiceError) -> Self {

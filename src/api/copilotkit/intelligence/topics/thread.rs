@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
-use threadline_http::{auth::ThreadPass, ws::protocol::HandOver};
+use threadline_http::{auth::ThreadPass, routes::ClientFrames, ws::protocol::HandOver};
 use tokio::sync::watch;
 
 use super::{Refusal, refused};
@@ -159,20 +159,25 @@ impl SocketKind for ThreadPlane {
         self.follow(params).await.map_err(Refusal::for_reader)
     }
 
-    async fn closed(self, hand_over: HandOver) {
+    async fn closed(&mut self, hand_over: HandOver) {
         let place = *self.sent.place();
         // Frames that were written may be lost, unless the client has answered the close after them. In that case only
         // the client knows its position, and it requests another token.
         if self.sent.anything.load(Ordering::Acquire) && !(hand_over == HandOver::Complete && place.is_some()) {
             return;
         }
-        let mut pass = self.pass;
-        pass.resume = place;
-        if let Err(error) = self.state.http.auth.return_thread_token(&pass).await {
+        self.pass.resume = place;
+        if let Err(error) = self.state.http.auth.return_thread_token(&self.pass).await {
             tracing::debug!(%error, "cannot return a token for a thread; its client requests another");
         }
     }
 }
+
+/// Push of a page that requests a run to stop.
+const STOP_RUN: &str = "stop_run";
+
+/// Pushes of a page, each with the scope that it requires.
+pub const CLIENT_PUSHES: ClientFrames = ClientFrames(&[(STOP_RUN, Scope::Write)]);
 
 /// Inbox that requests runs to stop.
 struct Stops {
@@ -189,10 +194,10 @@ struct StopRun {
 #[async_trait]
 impl ChannelHandler for Stops {
     async fn push(&mut self, event: &str, payload: &RawValue) -> ChannelReply {
-        if event != "stop_run" {
+        if event != STOP_RUN {
             return Err(refused("unknown_event")).into();
         }
-        if !self.pass.principal.scopes.contains(Scope::Write) {
+        if CLIENT_PUSHES.check(event, &self.pass.principal).is_err() {
             return Err(refused("forbidden")).into();
         }
         let run = serde_json::from_str::<StopRun>(payload.get()).ok().and_then(|stop| RunId::new(stop.run_id).ok());

@@ -99,7 +99,7 @@ impl SocketKind for TestPlane {
         Ok(Joined { response, pushes: Box::pin(pushes), inbox: Box::new(TestInbox(self.0.clone())) })
     }
 
-    async fn closed(self, hand_over: HandOver) {
+    async fn closed(&mut self, hand_over: HandOver) {
         self.0.look(|seen| seen.closed = Some(hand_over));
     }
 }
