@@ -121,7 +121,8 @@ class Graph:
                         if found.group(1):
                             self.exports[source.module][name] = path
             code = re.sub(r"\buse\s+[^;]+;", ";", source.code)
-            for found in re.finditer(r"\b[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)+", code):
+            # `$crate::…` is a path of the files that use a macro.
+            for found in re.finditer(r"(?<![$\w])[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)+", code):
                 path = self.absolute(segments(found.group()), source.module)
                 if path:
                     self.uses[source.module].append(path)

@@ -48,6 +48,13 @@ impl Access {
     pub const WRITE: Self = Self::Needs(Scope::Write);
     /// Administration of a project.
     pub const ADMIN: Self = Self::Needs(Scope::Admin);
+    /// Management of a project's agents.
+    pub const MANAGE_AGENTS: Self = Self::Project(Scope::Agents);
+
+    /// True if a principal has the permission, for a view that shows more to such a principal.
+    pub fn is_granted_to(self, principal: &Principal) -> bool {
+        self.check(principal).is_ok()
+    }
 
     /// Refuses a principal that lacks the permission.
     pub fn check(self, principal: &Principal) -> Result<(), AuthError> {

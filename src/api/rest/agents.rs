@@ -5,10 +5,10 @@ use serde::Serialize;
 use threadline_http::{
     extract::{Caller, InAgent, Json},
     problem::{Problem, ProblemDocument},
+    routes::Access,
 };
 use utoipa::ToSchema;
 
-use super::MANAGES_AGENTS;
 use crate::{
     agents::{Definition, Origin, definition::Kind},
     api::ApiState,
@@ -91,7 +91,7 @@ enum Detail {
 
 impl Detail {
     fn of(principal: &Principal) -> Self {
-        if MANAGES_AGENTS.check(principal).is_ok() { Self::Project } else { Self::User }
+        if Access::MANAGE_AGENTS.is_granted_to(principal) { Self::Project } else { Self::User }
     }
 }
 

@@ -16,9 +16,6 @@ use utoipa_axum::routes;
 
 use crate::{api::ApiState, domain::Scope};
 
-/// Management of agents, which the clients of a project's users cannot do.
-const MANAGES_AGENTS: Access = Access::Project(Scope::Agents);
-
 /// Adds the routes and frames of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
     routes
@@ -48,7 +45,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::WRITE, routes!(runs::release))
         .route(Access::READ, routes!(agents::list))
         .route(Access::READ, routes!(agents::get))
-        .route(MANAGES_AGENTS, routes!(agents::put, agents::delete))
+        .route(Access::MANAGE_AGENTS, routes!(agents::put, agents::delete))
         .route(Access::READ, routes!(feed::read))
         .route(Access::ADMIN, routes!(identity::list_keys, identity::create_key))
         .route(Access::ADMIN, routes!(identity::revoke_key))

@@ -47,7 +47,7 @@ pub trait Protocol: Send {
     /// with [`Closing::Thorough`].
     fn be_over(&mut self);
 
-    /// Ends the socket.
+    /// Ends the protocol, after the close handshake.
     fn end(&mut self, hand_over: HandOver) -> impl Future<Output = ()> + Send;
 }
 
