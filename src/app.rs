@@ -8,10 +8,28 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use threadline_core::{
+    AllowedOrigins, Clock, Limits, ProjectId,
+    agent::Agent,
+    limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
+};
+use threadline_engine::{
+    LockTiming, Ports, Service,
+    cluster::{
+        bus,
+        lock::redis::RedisLock,
+        redis_connection::{self, AddressError, RedisConnection},
+    },
+};
 use threadline_http::{
     auth::Auth,
     egress::{EgressClient, EgressPolicy, Network},
     listener::{self, Listener, Timeouts},
+};
+use threadline_store::{
+    DynStore, TransferStore,
+    postgres::{self, PgStore},
+    sqlite::{self, SqliteStore},
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -19,21 +37,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     agents::Agents,
     api::{ApiState, router},
-    bus,
     config::without_secrets,
-    domain::{
-        AllowedOrigins, Clock, Limits, ProjectId,
-        agent::Agent,
-        limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
-    },
-    lock::redis::RedisLock,
-    redis_link::{self, AddressError, RedisConnection},
-    service::{LockTiming, Ports, Service},
-    store::{
-        DynStore, TransferStore,
-        postgres::{self, PgStore},
-        sqlite::{self, SqliteStore},
-    },
     titles::{TitleGenerator, TitleSettings},
 };
 
@@ -154,7 +158,7 @@ impl App {
         if config.api_key.is_none() && !config.listen.ip().is_loopback() {
             return Err(StartError::Unprotected(config.listen));
         }
-        let redis = config.redis.as_deref().map(redis_link::client).transpose()?;
+        let redis = config.redis.as_deref().map(redis_connection::client).transpose()?;
         let listener =
             TcpListener::bind(config.listen).await.map_err(|error| StartError::Bind(config.listen, error))?;
         let clock = Clock::system();
@@ -277,8 +281,7 @@ impl<L: Listener> App<L> {
     /// requests, and finishes pending appends. Returns false if a part of the server failed.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
         let Self { listener, store, state, timeouts, naming } = self;
-        let service = state.service.clone();
-        let agents = state.agents.clone();
+        let (service, agents) = (state.service.clone(), state.agents.clone());
         let names = naming.map(|naming| {
             let projects = state.http.auth.projects().clone();
             let wanted = Arc::new(move |id: ProjectId| {

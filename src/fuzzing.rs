@@ -6,22 +6,18 @@
 use std::fmt;
 
 use serde_json::value::RawValue;
-use threadline_http::auth;
-
-use crate::{
-    agents::fuzzing as agents,
-    api::fuzzing as api,
-    bus, client,
-    domain::{
-        AgentId, Batch, Epoch, NewEvents, RunId, ThreadId, Timestamp, UserId, json,
-        limits::{MAX_ID_BYTES, MAX_JSON_DEPTH, ROW_BYTES},
-    },
+use threadline_core::{
+    AgentId, Batch, Epoch, NewEvents, RunId, ThreadId, Timestamp, UserId, json,
+    limits::{MAX_ID_BYTES, MAX_JSON_DEPTH, ROW_BYTES},
     projection::{
         closing::{Ending, OpenParts},
         conversation::{Conversation, Draft},
     },
-    titles, transfer,
 };
+use threadline_engine::cluster::bus;
+use threadline_http::auth;
+
+use crate::{agents::fuzzing as agents, api::fuzzing as api, titles, transfer};
 
 /// Fuzz target: one parser, or several with the same input.
 #[derive(Clone, Copy)]
@@ -219,16 +215,16 @@ fn patch(data: &[u8]) {
 /// Frames and documents of a server, as the Rust client reads them.
 fn client_side(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok((_, frame)) = client::ServerFrame::<Box<RawValue>>::parse(text) {
+    if let Ok((_, frame)) = threadline_client::ServerFrame::<Box<RawValue>>::parse(text) {
         assert!(!format!("{frame:?}").is_empty());
     }
-    let _ = client::event_array(data);
-    let _ = serde_json::from_str::<client::EventPage>(text);
-    let _ = serde_json::from_str::<client::FeedPage>(text);
-    let _ = serde_json::from_str::<client::ThreadPage>(text);
-    let _ = serde_json::from_str::<client::RunPage>(text);
-    let _ = serde_json::from_str::<client::Messages>(text);
-    let _ = serde_json::from_str::<client::StartedRun>(text);
+    let _ = threadline_client::event_array(data);
+    let _ = serde_json::from_str::<threadline_client::EventPage>(text);
+    let _ = serde_json::from_str::<threadline_client::FeedPage>(text);
+    let _ = serde_json::from_str::<threadline_client::ThreadPage>(text);
+    let _ = serde_json::from_str::<threadline_client::RunPage>(text);
+    let _ = serde_json::from_str::<threadline_client::Messages>(text);
+    let _ = serde_json::from_str::<threadline_client::StartedRun>(text);
     let batch = Batch::new(1, 1, RunId::generate(), Timestamp(0), data.to_vec().into());
     assert!(batch.events().count() >= 1);
 }

@@ -10,10 +10,10 @@ use threadline::{
     app::{self, App, ServeConfig, StoreChoice},
     cli::{self, Cli, Command, ListenAddress},
     config::{self, Configuration, LogFormat, without_secrets},
-    service::LockTiming,
     telemetry,
     titles::TitleSettings,
 };
+use threadline_engine::LockTiming;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time,

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use reqwest::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use threadline_core::agent::Secret;
 use threadline_http::egress::EgressClient;
 
 use super::{
     http::{self, Call},
     source::{AgentFailure, EventStream, RunInput},
 };
-use crate::domain::agent::Secret;
 
 /// Header sent once with a run, so that a Threadline to which the agent's address leads back recognises its own run:
 /// following that run would feed the run with itself forever.
@@ -63,13 +63,13 @@ fn header_map(headers: &[(String, Secret)]) -> Option<HeaderMap> {
 #[cfg(test)]
 mod tests {
     use futures_util::StreamExt;
+    use threadline_core::limits::MAX_EVENT_BYTES;
     use tokio::net::TcpListener;
 
     use super::{
         super::tests::{Endpoint, Then, answer, collect, input, outbound, torn},
         *,
     };
-    use crate::domain::limits::MAX_EVENT_BYTES;
 
     const IDLE: Duration = Duration::from_secs(30);
 

@@ -7,8 +7,7 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-
-use crate::domain::{RunId, ThreadId};
+use threadline_core::{RunId, ThreadId};
 
 /// Members unknown to AG-UI's current schema, in their order, each byte for byte.
 pub type Unknown = Vec<(String, Box<RawValue>)>;

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
-
-use crate::domain::{
+use threadline_core::{
     AgentId,
     agent::{Agent, AgentKind, OnDisconnect, Secret},
     limits::{AGENT_IDLE_TIMEOUT, MAX_AGENT_IDLE_TIMEOUT},

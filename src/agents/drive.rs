@@ -1,13 +1,12 @@
 //! Driver of an agent's run: writes the agent's events, until the run has ended, and records how it ended.
 
+use threadline_core::{EventError, Fence, event::BatchBuilder, json, limits::WRITE_RETRY};
+use threadline_engine::{
+    AppendError, DriveRight, EndRunError, ReadEvents, WriteExit, WritePolicy, subscription::TopicRef,
+};
 use tokio::time;
 
 use super::source::{AgentFailure, EventStream};
-use crate::{
-    domain::{EventError, Fence, event::BatchBuilder, json, limits::WRITE_RETRY},
-    service::{AppendError, DriveRight, EndRunError, ReadEvents, WriteExit, WritePolicy},
-    subscription::TopicRef,
-};
 
 /// Number of tries to end a run while the store is unavailable.
 const END_TRIES: usize = 10;

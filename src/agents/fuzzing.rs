@@ -1,15 +1,14 @@
 //! Fuzz targets for data from agents and their front ends.
 
 use bytes::Bytes;
+use threadline_core::{
+    NewEvents, RunId, ThreadId, json, limits::MAX_JSON_DEPTH, projection::conversation::Conversation,
+};
 
 use super::{
     ClientInput, input, openai,
     source::{RunInput, Trust},
     sse::{Decoder, TooLarge},
-};
-use crate::{
-    domain::{NewEvents, RunId, ThreadId, json, limits::MAX_JSON_DEPTH},
-    projection::conversation::Conversation,
 };
 
 fn ids() -> Option<(ThreadId, RunId)> {

@@ -8,17 +8,17 @@ use reqwest::{
     Method, RequestBuilder, Response,
     header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
+use threadline_core::{
+    EventErrorKind::EventTooLarge,
+    agent::Secret,
+    limits::{AGENT_REFUSAL_BYTES, AGENT_REFUSAL_TIMEOUT, MAX_EVENT_BYTES},
+};
 use threadline_http::egress::{EgressClient, Refused};
 use tokio::time::timeout;
 
 use super::{
     source::{AgentFailure, EventStream},
     sse::{Decoder, TooLarge},
-};
-use crate::domain::{
-    EventErrorKind::EventTooLarge,
-    agent::Secret,
-    limits::{AGENT_REFUSAL_BYTES, AGENT_REFUSAL_TIMEOUT, MAX_EVENT_BYTES},
 };
 
 /// Prepares a request to an agent.

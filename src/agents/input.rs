@@ -11,15 +11,12 @@ use std::{
 };
 
 use serde_json::value::RawValue;
+use threadline_core::{NewEvents, RunId, ThreadId, event::BatchBuilder, json, projection::conversation::Conversation};
 
 use super::{
     AgentError, ClientInput,
     interrupts::Answered,
     source::{RunInput, Trust},
-};
-use crate::{
-    domain::{NewEvents, RunId, ThreadId, event::BatchBuilder, json},
-    projection::conversation::Conversation,
 };
 
 /// Validated input of a client.

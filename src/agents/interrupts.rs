@@ -10,7 +10,7 @@ use super::{
     AgentError,
     reading::{items, whole},
 };
-use crate::projection::conversation::Conversation;
+use threadline_core::projection::conversation::Conversation;
 
 /// Most interrupt ids in a refusal.
 const NAMED: usize = 16;

@@ -33,20 +33,19 @@ pub use span::agent_span;
 
 use interrupts::InterruptError;
 use source::{EventStream, Trust};
-use threadline_http::egress::{EgressClient, EgressPolicy, Refused};
-use work::Work;
-
-use crate::{
-    domain::{
-        AgentId, EventError, EventErrorKind, Principal, RunId, ThreadId,
-        agent::{Agent, AgentKind},
-        limits::{
-            AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
-        },
+use threadline_core::{
+    AgentId, EventError, EventErrorKind, Principal, RunId, ThreadId,
+    agent::{Agent, AgentKind},
+    limits::{
+        AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
     },
     projection::conversation::Conversation,
-    service::{Opening, Projected, ProjectionError, Service, ServiceError, StartRequest, StartedRun, StoreError},
 };
+use threadline_engine::{
+    Opening, Projected, ProjectionError, Service, ServiceError, StartRequest, StartedRun, StoreError,
+};
+use threadline_http::egress::{EgressClient, EgressPolicy, Refused};
+use work::Work;
 
 /// Name of the built-in agent, which is always available.
 pub const DEMO: &str = "demo";

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use memchr::memchr_iter;
 use serde_json::value::RawValue;
-
-use crate::domain::json;
+use threadline_core::json;
 
 /// Replaces each lone surrogate escape (`\ud800`) with U+FFFD. AG-UI clients are written in JavaScript, whose strings
 /// may hold lone surrogates; neither a Rust string nor a model's endpoint accepts them.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use threadline_core::{Principal, RunId, ThreadId, json::quoted};
 
 use super::client_input::Unknown;
-use crate::domain::{Principal, RunId, ThreadId, json::quoted};
 
 /// Events of one run of an agent, in order, each a JSON text that is not yet validated. Dropping the stream ends the
 /// request.

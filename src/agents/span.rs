@@ -1,13 +1,13 @@
 //! Context of log lines about an agent: agent and address, thread and run, and project.
 
 use reqwest::Url;
-use tracing::{Span, error_span};
-
-use super::openai;
-use crate::domain::{
+use threadline_core::{
     ProjectId, RunId, ThreadId,
     agent::{Agent, AgentKind},
 };
+use tracing::{Span, error_span};
+
+use super::openai;
 
 /// Span around a call of an agent, at level error, so that every line logged within it has it.
 pub fn agent_span(agent: &Agent, project: &ProjectId, thread: &ThreadId, run: &RunId) -> Span {
@@ -33,7 +33,8 @@ fn address(agent: &Agent) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{agents::Definition, domain::AgentId};
+    use crate::agents::Definition;
+    use threadline_core::AgentId;
 
     #[test]
     fn an_address_is_shown_without_what_may_be_secret() {

@@ -9,8 +9,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr2;
-
-use crate::domain::limits::MAX_EVENT_BYTES;
+use threadline_core::limits::MAX_EVENT_BYTES;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 const FIELD: &[u8] = b"data";

@@ -1,6 +1,7 @@
 //! Endpoint for tests: real sockets, one request, and then the answer that the test gives.
 
 use futures_util::StreamExt;
+use threadline_core::{RunId, ThreadId};
 use threadline_http::egress::{EgressClient, EgressPolicy};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -9,7 +10,6 @@ use tokio::{
 };
 
 use super::source::{AgentFailure, EventStream, RunInput, Trust};
-use crate::domain::{RunId, ThreadId};
 
 /// HTTP client that may connect to this machine.
 pub(super) fn outbound() -> EgressClient {

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
+use threadline_core::{Principal, agent::Agent, projection::conversation::Conversation};
+use threadline_engine::{
+    DriveRight, Projected, ProjectionError, Resent, ServiceError, StartedRun, WritePolicy, metrics::GaugeGuard,
+};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 use super::{Agents, drive::Drive, input::Prepared, span::agent_span};
-use crate::{
-    domain::{Principal, agent::Agent},
-    metrics::GaugeGuard,
-    projection::conversation::Conversation,
-    service::{DriveRight, Projected, ProjectionError, Resent, ServiceError, StartedRun, WritePolicy},
-};
 
 /// A started run, before its driver.
 pub(super) struct Work {

@@ -13,6 +13,11 @@ use axum::{
     response::Response,
 };
 use serde_json::json;
+use threadline_core::{RunId, ThreadId, limits::RUN_END_TIMEOUT};
+use threadline_engine::{
+    ServiceError, StoreError,
+    subscription::{Delivery, EndReason, FollowMethod, Subscription},
+};
 use threadline_http::{
     cursor::EventId,
     envelope,
@@ -29,9 +34,6 @@ use super::ApiState;
 use crate::{
     agents::{AgentRun, ClientInput},
     api::run_agent::{AguiClient, run_agent},
-    domain::{RunId, ThreadId, limits::RUN_END_TIMEOUT},
-    service::{ServiceError, StoreError},
-    subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
 
 /// Header with the thread of the run, whose id the server may have generated.

@@ -10,6 +10,13 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
+use threadline_core::{
+    AgentId, Epoch, Seq, ThreadId, Version,
+    json::quoted,
+    limits::{MAX_CONDITION_TAGS, MAX_DOCUMENT_BYTES},
+    projection::conversation::Draft,
+};
+use threadline_engine::{Condition, Outcome, Save, Saved, ServiceError};
 use threadline_http::{
     etag::etag,
     extract::{Caller, InThread, Params, parse_json},
@@ -20,15 +27,6 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use super::ApiState;
-use crate::{
-    domain::{
-        AgentId, Epoch, Seq, ThreadId, Version,
-        json::quoted,
-        limits::{MAX_CONDITION_TAGS, MAX_DOCUMENT_BYTES},
-    },
-    projection::conversation::Draft,
-    service::{Condition, Outcome, Save, Saved, ServiceError},
-};
 
 /// Adds the routes of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {

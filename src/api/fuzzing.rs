@@ -3,6 +3,7 @@
 use axum::http::{HeaderMap, HeaderValue, Uri};
 
 use serde_json::Value;
+use threadline_core::NewEvents;
 use threadline_http::{
     cursor::{EventId, last_cursor, read_position, write_position},
     extract::{parse_json, query},
@@ -22,7 +23,6 @@ use crate::{
         },
         socket::frame_events,
     },
-    domain::NewEvents,
 };
 
 /// Parses a frame of the socket.

@@ -7,6 +7,7 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
+use threadline_core::{AllowedOrigins, limits::PREFLIGHT_AGE};
 use threadline_http::{
     envelope, fallback,
     observe::{self, REQUEST_ID_HEADER},
@@ -23,7 +24,6 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::routes;
 
 use super::{ApiState, agui, console, conversations, copilotkit, rest, socket};
-use crate::domain::{AllowedOrigins, limits::PREFLIGHT_AGE};
 
 fn routes() -> Routes<ApiState> {
     let native = socket::routes(rest::routes(Routes::default().route(Access::Public, routes!(described))));

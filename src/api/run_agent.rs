@@ -1,5 +1,10 @@
 //! Runs of agents that a client requested, through any API.
 
+use threadline_core::{
+    Principal, RunId, ThreadId,
+    agent::{Agent, OnDisconnect},
+    limits::WRITE_RETRY,
+};
 use threadline_engine::{RunLookupError, Service, StartedRun};
 use threadline_http::{detached, problem::Problem};
 use tokio::time;
@@ -7,11 +12,6 @@ use tokio::time;
 use crate::{
     agents::{AgentError, AgentRun},
     api::ApiState,
-    domain::{
-        Principal, RunId, ThreadId,
-        agent::{Agent, OnDisconnect},
-        limits::WRITE_RETRY,
-    },
 };
 
 /// Number of attempts to stop a run on behalf of a client that has disconnected.

@@ -1,11 +1,9 @@
 //! Connection of the client commands.
 
 use clap::Args;
+use threadline_client::{Client, ClientConfig, ClientError};
 
-use crate::{
-    client::{Client, ClientConfig, ClientError},
-    config::API_KEY_VARIABLE,
-};
+use crate::config::API_KEY_VARIABLE;
 
 /// Server that a command connects to, the user to act as, and the project to act in.
 #[derive(Debug, Clone, Args)]

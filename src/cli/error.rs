@@ -3,7 +3,9 @@
 use std::{io, process::ExitCode};
 
 use super::output;
-use crate::{client::ClientError, config::ConfigError};
+use threadline_client::ClientError;
+
+use crate::config::ConfigError;
 
 /// Exit code for unusable input: arguments, variables or a file.
 pub const MISUSED: u8 = 2;

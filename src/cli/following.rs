@@ -7,8 +7,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt};
-
-use crate::client::{ClientError, Tail, TailItem};
+use threadline_client::{ClientError, Tail, TailItem};
 
 /// Outcome of one wait.
 pub(super) enum Next {

@@ -3,10 +3,10 @@
 use std::{io::Write, time::Duration};
 
 use clap::Args;
+use threadline_client::{Client, Readiness};
 use tokio::time::{Instant, sleep};
 
 use super::{connect::ConnectArgs, error::CliError, output::shown};
-use crate::client::{Client, Readiness};
 
 /// Kind of the check, and its timeout.
 #[derive(Debug, Clone, Args)]

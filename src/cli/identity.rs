@@ -8,13 +8,13 @@ use std::{
 
 use clap::{Args, Subcommand, builder::RangedU64ValueParser};
 use serde_json::{Value, json};
+use threadline_core::limits::{DEFAULT_PAGE, MAX_PAGE};
 
 use super::{
     connect::ConnectArgs,
     error::CliError,
     output::{note, shown},
 };
-use crate::domain::limits::{DEFAULT_PAGE, MAX_PAGE};
 
 /// Administration of a project's API keys.
 #[derive(Debug, Clone, Args)]

@@ -5,10 +5,8 @@
 //! ```
 
 use super::output::{short_id, shown};
-use crate::{
-    client::{Run, Thread},
-    domain::{Seq, json},
-};
+use threadline_client::{Run, Thread};
+use threadline_core::{Seq, json};
 
 /// Most characters of an event's content on its line.
 const WIDTH: usize = 160;

@@ -7,16 +7,14 @@ use std::{
 
 use clap::Args;
 use serde_json::json;
+use threadline_client::{Client, CreateThread, StartRun, TailItem, TailOptions};
+use threadline_core::{RunId, json as peek};
 
 use super::{
     connect::ConnectArgs,
     error::CliError,
     following::{Next, ctrl_c, next},
     output::note,
-};
-use crate::{
-    client::{Client, CreateThread, StartRun, TailItem, TailOptions},
-    domain::{RunId, json as peek},
 };
 
 /// Message to send, and the agent that responds to it.

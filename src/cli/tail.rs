@@ -6,6 +6,8 @@ use std::{
 };
 
 use clap::Args;
+use threadline_client::{Client, ClientError, EndReason, Envelope, TailItem, TailOptions};
+use threadline_core::Seq;
 
 use super::{
     connect::ConnectArgs,
@@ -13,10 +15,6 @@ use super::{
     following::{Next, ctrl_c, next},
     output::note,
     render,
-};
-use crate::{
-    client::{Client, ClientError, EndReason, Envelope, TailItem, TailOptions},
-    domain::Seq,
 };
 
 /// Events to show, and the format of the output.

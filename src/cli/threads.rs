@@ -6,16 +6,14 @@ use clap::{
     Args,
     builder::{NonEmptyStringValueParser, RangedU64ValueParser},
 };
+use threadline_client::{Client, Thread, ThreadQuery};
+use threadline_core::limits::{DEFAULT_PAGE, MAX_PAGE};
 
 use super::{
     connect::ConnectArgs,
     error::CliError,
     output::{note, shown},
     render,
-};
-use crate::{
-    client::{Client, Thread, ThreadQuery},
-    domain::limits::{DEFAULT_PAGE, MAX_PAGE},
 };
 
 /// Widest name in the table, in characters.

@@ -7,12 +7,12 @@ use std::{
 };
 
 use clap::Args;
+use threadline_core::{Clock, ThreadId, UserId};
 
 use super::{connect::ConnectArgs, error::CliError, output::note};
 use crate::{
     app::{CommandStore, MissingData, StoreChoice},
     config::StoreUrl,
-    domain::{Clock, ThreadId, UserId},
     progress::Progress,
     transfer::{self, Selection, Transferred},
 };

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{API_KEY_VARIABLE, Chosen, Configuration, NAMING_KEY_VARIABLE, Source, setting::LIMITS};
-use crate::domain::{
+use threadline_core::{
     agent::{Agent, AgentKind, OnDisconnect},
     json,
 };

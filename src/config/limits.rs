@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-
-use crate::domain::{
+use threadline_core::{
     Limits, Quotas,
     limits::{
         BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_BATCH_BYTES, MAX_CONNECTIONS,

@@ -40,11 +40,9 @@ pub use limits::LimitArgs;
 pub use reference::reference;
 pub use settings::{ListenAddress, LogFormat, ServeArgs, StoreUrl};
 
-use crate::{
-    agents::{Definition, definition::Kind},
-    domain::{AgentId, AllowedOrigins, IdError, Limits, agent::Agent, limits::MIN_OPERATOR_KEY_CHARS},
-};
+use crate::agents::{Definition, definition::Kind};
 use setting::Setting;
+use threadline_core::{AgentId, AllowedOrigins, IdError, Limits, agent::Agent, limits::MIN_OPERATOR_KEY_CHARS};
 
 /// Variable that holds the API key. Arguments never do, since other users of the machine can see them.
 pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";

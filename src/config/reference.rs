@@ -7,7 +7,7 @@ use super::{
     limits::{NODE, QUOTAS},
     setting::{self, Setting},
 };
-use crate::domain::limits::MIN_OPERATOR_KEY_CHARS;
+use threadline_core::limits::MIN_OPERATOR_KEY_CHARS;
 
 const INTRODUCTION: &str = "\
 # Configuration

@@ -4,19 +4,17 @@
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum, builder::TypedValueParser, error::ErrorKind, value_parser};
+use threadline_core::{
+    AllowedOrigins,
+    limits::{
+        DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, DRAIN_DELAY, LOCK_HEARTBEAT, MAX_DRAIN_DELAY, MAX_LEASE,
+        MAX_LOCK_HEARTBEAT,
+    },
+};
 use threadline_http::egress::Network;
 
 use super::limits::LimitArgs;
-use crate::{
-    domain::{
-        AllowedOrigins,
-        limits::{
-            DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, DRAIN_DELAY, LOCK_HEARTBEAT, MAX_DRAIN_DELAY, MAX_LEASE,
-            MAX_LOCK_HEARTBEAT,
-        },
-    },
-    telemetry,
-};
+use crate::telemetry;
 
 /// Settings of the server.
 #[derive(Debug, Clone, Args)]

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::domain::agent::AgentKind;
+use threadline_core::agent::AgentKind;
 
 /// Loads the configuration from these flags, this file and these variables (other than those that clap reads).
 fn of(flags: &[&str], file: &str, variables: &[(&str, &str)]) -> Result<Configuration, String> {

@@ -2,9 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use threadline_core::limits::{NAMING_FAILURES, NAMING_REST};
 use tokio::time::Instant;
-
-use crate::domain::limits::{NAMING_FAILURES, NAMING_REST};
 
 /// Failures of an endpoint.
 #[derive(Debug, Default)]

@@ -1,12 +1,12 @@
 //! Fuzz target: any text of a user or a model gives a valid name or none.
 
+use threadline_core::limits::{MAX_NAME_BYTES, NAME_CHARACTERS, NAME_COLUMNS, NAME_WORDS};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{
     heuristic, title,
     words::{count, is_treacherous, is_word},
 };
-use crate::domain::limits::{MAX_NAME_BYTES, NAME_CHARACTERS, NAME_COLUMNS, NAME_WORDS};
 
 /// Reads the text as a user's first message, and as a model's answer.
 pub(crate) fn names(data: &[u8]) {

@@ -5,7 +5,7 @@ use super::{
     markup,
     words::{count, cut, is_mark, is_word, phrase, start, words},
 };
-use crate::domain::limits::NAMING_TEXT_BYTES;
+use threadline_core::limits::NAMING_TEXT_BYTES;
 
 /// Makes a name; none if the message contains no words, or only a greeting.
 pub(super) fn name(message: &str) -> Option<String> {

@@ -26,17 +26,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    agents::Agents,
-    domain::{
-        NameSource, ProjectId,
-        agent::{Agent, AgentKind},
-        limits::{NAMERS, NAMING_DRAIN, NAMING_LOG_BYTES, NAMING_MESSAGES, NAMING_QUEUE, NAMING_TIMEOUT, TITLE_QUEUE},
-    },
-    projection::conversation::Conversation,
-    service::{RunNotice, Service, ServiceError},
-};
+use crate::agents::Agents;
 use model_request::Opening;
+use threadline_core::{
+    NameSource, ProjectId,
+    agent::{Agent, AgentKind},
+    limits::{NAMERS, NAMING_DRAIN, NAMING_LOG_BYTES, NAMING_MESSAGES, NAMING_QUEUE, NAMING_TIMEOUT, TITLE_QUEUE},
+    projection::conversation::Conversation,
+};
+use threadline_engine::{RunNotice, Service, ServiceError};
 use worker::Title;
 
 /// Decides for a project whether its threads are named.

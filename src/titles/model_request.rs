@@ -2,20 +2,21 @@
 
 use futures_util::StreamExt;
 use serde_json::{json, value::RawValue};
+use threadline_core::{
+    json as text,
+    limits::{NAMING_ANSWER_BYTES, NAMING_SHOWN_BYTES, NAMING_STREAM_BYTES},
+    projection::conversation::{Conversation, Message},
+};
+use threadline_engine::ServiceError;
 
 use super::{
     heuristic::only_greets,
     title::{self, TitleError},
     words::{is_word, start},
 };
-use crate::{
-    agents::{AgentError, ClientInput, source::AgentFailure, source::EventStream},
-    domain::{
-        json as text,
-        limits::{NAMING_ANSWER_BYTES, NAMING_SHOWN_BYTES, NAMING_STREAM_BYTES},
-    },
-    projection::conversation::{Conversation, Message},
-    service::ServiceError,
+use crate::agents::{
+    AgentError, ClientInput,
+    source::{AgentFailure, EventStream},
 };
 
 /// Instructions for the model.

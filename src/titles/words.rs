@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use unicode_segmentation::UnicodeSegmentation;
-
-use super::greetings::{self, DANGLING};
-use crate::domain::limits::{
+use threadline_core::limits::{
     MAX_NAME_BYTES, NAME_CHARACTER_BYTES, NAME_CHARACTERS, NAME_CLAUSE_WORDS, NAME_COLUMNS, NAME_WORD_CHARACTERS,
     NAME_WORDS,
 };
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::greetings::{self, DANGLING};
 
 /// Most bytes of a phrase; the rest is for an ellipsis and the marks of a question.
 const NAME_BYTES: usize = MAX_NAME_BYTES - 8;

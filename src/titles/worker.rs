@@ -2,6 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use threadline_core::{
+    NameSource, Principal, RunStatus, ThreadKey,
+    agent::Agent,
+    limits::{NAMERS, NAMING_RUNS},
+};
+use threadline_engine::{RunLookupError, RunNotice, ServiceError};
 use tokio::{
     sync::mpsc,
     task::{Id, JoinSet},
@@ -14,15 +20,7 @@ use super::{
     circuit_breaker::CircuitBreaker,
     model_request::{Opening, Unnamed, hear},
 };
-use crate::{
-    agents::{AgentError, Origin, agent_span},
-    domain::{
-        NameSource, Principal, RunStatus, ThreadKey,
-        agent::Agent,
-        limits::{NAMERS, NAMING_RUNS},
-    },
-    service::{RunLookupError, RunNotice, ServiceError},
-};
+use crate::agents::{AgentError, Origin, agent_span};
 
 /// Request to a model to name a thread.
 pub(super) struct Title {

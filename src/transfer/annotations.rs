@@ -9,13 +9,11 @@ use super::{
     manifest::{FileEntry, Threads},
     reading::Lines,
 };
-use crate::{
-    domain::{
-        Epoch, NewAnnotation, ProjectId, ThreadId, ThreadKey,
-        limits::{MAX_ANNOTATION_PAGE, MAX_PAGE},
-    },
-    store::TransferStore,
+use threadline_core::{
+    Epoch, NewAnnotation, ProjectId, ThreadId, ThreadKey,
+    limits::{MAX_ANNOTATION_PAGE, MAX_PAGE},
 };
+use threadline_store::TransferStore;
 
 /// Identity of a thread in every store.
 type Id = (ProjectId, ThreadId);

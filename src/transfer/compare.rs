@@ -3,10 +3,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::error::TransferError;
-use crate::{
-    domain::{Batch, ReadFrom, Seq, ThreadKey, limits::MAX_EVENT_PAGE},
-    store::TransferStore,
-};
+use threadline_core::{Batch, ReadFrom, Seq, ThreadKey, limits::MAX_EVENT_PAGE};
+use threadline_store::TransferStore;
 
 /// Compares a log with batches that arrive in order.
 pub struct Comparison<'s> {

@@ -8,12 +8,10 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
+use threadline_core::{ProjectId, ThreadId};
+use threadline_store::private;
 
 use super::error::TransferError;
-use crate::{
-    domain::{ProjectId, ThreadId},
-    store::private,
-};
 
 /// Manifest of a finished export.
 pub const MANIFEST: &str = "manifest.ndjson";

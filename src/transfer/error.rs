@@ -3,7 +3,7 @@
 use std::{fmt, io, path::PathBuf};
 
 use super::selection::Selection;
-use crate::store::StoreError;
+use threadline_store::StoreError;
 
 /// Reason why a command stops. Data moved so far stays; the command may be repeated.
 #[derive(Debug, thiserror::Error)]

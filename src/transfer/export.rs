@@ -11,6 +11,11 @@ use std::{
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use sha2::{Digest, Sha256};
+use threadline_core::{
+    Fence, ReadFrom, Run, RunStatus, Seq, ThreadId, Timestamp, envelope,
+    limits::{MAX_EVENT_PAGE, MAX_PAGE, TRANSFER_THREADS},
+};
+use threadline_store::{MovedThread, StoreError, TransferStore};
 
 use super::{
     annotations,
@@ -22,14 +27,7 @@ use super::{
     projects,
     selection::Selection,
 };
-use crate::{
-    domain::{
-        Fence, ReadFrom, Run, RunStatus, Seq, ThreadId, Timestamp, envelope,
-        limits::{MAX_EVENT_PAGE, MAX_PAGE, TRANSFER_THREADS},
-    },
-    progress::Progress,
-    store::{MovedThread, StoreError, TransferStore},
-};
+use crate::progress::Progress;
 
 /// Exports the selected threads, and the data that belongs to them, into a directory. A repeated export skips unchanged
 /// files.

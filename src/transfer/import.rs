@@ -4,6 +4,13 @@
 use std::{path::Path, sync::Arc};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use threadline_core::{
+    Batch, ProjectId, ThreadKey, UserId,
+    limits::{ROW_BYTES, SEAL_BYTES, TRANSFER_THREADS},
+};
+use threadline_store::{
+    FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, transfer::Packer,
+};
 use tokio::sync::mpsc;
 
 use super::{
@@ -18,14 +25,7 @@ use super::{
     reading::{Lines, ThreadFile},
     selection::Selection,
 };
-use crate::{
-    domain::{
-        Batch, ProjectId, ThreadKey, UserId,
-        limits::{ROW_BYTES, SEAL_BYTES, TRANSFER_THREADS},
-    },
-    progress::Progress,
-    store::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, transfer::Packer},
-};
+use crate::progress::Progress;
 
 /// Pieces of a file that are read ahead of the store.
 const AHEAD: usize = 1;

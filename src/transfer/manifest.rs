@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use threadline_core::{Epoch, ProjectId, Seq, ThreadId, Timestamp, UserId};
 
 use super::{
     directory::{Directory, Facts, JOURNAL, MANIFEST, NewFile, file_of},
@@ -15,7 +16,6 @@ use super::{
     format::{FORMAT, VERSION},
     selection::Selection,
 };
-use crate::domain::{Epoch, ProjectId, Seq, ThreadId, Timestamp, UserId};
 
 /// First line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

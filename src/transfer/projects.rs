@@ -7,10 +7,8 @@ use super::{
     manifest::FileEntry,
     reading::Lines,
 };
-use crate::{
-    domain::{ApiKey, Digest},
-    store::{StoredProject, TransferStore},
-};
+use threadline_core::{ApiKey, Digest};
+use threadline_store::{StoredProject, TransferStore};
 
 /// Writes the file of projects. Returns `None`, and leaves no file, if there are no projects and no keys.
 pub async fn write(store: &dyn TransferStore, directory: &Directory) -> Result<Option<FileEntry>, TransferError> {

@@ -11,20 +11,18 @@ use std::{
 
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
+use threadline_core::{
+    Batch, Run, RunId, Seq, Timestamp,
+    event::BatchBuilder,
+    limits::{MAX_EVENT_BYTES, ROW_BYTES},
+};
+use threadline_store::MovedThread;
 
 use super::{
     directory::{Directory, Facts, hex},
     error::Damage,
     format::{EventLine, RunLine, ThreadFacts, ThreadLine},
     manifest::ThreadEntry,
-};
-use crate::{
-    domain::{
-        Batch, Run, RunId, Seq, Timestamp,
-        event::BatchBuilder,
-        limits::{MAX_EVENT_BYTES, ROW_BYTES},
-    },
-    store::MovedThread,
 };
 
 /// Longest line in bytes: an event in its envelope, whose ids may be written with escapes.

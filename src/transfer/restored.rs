@@ -1,13 +1,12 @@
 //! Restored backups: makes cursors and positions from before the restore invalid.
 
-use crate::{
-    domain::{
-        ThreadKey,
-        limits::{MAX_PAGE, RENEWAL_CHUNK},
-    },
-    progress::Progress,
-    store::{StoreError, TransferStore},
+use threadline_core::{
+    ThreadKey,
+    limits::{MAX_PAGE, RENEWAL_CHUNK},
 };
+use threadline_store::{StoreError, TransferStore};
+
+use crate::progress::Progress;
 
 /// Gives every log a new epoch, and advances every feed: a reader with a cursor into the lost part receives an error,
 /// instead of other events under the same seqs. Returns the number of threads. May be interrupted and repeated. No node

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-use crate::domain::{ThreadId, UserId};
+use threadline_core::{ThreadId, UserId};
 
 /// Threads that an export or import includes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

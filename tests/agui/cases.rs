@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use threadline::projection::conversation::Conversation;
+use threadline_core::projection::conversation::Conversation;
 
 use crate::{
     compare::{assert_same, event, fold, messages, state, taken},

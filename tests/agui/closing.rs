@@ -1,6 +1,6 @@
 //! The events that close a run are accepted by the clients, old and new, wherever its producer stopped.
 
-use threadline::projection::closing::{Ending, OpenParts};
+use threadline_core::projection::closing::{Ending, OpenParts};
 
 use crate::{
     generate::stream,

@@ -1,7 +1,7 @@
 //! Values as JavaScript has them: numbers are doubles, and strings may hold halves of characters.
 
 use serde_json::Value;
-use threadline::projection::conversation::Conversation;
+use threadline_core::projection::conversation::Conversation;
 
 use crate::node::Outcome;
 

@@ -1,7 +1,7 @@
 //! The fold of the package for TypeScript is the server's fold.
 
 use serde_json::{Value, json};
-use threadline::projection::conversation::Conversation;
+use threadline_core::projection::conversation::Conversation;
 
 use crate::{
     compare::{HIGH, LOW, assert_same, event, fold, json as read},

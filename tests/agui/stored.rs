@@ -1,6 +1,6 @@
 //! A stored conversation goes on where it was.
 
-use threadline::projection::conversation::Conversation;
+use threadline_core::projection::conversation::Conversation;
 
 use crate::{compare::fold, generate::stream, rng::seed};
 

@@ -2,7 +2,7 @@
 
 use std::{env, fmt::Write, fs, path::Path, time::Duration};
 
-use threadline::client::{Client, ClientConfig};
+use threadline_client::{Client, ClientConfig};
 
 use crate::{
     check::{Log, check},

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use threadline::client::StartRun;
+use threadline_client::StartRun;
 use tokio::time::{Instant, sleep};
 
 use crate::{

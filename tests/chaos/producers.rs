@@ -4,7 +4,7 @@ use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use threadline::client::{EventBody, StartRun, StartedRun, StreamRun};
+use threadline_client::{EventBody, StartRun, StartedRun, StreamRun};
 use tokio::time::{Instant, sleep};
 
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use threadline::client::{ClientFrame, ServerFrame};
+use threadline_client::{ClientFrame, ServerFrame};
 use tokio::time::{Instant, timeout};
 
 use crate::{

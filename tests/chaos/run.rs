@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use threadline::client::CreateThread;
+use threadline_client::CreateThread;
 use tokio::{
     task::{JoinHandle, JoinSet, block_in_place},
     time::{sleep, timeout},

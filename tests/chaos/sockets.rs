@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use serde_json::value::RawValue;
-use threadline::client::{ClientError, ClientFrame, Problem, ServerFrame, Socket, event_array};
+use threadline_client::{ClientError, ClientFrame, Problem, ServerFrame, Socket, event_array};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{

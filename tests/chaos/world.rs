@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use threadline::client::{Backoff, Client, ClientConfig, ClientError};
+use threadline_client::{Backoff, Client, ClientConfig, ClientError};
 use threadline_testkit::rng::Rng;
 use tokio::time::{Instant, sleep, timeout};
 

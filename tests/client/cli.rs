@@ -5,10 +5,8 @@ use std::future::{pending, ready};
 use axum::{Json, Router, extract::Query, routing::get};
 use clap::Parser;
 use serde_json::{Value, json};
-use threadline::{
-    cli::{Cli, CliError, Command, TailArgs, ThreadsArgs, tail, threads},
-    client::{Client, ClientConfig, ClientError},
-};
+use threadline::cli::{Cli, CliError, Command, TailArgs, ThreadsArgs, tail, threads};
+use threadline_client::{Client, ClientConfig, ClientError};
 
 use super::support::*;
 

@@ -15,10 +15,8 @@ use axum::{
 };
 use futures_util::{FutureExt, stream};
 use serde_json::{Value, json};
-use threadline::{
-    client::{Client, ClientError, Producer, RunOptions, RunStatus},
-    domain::NewEvents,
-};
+use threadline_client::{Client, ClientError, Producer, RunOptions, RunStatus};
+use threadline_core::NewEvents;
 use tokio::sync::mpsc;
 
 use super::support::*;

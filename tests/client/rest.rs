@@ -11,7 +11,7 @@ use axum::{
 };
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json, value::RawValue};
-use threadline::client::{
+use threadline_client::{
     Client, ClientConfig, ClientError, CreateThread, EventBody, EventQuery, FeedEntry, FeedQuery, PatchThread,
     RunStatus, StreamRun, ThreadOrder, ThreadQuery,
 };

@@ -2,7 +2,7 @@
 
 use axum::{Json, Router, http::StatusCode, routing::get};
 use serde_json::{json, value::RawValue};
-use threadline::client::{Client, ClientConfig, ClientError, ClientFrame, ServerFrame, event_array};
+use threadline_client::{Client, ClientConfig, ClientError, ClientFrame, ServerFrame, event_array};
 
 use super::support::*;
 

@@ -10,7 +10,7 @@ use axum::{
     routing::get,
 };
 use serde_json::{Value, json};
-use threadline::client::{Backoff, Client, ClientConfig};
+use threadline_client::{Backoff, Client, ClientConfig};
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::task::AbortOnDropHandle;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use threadline::client::{Client, ClientConfig, ClientError, EndReason, Tail, TailItem, TailOptions};
+use threadline_client::{Client, ClientConfig, ClientError, EndReason, Tail, TailItem, TailOptions};
 
 use super::support::*;
 

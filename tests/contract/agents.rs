@@ -1,6 +1,6 @@
 //! Agents that were made over the API.
 
-use threadline::domain::ProjectId;
+use threadline_core::ProjectId;
 
 use crate::support::{Env, agent, project};
 

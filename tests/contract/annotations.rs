@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use threadline::{
-    domain::{Annotation, AnnotationId, NewAnnotation, ThreadKey, Timestamp},
-    store::{AnnotatedThread, DynStore},
-};
+use threadline_core::{Annotation, AnnotationId, NewAnnotation, ThreadKey, Timestamp};
+use threadline_store::{AnnotatedThread, DynStore};
 use tokio::task::JoinSet;
 
 use crate::support::*;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use threadline::{
+use threadline_core::{Fence, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE};
+use threadline_engine::cluster::{
     bus::{self, BusEnd, BusMessage, Channel, Hint, NodeId, Question, ThreadNews, local::LocalBus},
-    domain::{Fence, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE},
-    redis_link::client,
+    redis_connection::client,
 };
 use tokio::time;
 

@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline::{
-    domain::{CreatedThread, ReadFrom, RunStatus, ThreadKey},
-    store::{CloseOutcome, CloseWhen, StartOutcome},
-};
+use threadline_core::{CreatedThread, ReadFrom, RunStatus, ThreadKey};
+use threadline_store::{CloseOutcome, CloseWhen, StartOutcome};
 use tokio::task::JoinSet;
 
 use crate::support::*;
@@ -127,7 +125,7 @@ pub async fn a_batch_commits_beside_a_concurrent_close(env: Env) {
             batch.push(append(key, fence, 1, events([1])));
         }
         let (closed, gone) = (batch[3].key, batch[6].key);
-        batch[8].fence = threadline::domain::Fence(99);
+        batch[8].fence = threadline_core::Fence(99);
         let head = env.head(closed).await;
         let close = {
             let env = env.clone();
@@ -262,7 +260,7 @@ pub async fn cancelled_callers_leave_nothing_half_done(env: Env) {
         // The batch of four is one commit; where several are under way at once, one leaves out the heads of another.
         assert!(pairs == first || env.store.pipelines() > 1);
     }
-    let listed = env.list(threadline::domain::ListOrder::Created, 50).await;
+    let listed = env.list(threadline_core::ListOrder::Created, 50).await;
     for id in listed.iter().filter(|id| id.starts_with('c')) {
         let thread = env.get(id).await.expect("there");
         env.start(thread.key, "r").await;

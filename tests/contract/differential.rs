@@ -4,10 +4,8 @@
 
 use std::time::Duration;
 
-use threadline::{
-    domain::{CreatedThread, Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch},
-    store::{Append, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StartRun},
-};
+use threadline_core::{CreatedThread, Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch};
+use threadline_store::{Append, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StartRun};
 
 use crate::support::*;
 
@@ -56,7 +54,7 @@ macro_rules! both {
     }};
 }
 
-fn some_events(dice: &mut Dice) -> threadline::domain::NewEvents {
+fn some_events(dice: &mut Dice) -> threadline_core::NewEvents {
     let count = if dice.chance(5) { 200 } else { 1 + dice.roll(4) };
     let mut lines: Vec<String> = (0..count)
         .map(|n| format!("{{\"type\":\"X\",\"n\":{n},\"pad\":\"{}\"}}", "é\\n".repeat(dice.roll(20) as usize)))
@@ -70,7 +68,7 @@ fn some_events(dice: &mut Dice) -> threadline::domain::NewEvents {
 }
 
 pub async fn history(seed: u64, steps: usize, other: Env) {
-    let memory = threadline::store::memory::MemoryStore::new(other.clock.clone());
+    let memory = threadline_store::memory::MemoryStore::new(other.clock.clone());
     let clock = other.clock.clone();
     let envs = (Env { store: std::sync::Arc::new(memory), clock: clock.clone(), ..Env::memory() }, other);
     let mut dice = Dice(seed);
@@ -190,7 +188,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 let cursor = dice.roll(head.map_or(1, |head| head.tail) + 3);
                 let max = 1 + dice.roll(40) as usize;
                 // Rows may be cut differently, events not.
-                let page = |page: Option<threadline::store::LogPage>| {
+                let page = |page: Option<threadline_store::LogPage>| {
                     page.map(|page| {
                         let flat = page.slice.events().map(|(seq, event, batch)| {
                             (seq, String::from_utf8_lossy(event).into_owned(), batch.run.clone(), batch.at)

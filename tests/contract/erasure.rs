@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use threadline::{
-    domain::{CreatedThread, Footprint, ProjectId, ThreadKey, ThreadPatch, Timestamp},
-    store::Snapshot,
-};
+use threadline_core::{CreatedThread, Footprint, ProjectId, ThreadKey, ThreadPatch, Timestamp};
+use threadline_store::Snapshot;
 
 use crate::support::*;
 
@@ -207,9 +205,9 @@ pub async fn what_lives_stays_when_a_user_is_forgotten(env: Env) {
 }
 
 pub async fn a_long_feed_is_forgotten_whole(env: Env) {
-    let count = threadline::domain::limits::FORGET_ENTRIES as u64 + 10;
+    let count = threadline_core::limits::FORGET_ENTRIES as u64 + 10;
     let entries = (1..=count).map(|n| (n, thread_id(&format!("t{n}")))).collect();
-    let image = threadline::store::FeedImage { head: count + 5, entries };
+    let image = threadline_store::FeedImage { head: count + 5, entries };
     assert!(env.store.put_feed(&project(), &user("u"), &image).await.expect("puts"));
     assert_eq!(footprint(&env, &project(), "u").await.feed_entries, count);
     forget(&env, "u").await;

@@ -1,9 +1,7 @@
 //! The feed: the newest change of each thread, resumable from any cursor for ever.
 
-use threadline::{
-    domain::{CreatedThread, FeedChange, ThreadPatch},
-    store::FeedPage,
-};
+use threadline_core::{CreatedThread, FeedChange, ThreadPatch};
+use threadline_store::FeedPage;
 
 use crate::support::*;
 

@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline::{
-    domain::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp},
-    store::{DynStore, StoredProject},
-};
+use threadline_core::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp};
+use threadline_store::{DynStore, StoredProject};
 use tokio::task::JoinSet;
 
 use crate::support::*;

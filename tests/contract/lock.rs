@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline::{
-    domain::{ProjectId, RunId, ThreadId},
+use threadline_core::{ProjectId, RunId, ThreadId};
+use threadline_engine::cluster::{
     lock::{Acquired, Claim, DynLock, LockName, local::LocalLock, redis::RedisLock},
-    redis_link::{RedisConnection, client},
+    redis_connection::{RedisConnection, client},
 };
 
 use crate::backing::Redis;

@@ -1,6 +1,6 @@
 //! The log: dense, fenced, and the same bytes for every reader.
 
-use threadline::domain::{Fence, LogSlice, ReadFrom, RunStatus, Seq, ThreadKey, limits::PAGE_BYTES};
+use threadline_core::{Fence, LogSlice, ReadFrom, RunStatus, Seq, ThreadKey, limits::PAGE_BYTES};
 
 use crate::support::*;
 
@@ -70,7 +70,7 @@ pub async fn a_retry_long_after_changes_nothing(env: Env) {
         let before = (env.log(key).await, env.get("t").await);
         for retry in [&first, &last] {
             assert!(env.append(retry.clone()).await.is_none());
-            let anywhere = threadline::store::Append { producer_seq: None, ..retry.clone() };
+            let anywhere = threadline_store::Append { producer_seq: None, ..retry.clone() };
             assert!(env.append(anywhere).await.is_none(), "the run is over");
         }
         assert_eq!((env.log(key).await, env.get("t").await), before);

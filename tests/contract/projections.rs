@@ -1,7 +1,8 @@
 //! Snapshots of projections.
 
 use bytes::Bytes;
-use threadline::{domain::Seq, store::Snapshot};
+use threadline_core::Seq;
+use threadline_store::Snapshot;
 
 use crate::support::{Env, append, events, finished};
 

@@ -4,10 +4,8 @@
 use std::{fs, path::Path};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
-use threadline::{
-    domain::Clock,
-    store::{postgres::PgStore, sqlite::SqliteStore},
-};
+use threadline_core::Clock;
+use threadline_store::{postgres::PgStore, sqlite::SqliteStore};
 
 use crate::backing::postgres::Postgres;
 

@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use threadline::{
+use threadline_core::{
+    Fence, ProjectId, RunId, ThreadId, ThreadKey,
+    limits::{REDIS_PING, REDIS_RETRY, REDIS_TIMEOUT},
+};
+use threadline_engine::cluster::{
     bus::{self, BusEnd, BusMessage, Channel, Hint, ThreadNews},
-    domain::{
-        Fence, ProjectId, RunId, ThreadId, ThreadKey,
-        limits::{REDIS_PING, REDIS_RETRY, REDIS_TIMEOUT},
-    },
     lock::{Acquired, Claim, Lock, LockName, redis::RedisLock},
-    redis_link::{RedisConnection, client},
+    redis_connection::{RedisConnection, client},
 };
 use tokio::time;
 

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use threadline::{
-    domain::{
-        Fence, NewThread, ProjectId, RunStatus,
-        limits::{RELEASE_GRACE, STOP_GRACE},
-    },
-    store::{CloseOutcome, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StopOutcome},
+use threadline_core::{
+    Fence, NewThread, ProjectId, RunStatus,
+    limits::{RELEASE_GRACE, STOP_GRACE},
 };
+use threadline_store::{CloseOutcome, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StopOutcome};
 
 use crate::support::*;
 
@@ -35,7 +33,7 @@ pub async fn a_start_gives_the_thread_to_one_run(env: Env) {
     assert!(env.store.run(thread.key, &run_id("r2")).await.expect("run").is_none());
     assert_eq!(env.get("t").await, Some(shown));
     assert!(matches!(
-        env.store.start(start_run(threadline::domain::ThreadKey(999), "r")).await,
+        env.store.start(start_run(threadline_core::ThreadKey(999), "r")).await,
         Ok(StartOutcome::ThreadGone)
     ));
 }
@@ -147,7 +145,7 @@ pub async fn a_closing_that_saw_too_little_changes_nothing(env: Env) {
     let before = env.get("t").await;
     for stale in [
         closing(&seen, Some(run_error())),
-        closing(&threadline::store::Head { fence: Fence(fence.0 + 1), ..env.head(key).await }, Some(run_error())),
+        closing(&threadline_store::Head { fence: Fence(fence.0 + 1), ..env.head(key).await }, Some(run_error())),
     ] {
         let mut start = start_run(key, "r2");
         start.closing = Some(stale.clone());
@@ -247,7 +245,7 @@ pub async fn a_close_if_due_asks_the_clock(env: Env) {
     env.clock.advance(Duration::from_millis(1));
     assert!(matches!(env.store.close(key, end, CloseWhen::IfDue).await, Ok(CloseOutcome::Closed(_))));
 
-    let long = threadline::store::StartRun { lease: LEASE * 10, ..start_run(key, "r2") };
+    let long = threadline_store::StartRun { lease: LEASE * 10, ..start_run(key, "r2") };
     env.started(long).await;
     env.store.request_stop(key, &run_id("r2")).await.expect("stop");
     let end = closing(&env.head(key).await, Some(run_error()));
@@ -311,7 +309,7 @@ pub async fn a_heartbeat_extends_the_lease(env: Env) {
     let (b, b_fence) = env.running("b", "r").await;
     env.clock.advance(Duration::from_secs(5));
     let beat = |key, fence| HeartbeatRequest { key, fence, lease: None };
-    let beats = [beat(b, Fence(b_fence.0 + 1)), beat(a, a_fence), beat(threadline::domain::ThreadKey(99), a_fence)];
+    let beats = [beat(b, Fence(b_fence.0 + 1)), beat(a, a_fence), beat(threadline_core::ThreadKey(99), a_fence)];
     let answers = env.store.heartbeat(&beats).await.expect("beats");
     assert_eq!((&answers[0], &answers[2]), (&None, &None));
     let until = env.clock.now().plus(LEASE);
@@ -406,10 +404,8 @@ pub async fn active_runs_are_counted_by_project_and_user(env: Env) {
 
 pub async fn a_whole_run_is_one_commit(env: Env) {
     let thread = env.create("t").await;
-    let whole = |run: &str, text: &str| threadline::store::StartRun {
-        events: Some(ndjson(text)),
-        ..start_run(thread.key, run)
-    };
+    let whole =
+        |run: &str, text: &str| threadline_store::StartRun { events: Some(ndjson(text)), ..start_run(thread.key, run) };
     let text = "{\"type\":\"A\"}\n{\"type\":\"RUN_ERROR\",\"message\":\"m\",\"code\":\"c\"}";
     let done = env.started(whole("r1", text)).await;
     assert_eq!((done.run.status, done.run.first_seq, done.run.producer_seq), (RunStatus::Error, 1, 2));
@@ -438,7 +434,7 @@ pub async fn a_whole_run_is_one_commit(env: Env) {
 pub async fn a_start_may_ask_for_a_tail(env: Env) {
     let thread = env.create("t").await;
     let text = "{\"type\":\"A\"}\n{\"type\":\"RUN_FINISHED\"}";
-    let whole = |run: &str, at: u64| threadline::store::StartRun {
+    let whole = |run: &str, at: u64| threadline_store::StartRun {
         events: Some(ndjson(text)),
         at: Some(at),
         ..start_run(thread.key, run)
@@ -475,7 +471,7 @@ pub async fn a_start_may_ask_for_a_tail(env: Env) {
     env.clock.advance(LEASE);
     assert!(matches!(env.store.start(whole("r3", 5)).await, Ok(StartOutcome::LeaseExpired(..))));
     let closing = closing(&env.head(thread.key).await, Some(run_error()));
-    let over = |at: u64| threadline::store::StartRun { closing: Some(closing.clone()), ..whole("r3", at) };
+    let over = |at: u64| threadline_store::StartRun { closing: Some(closing.clone()), ..whole("r3", at) };
     assert!(matches!(env.store.start(over(4)).await, Ok(StartOutcome::TailMismatch(head)) if head.tail == 5));
     let done = env.started(over(5)).await;
     assert_eq!((done.slice.count(), done.head.tail), (3, 8));
@@ -483,7 +479,7 @@ pub async fn a_start_may_ask_for_a_tail(env: Env) {
 
 pub async fn a_run_starts_with_its_first_events(env: Env) {
     let thread = env.create("t").await;
-    let first = |run: &str| threadline::store::StartRun { events: Some(events([1, 2])), ..start_run(thread.key, run) };
+    let first = |run: &str| threadline_store::StartRun { events: Some(events([1, 2])), ..start_run(thread.key, run) };
     let begun = env.started(first("r1")).await;
     assert_eq!((begun.run.status, begun.run.first_seq, begun.run.producer_seq), (RunStatus::Running, 1, 2));
     assert_eq!((begun.head.tail, begun.slice.count()), (2, 2));
@@ -513,7 +509,7 @@ pub async fn a_run_keeps_what_it_has_used(env: Env) {
     let last = ndjson(&format!("{{\"type\":\"RUN_FINISHED\",\"usage\":{used}}}"));
     env.append(append(thread.key, run.fence, 1, last)).await.expect("ends");
     let error = ndjson(&format!("{{\"type\":\"RUN_ERROR\",\"message\":\"m\",\"usage\":{used}}}"));
-    env.started(threadline::store::StartRun { events: Some(error), ..start_run(thread.key, "r2") }).await;
+    env.started(threadline_store::StartRun { events: Some(error), ..start_run(thread.key, "r2") }).await;
     let run = env.start(thread.key, "r3").await;
     env.append(append(thread.key, run.fence, 1, finished())).await.expect("ends");
     let runs = env.store.runs(thread.key, None, 10).await.expect("runs");

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use threadline::{
-    domain::ReadFrom,
-    store::{
-        LogStore,
-        sqlite::{OpenError, SqliteStore},
-    },
+use threadline_core::ReadFrom;
+use threadline_store::{
+    LogStore,
+    sqlite::{OpenError, SqliteStore},
 };
 
 use crate::support::*;

@@ -3,15 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use tempfile::TempDir;
-use threadline::{
-    domain::{
-        AgentId, Clock, CreatedThread, Fence, ListOrder, NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId,
-        RunStatus, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
-    },
-    store::{
-        Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, ListThreads, StartOutcome, StartRun,
-        TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
-    },
+use threadline_core::{
+    AgentId, Clock, CreatedThread, Fence, ListOrder, NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId, RunStatus,
+    Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
+};
+use threadline_store::{
+    Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, ListThreads, StartOutcome, StartRun,
+    TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
 };
 
 use crate::backing::postgres::Postgres;

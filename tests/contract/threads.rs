@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use threadline::{
-    domain::{CreatedThread, FeedChange, ListOrder, NameSource, ProjectId, ReadFrom, Thread, ThreadPatch},
-    store::{ListThreads, StartOutcome},
-};
+use threadline_core::{CreatedThread, FeedChange, ListOrder, NameSource, ProjectId, ReadFrom, Thread, ThreadPatch};
+use threadline_store::{ListThreads, StartOutcome};
 
 use crate::support::*;
 
@@ -237,13 +235,12 @@ pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     assert!(matches!(env.store.start(start_run(key, "r")).await, Ok(StartOutcome::ThreadGone)));
     assert!(!env.store.release(key, fence).await.expect("release"));
     assert!(!env.store.seal(key).await.expect("seals"));
-    let beat = threadline::store::HeartbeatRequest { key, fence, lease: None };
+    let beat = threadline_store::HeartbeatRequest { key, fence, lease: None };
     assert_eq!(env.store.heartbeat(&[beat]).await.expect("beats"), [None]);
-    use threadline::store::{CloseOutcome, CloseWhen, StopOutcome};
+    use threadline_store::{CloseOutcome, CloseWhen, StopOutcome};
     let stop = env.store.request_stop(key, &run_id("r")).await.expect("stop");
     assert!(matches!(stop, StopOutcome::Gone), "{stop:?}");
-    let head =
-        threadline::store::Head { key, epoch: threadline::domain::Epoch::generate(), tail: 3, fence, active: None };
+    let head = threadline_store::Head { key, epoch: threadline_core::Epoch::generate(), tail: 3, fence, active: None };
     let close = env.store.close(key, closing(&head, None), CloseWhen::Always).await.expect("close");
     assert!(matches!(close, CloseOutcome::Gone), "{close:?}");
     env.clock.advance(LEASE * 2);

@@ -2,14 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline::{
-    domain::{
-        FeedChange, NameSource, ProjectId, ReadFrom, RunStatus, Thread, ThreadKey, ThreadPatch,
-        limits::{FEED_RENEWAL, STAGING_TIMEOUT},
-    },
-    store::{
-        FeedImage, Head, MovedThread, Published, StagedPart, Staging, StartRun, memory::MemoryStore, transfer::Packer,
-    },
+use threadline_core::{
+    FeedChange, NameSource, ProjectId, ReadFrom, RunStatus, Thread, ThreadKey, ThreadPatch,
+    limits::{FEED_RENEWAL, STAGING_TIMEOUT},
+};
+use threadline_store::{
+    FeedImage, Head, MovedThread, Published, StagedPart, Staging, StartRun, memory::MemoryStore, transfer::Packer,
 };
 
 use crate::support::*;
@@ -266,7 +264,7 @@ pub async fn everything_is_listed_in_order(env: Env) {
 
 async fn feed(env: &Env) -> Vec<(u64, String, bool)> {
     let page = env.store.feed(&project(), &user("u"), 0, 100).await.expect("feed");
-    let entry = |entry: &threadline::domain::FeedEntry| {
+    let entry = |entry: &threadline_core::FeedEntry| {
         (entry.cursor, entry.thread_id.to_string(), matches!(entry.change, FeedChange::Upsert(_)))
     };
     page.entries.iter().map(entry).collect()

@@ -3,10 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use threadline::{
-    domain::{Clock, Timestamp},
-    store::{DynStore, memory::MemoryStore, postgres::PgStore},
-};
+use threadline_core::{Clock, Timestamp};
+use threadline_store::{DynStore, memory::MemoryStore, postgres::PgStore};
 
 use crate::{
     backing::Postgres,

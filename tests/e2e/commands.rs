@@ -6,10 +6,8 @@ use std::{
 };
 
 use clap::Parser;
-use threadline::{
-    cli::{Cli, CliError, Command, HealthArgs, RunArgs, health, identity, run::say},
-    client::{Client, ClientConfig, ClientError, ThreadQuery},
-};
+use threadline::cli::{Cli, CliError, Command, HealthArgs, RunArgs, health, identity, run::say};
+use threadline_client::{Client, ClientConfig, ClientError, ThreadQuery};
 
 use crate::harness::{Options, Server, run};
 

@@ -428,10 +428,10 @@ everywhere! {
 
 #[tokio::test]
 async fn the_rust_client_saves_and_loads() {
-    use threadline::client::{ClientConfig, SaveIf};
+    use threadline_client::{ClientConfig, SaveIf};
     run(Options::memory(), async |server| {
         let client =
-            threadline::client::Client::new(ClientConfig::new(format!("http://{}", server.addr))).expect("client");
+            threadline_client::Client::new(ClientConfig::new(format!("http://{}", server.addr))).expect("client");
         let name = "a/b c";
         assert!(client.conversation(name).await.expect_err("none").problem("thread-not-found").is_some());
         let one = [said("a")];

@@ -84,7 +84,7 @@ async fn the_whole_project_may_touch_every_thread_and_names_the_user_where_one_i
 
 #[tokio::test]
 async fn an_id_that_changed_hands_belongs_to_its_new_owner_on_every_node() {
-    let store = std::sync::Arc::new(threadline::store::memory::MemoryStore::new(Options::memory().clock));
+    let store = std::sync::Arc::new(threadline_store::memory::MemoryStore::new(Options::memory().clock));
     let one = Server::over(store.clone(), Options::memory()).await;
     let two = Server::over(store, Options::memory()).await;
     one.user("ann").thread("t").await;

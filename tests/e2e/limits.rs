@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream;
 use reqwest::Method;
 use serde_json::{Value, json};
-use threadline::domain::{Limit, limits::USER_SOCKETS};
+use threadline_core::{Limit, limits::USER_SOCKETS};
 use tokio_tungstenite::tungstenite;
 
 use crate::harness::{

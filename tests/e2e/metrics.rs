@@ -220,7 +220,7 @@ everywhere! {
 /// it looks, or when it commits something behind it.
 #[tokio::test]
 async fn readers_that_keep_up_are_not_called_slow_while_hints_are_missing() {
-    let store = std::sync::Arc::new(threadline::store::memory::MemoryStore::new(Options::memory().clock));
+    let store = std::sync::Arc::new(threadline_store::memory::MemoryStore::new(Options::memory().clock));
     let (writing, reading) =
         (Server::over(store.clone(), Options::memory()).await, Server::over(store, Options::memory()).await);
     let (dev, reader) = (writing.client(), reading.client());

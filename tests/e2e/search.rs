@@ -2,13 +2,11 @@
 
 use clap::Parser;
 use serde_json::{Value, json};
-use threadline::{
-    cli::{Cli, Command, threads},
-    client::{self, ClientConfig, ThreadQuery},
-    domain::{
-        NewThread, ProjectId, ThreadId, UserId,
-        limits::{MAX_NAME_BYTES, MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
-    },
+use threadline::cli::{Cli, Command, threads};
+use threadline_client::{ClientConfig, ThreadQuery};
+use threadline_core::{
+    NewThread, ProjectId, ThreadId, UserId,
+    limits::{MAX_NAME_BYTES, MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
 };
 
 use crate::harness::{Client, Options, Server, eventually, everywhere, number, run, text};
@@ -160,7 +158,7 @@ everywhere! {
         }
         dev.put("/v1/threads/cafe/runs/r", json!([{ "type": "A" }, { "type": "RUN_FINISHED" }])).await.ok(201);
         dev.patch("/v1/threads/old", json!({ "archived": true })).await.ok(200);
-        let client = client::Client::new(ClientConfig::new(format!("http://{}", server.addr))).expect("a client");
+        let client = threadline_client::Client::new(ClientConfig::new(format!("http://{}", server.addr))).expect("a client");
         let query = ThreadQuery { search: Some("ｃａｆｅ".into()), ..ThreadQuery::default() };
         let page = client.list_threads(&query).await.expect("a page");
         let found: Vec<_> = page.threads.iter().map(|thread| (thread.thread_id.as_str(), thread.tail, thread.read_seq)).collect();

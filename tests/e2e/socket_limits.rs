@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use threadline::domain::limits::MAX_SUBSCRIPTIONS;
+use threadline_core::limits::MAX_SUBSCRIPTIONS;
 use tokio::{io::AsyncWriteExt, time};
 use tokio_tungstenite::tungstenite::{self, Message, protocol::CloseFrame};
 

@@ -15,7 +15,7 @@ use std::{
 
 use reqwest::Method;
 use serde_json::json;
-use threadline::domain::limits::WRITE_TIMEOUT;
+use threadline_core::limits::WRITE_TIMEOUT;
 use tokio::{
     task::{JoinSet, spawn_blocking},
     time::{Instant, sleep},

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use threadline::{
-    domain::{Epoch, Seq, ThreadId, limits::RING_BATCHES},
-    service::ReadError,
-    store::DynStore,
+use threadline_core::{Epoch, Seq, ThreadId, limits::RING_BATCHES};
+use threadline_engine::{
+    ReadError,
     subscription::{Delivery, FollowError, FollowMethod, Subscription},
 };
+use threadline_store::DynStore;
 use tokio::time::timeout;
 
 use crate::support::{Node, events, numbered, run_id, run_seed, settle};

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use threadline::store::{StoreError, StoreResult, memory::MemoryStore};
+use threadline_store::{StoreError, StoreResult, memory::MemoryStore};
 use tokio::sync::watch;
 
 use crate::{

@@ -2,11 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline::{
-    domain::{Batch, Clock, LogSlice, NewEvents, Seq, ThreadKey, Timestamp, limits::LARGE_PAGES_BYTES},
-    store::{Append, DynStore, Head, LogStore, RunStore, StartOutcome, StartRun, memory::MemoryStore},
-    subscription::{Delivery, Hub, Subscription, TopicState},
-};
+use threadline_core::{Batch, Clock, LogSlice, NewEvents, Seq, ThreadKey, Timestamp, limits::LARGE_PAGES_BYTES};
+use threadline_engine::subscription::{Delivery, Hub, Subscription, TopicState};
+use threadline_store::{Append, DynStore, Head, LogStore, RunStore, StartOutcome, StartRun, memory::MemoryStore};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{

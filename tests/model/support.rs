@@ -2,14 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline::{
-    domain::{
-        Clock, NewEvents, NewThread, Principal, ProjectId, ReadFrom, RunId, Thread, ThreadId, ThreadKey, Timestamp,
-        UserId,
-    },
-    service::{CreateThread, Opening, PageRequest, Ports, Service, StartRequest, StartedRun},
-    store::{DynStore, ThreadStore, memory::MemoryStore},
+use threadline_core::{
+    Clock, NewEvents, NewThread, Principal, ProjectId, ReadFrom, RunId, Thread, ThreadId, ThreadKey, Timestamp, UserId,
 };
+use threadline_engine::{CreateThread, Opening, PageRequest, Ports, Service, StartRequest, StartedRun};
+use threadline_store::{DynStore, ThreadStore, memory::MemoryStore};
 
 use crate::{
     probe::{Intercept, Probe},

@@ -1,7 +1,7 @@
 //! What is done on one node is seen on the others, at once.
 
 use serde_json::Value;
-use threadline::client::{FeedQuery, PatchThread};
+use threadline_client::{FeedQuery, PatchThread};
 use tokio::time::Instant;
 
 use crate::cluster::*;

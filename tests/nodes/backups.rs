@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use threadline::client::{Client, EventQuery, FeedEntry, FeedQuery, RunStatus};
+use threadline_client::{Client, EventQuery, FeedEntry, FeedQuery, RunStatus};
 
 use crate::{
     backing::postgres::{Postgres, binaries},

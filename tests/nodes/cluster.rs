@@ -4,13 +4,10 @@ use std::{future::Future, net::SocketAddr, process::Command, time::Duration};
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use threadline::{
-    client::{
-        Client, ClientConfig, ClientError, CreateThread, EventQuery, Run, RunOptions, StartRun, Tail, TailItem,
-        TailOptions,
-    },
-    domain::{NewEvents, RunId},
+use threadline_client::{
+    Client, ClientConfig, ClientError, CreateThread, EventQuery, Run, RunOptions, StartRun, Tail, TailItem, TailOptions,
 };
+use threadline_core::{NewEvents, RunId};
 use tokio::time;
 
 use crate::{

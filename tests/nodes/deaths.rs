@@ -9,7 +9,7 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use threadline::client::RunStatus;
+use threadline_client::RunStatus;
 use tokio::time::{self, Instant};
 
 use crate::cluster::*;

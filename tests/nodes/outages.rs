@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use threadline::client::{RunStatus, StreamRun};
+use threadline_client::{RunStatus, StreamRun};
 use tokio::time::{self, Instant};
 
 use crate::{

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use serde_json::Value;
-use threadline::client::{Client, ClientConfig, TailItem, TailOptions};
+use threadline_client::{Client, ClientConfig, TailItem, TailOptions};
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use crate::process::PATIENCE;

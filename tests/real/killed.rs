@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use threadline::client::{CreateThread, RunStatus, StartRun};
+use threadline_client::{CreateThread, RunStatus, StartRun};
 use tokio::time::timeout;
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::json;
-use threadline::client::{CreateThread, RunOptions, RunStatus, StartRun};
+use threadline_client::{CreateThread, RunOptions, RunStatus, StartRun};
 use tokio::task::spawn_blocking;
 
 use crate::{

@@ -4,13 +4,13 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 use threadline::{
-    domain::{
-        Annotation, AnnotationId, Clock, NewAnnotation, NewThread, ProjectId, ThreadId, ThreadKey, Timestamp, UserId,
-    },
     progress::Progress,
-    store::{TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
     transfer::{self, Refusal, Selection, TransferError, Transferred},
 };
+use threadline_core::{
+    Annotation, AnnotationId, Clock, NewAnnotation, NewThread, ProjectId, ThreadId, ThreadKey, Timestamp, UserId,
+};
+use threadline_store::{TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore};
 
 use crate::{backing::Postgres, command::assert_same_files};
 

@@ -4,11 +4,11 @@ use std::{path::Path, sync::Arc};
 
 use serde_json::json;
 use threadline::{
-    domain::{Clock, Timestamp},
     progress::Progress,
-    store::{TransferStore, memory::MemoryStore, sqlite::SqliteStore},
     transfer::{self, Selection, Transferred},
 };
+use threadline_core::{Clock, Timestamp};
+use threadline_store::{TransferStore, memory::MemoryStore, sqlite::SqliteStore};
 
 use crate::{
     backing::Postgres,

@@ -7,7 +7,7 @@ use std::{
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use threadline::domain::{Clock, ProjectId, ThreadId, Timestamp};
+use threadline_core::{Clock, ProjectId, ThreadId, Timestamp};
 
 use crate::{
     backing::Postgres,

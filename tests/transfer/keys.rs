@@ -2,10 +2,11 @@
 
 use std::{fs, path::Path, sync::Arc};
 
+use threadline_core::{ApiKey, Clock, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp};
+use threadline_store::{StoredProject, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore};
+
 use threadline::{
-    domain::{ApiKey, Clock, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp},
     progress::Progress,
-    store::{StoredProject, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
     transfer::{self, Refusal, Selection, Transferred},
 };
 
@@ -103,7 +104,7 @@ async fn only_an_export_of_everything_has_them_and_only_if_there_are_any() {
     assert_eq!(listed("empty"), (false, false), "a program that does not know them can read it");
     assert_eq!(back(&memory(), &at("empty")).await, []);
     fill(&store).await;
-    let user = Some(threadline::domain::UserId::new("u").expect("id"));
+    let user = Some(threadline_core::UserId::new("u").expect("id"));
     out(&store, &at("user"), &Selection { user, ..Selection::default() }).await;
     assert_eq!(listed("user"), (false, false));
     out(&store, &at("empty"), &Selection::default()).await;

@@ -12,11 +12,11 @@ use std::{
 use reqwest::Method;
 use serde_json::{Value, json};
 use threadline::{
-    domain::{Clock, ReadFrom, Timestamp},
     progress::Progress,
-    store::{ExportStore, ThreadStore, TransferStore, memory::MemoryStore, sqlite::SqliteStore},
     transfer::{self, Refusal, Selection},
 };
+use threadline_core::{Clock, ReadFrom, Timestamp};
+use threadline_store::{ExportStore, ThreadStore, TransferStore, memory::MemoryStore, sqlite::SqliteStore};
 
 use crate::{
     command::{assert_same_files, command, export},
@@ -180,7 +180,7 @@ async fn an_export_beside_writers_has_the_beginning_of_each_log() {
                     let page = store.read(key, ReadFrom::After(after), 1_000).await.expect("reads").expect("is there");
                     let Some(last) = page.slice.last_seq() else { return events };
                     after = last;
-                    let event = |(seq, event, batch): (u64, &[u8], &threadline::domain::Batch)| {
+                    let event = |(seq, event, batch): (u64, &[u8], &threadline_core::Batch)| {
                         (seq, event.to_vec(), batch.run.clone(), batch.at)
                     };
                     events.extend(page.slice.events().map(event));

@@ -4,15 +4,15 @@ use std::collections::{HashSet, VecDeque};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use threadline_core::{
+    agent::Secret,
+    limits::{MAX_OPEN_PARTS, MAX_PRODUCER_SEQ},
+};
 
 use super::super::{
     events, http,
     reading::whole,
     source::{AgentFailure, RunInput},
-};
-use crate::domain::{
-    agent::Secret,
-    limits::{MAX_OPEN_PARTS, MAX_PRODUCER_SEQ},
 };
 
 /// Fold over the chunks of an answer: takes every chunk in order, and yields the events after each.

@@ -18,13 +18,13 @@ use reqwest::{
 };
 
 use self::answer::Answer;
+use threadline_core::agent::Secret;
 use threadline_http::egress::EgressClient;
 
 use super::{
     http::{self, Call, Piece},
     source::{AgentFailure, EventStream, RunInput},
 };
-use crate::domain::agent::Secret;
 
 /// Runs a model: requests a streamed completion of the conversation, and returns a complete AG-UI run, from RUN_STARTED
 /// to RUN_FINISHED or RUN_ERROR, or a failure.

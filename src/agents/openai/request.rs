@@ -7,8 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
-
-use crate::domain::json::quoted;
+use threadline_core::json::quoted;
 
 use super::super::{
     reading::{Object, items, whole},

@@ -1,6 +1,7 @@
 //! Tests against a local endpoint that sends answers as recorded from real endpoints.
 
 use serde_json::{Value, json};
+use threadline_core::limits::{MAX_EVENT_BYTES, MAX_OPEN_PARTS};
 
 use super::{
     super::{
@@ -9,7 +10,6 @@ use super::{
     },
     *,
 };
-use crate::domain::limits::{MAX_EVENT_BYTES, MAX_OPEN_PARTS};
 
 const IDLE: Duration = Duration::from_secs(30);
 const DONE: &str = "data: [DONE]\n\n";

@@ -1,6 +1,8 @@
 //! Page of a user's threads, the same for both APIs.
 
 use serde::Serialize;
+use threadline_core::{AgentId, Principal, limits::DEFAULT_PAGE};
+use threadline_engine::ListRequest;
 use threadline_http::{
     cursor::{read_position, write_position},
     problem::Problem,
@@ -8,11 +10,7 @@ use threadline_http::{
 use utoipa::ToSchema;
 
 use super::{intelligence::join_code, view::ThreadRecord};
-use crate::{
-    api::ApiState,
-    domain::{AgentId, Principal, limits::DEFAULT_PAGE},
-    service::ListRequest,
-};
+use crate::api::ApiState;
 
 /// Filters and position of a page of a user's threads.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use threadline_core::limits::MAX_CURSOR_SCANS;
 use tokio::sync::Semaphore;
 
 use super::{
@@ -9,7 +10,6 @@ use super::{
     phoenix::poll_sessions::PollSessions,
     runtime::suggestion_limit::SuggestionLimit,
 };
-use crate::domain::limits::MAX_CURSOR_SCANS;
 
 /// Memory of a node for the CopilotKit APIs; a restart may lose all of it. Cheap to clone.
 #[derive(Clone, Default)]

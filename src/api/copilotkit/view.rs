@@ -1,9 +1,8 @@
 //! Thread in the form of CopilotKit's clients, the same for both APIs.
 
 use serde::Serialize;
+use threadline_core::{Thread, Timestamp};
 use utoipa::ToSchema;
-
-use crate::domain::{Thread, Timestamp};
 
 /// Agent shown for a thread without an agent: the name that CopilotKit gives to an agent without a name.
 pub const UNNAMED_AGENT: &str = "default";

@@ -2,6 +2,10 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::Serialize;
+use threadline_core::{
+    Principal,
+    agent::{Agent, AgentKind, OnDisconnect},
+};
 use threadline_http::{
     extract::{Caller, InAgent, Json},
     problem::{Problem, ProblemDocument},
@@ -12,10 +16,6 @@ use utoipa::ToSchema;
 use crate::{
     agents::{Definition, Origin, definition::Kind},
     api::ApiState,
-    domain::{
-        Principal,
-        agent::{Agent, AgentKind, OnDisconnect},
-    },
 };
 
 /// An agent, without keys and without the values of header fields.

@@ -3,16 +3,14 @@
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use threadline_core::{Annotation, ThreadId, Timestamp, limits::MAX_ANNOTATION_PAGE};
 use threadline_http::{
     extract::{Caller, InThread, Params},
     problem::{Problem, ProblemDocument},
 };
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{
-    api::ApiState,
-    domain::{Annotation, ThreadId, Timestamp, limits::MAX_ANNOTATION_PAGE},
-};
+use crate::api::ApiState;
 
 /// Page of a thread's annotations.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -9,6 +9,12 @@ use axum::{
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
+use threadline_core::{Epoch, Principal, ReadFrom, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE};
+use threadline_engine::{
+    PageRequest, StoreError,
+    limits::StreamPermit,
+    subscription::{Delivery, EndReason, FollowMethod, Subscription},
+};
 use threadline_http::{
     auth::watch::CredentialWatch,
     cursor::EventId,
@@ -21,13 +27,7 @@ use threadline_http::{
 };
 use utoipa::IntoParams;
 
-use crate::{
-    api::{ApiState, run_agent::AguiClient},
-    domain::{Epoch, Principal, ReadFrom, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE},
-    quota::StreamPermit,
-    service::{PageRequest, StoreError},
-    subscription::{Delivery, EndReason, FollowMethod, Subscription},
-};
+use crate::api::{ApiState, run_agent::AguiClient};
 
 /// Part of the log that a request reads.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -9,6 +9,12 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use threadline_core::{UserId, limits::DEFAULT_PAGE};
+use threadline_engine::{
+    StoreError,
+    metrics::GaugeGuard,
+    subscription::{FeedDelivery, FeedSubscription},
+};
 use threadline_http::{
     cursor::last_cursor,
     extract::{Caller, Params},
@@ -19,13 +25,7 @@ use threadline_http::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{
-    api::ApiState,
-    domain::{UserId, limits::DEFAULT_PAGE},
-    metrics::GaugeGuard,
-    service::StoreError,
-    subscription::{FeedDelivery, FeedSubscription},
-};
+use crate::api::ApiState;
 
 /// Part of the feed that a request reads.
 #[derive(Debug, Deserialize, IntoParams)]

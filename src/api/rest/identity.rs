@@ -5,6 +5,8 @@ use std::time::Duration;
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
+use threadline_core::{ApiKey, Credential, KeyId, ProjectSettings, Scopes, UserId, limits::DEFAULT_PAGE};
+use threadline_engine::Erasure;
 use threadline_http::{
     auth::{AuthError, ChangedProject, NewKey, Project},
     extract::{Caller, InKey, InProject, InUser, Json, Params},
@@ -12,11 +14,7 @@ use threadline_http::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{
-    api::ApiState,
-    domain::{ApiKey, Credential, KeyId, ProjectSettings, Scopes, UserId, limits::DEFAULT_PAGE},
-    service::Erasure,
-};
+use crate::api::ApiState;
 
 /// An API key, without the key itself.
 #[derive(Debug, Serialize, ToSchema)]
@@ -334,7 +332,7 @@ pub async fn audit(
     let limit = params.limit.unwrap_or(DEFAULT_PAGE);
     let found = state.http.auth.audit(&principal, params.cursor, limit).await?;
     let next_cursor = found.last().filter(|_| found.len() >= limit).map(|(number, _)| *number);
-    let view = |(_, entry): (i64, crate::domain::AuditEntry)| AuditView {
+    let view = |(_, entry): (i64, threadline_core::AuditEntry)| AuditView {
         at: entry.at.to_string(),
         actor: entry.actor,
         action: entry.action,

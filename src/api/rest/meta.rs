@@ -8,18 +8,15 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+use threadline_core::limits::READY_MEMORY;
+use threadline_engine::{ServiceError, StoreState, metrics};
 use threadline_http::{
     extract::{Caller, InPath},
     problem::{Problem, ProblemDocument, ProblemType},
 };
 use utoipa::ToSchema;
 
-use crate::{
-    api::ApiState,
-    domain::limits::READY_MEMORY,
-    metrics,
-    service::{ServiceError, StoreState},
-};
+use crate::api::ApiState;
 
 /// Reports that the server is alive, whatever the state of its dependencies, also while it shuts down.
 ///

@@ -11,10 +11,11 @@ pub mod runs;
 mod subscriptions;
 pub(super) mod threads;
 
+use threadline_core::Scope;
 use threadline_http::routes::{Access, Routes};
 use utoipa_axum::routes;
 
-use crate::{api::ApiState, domain::Scope};
+use crate::api::ApiState;
 
 /// Adds the routes and frames of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {

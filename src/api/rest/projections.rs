@@ -5,18 +5,20 @@ use std::io::Write;
 use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use serde_json::json;
+use threadline_core::{
+    Epoch, ThreadId,
+    json::quoted,
+    limits::MAX_PAGE_BYTES,
+    projection::conversation::{Conversation, Message},
+};
+use threadline_engine::Projected;
 use threadline_http::{
     extract::{Caller, InThread, Params},
     problem::{Problem, ProblemDocument},
 };
 use utoipa::IntoParams;
 
-use crate::{
-    api::ApiState,
-    domain::{Epoch, ThreadId, json::quoted, limits::MAX_PAGE_BYTES},
-    projection::conversation::{Conversation, Message},
-    service::Projected,
-};
+use crate::api::ApiState;
 
 /// Position at which the state is read.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -10,6 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use threadline_core::{AgentId, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE};
+use threadline_engine::{Opening, ServiceError, StartRequest, StartedRun, subscription::FollowMethod};
 use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
@@ -27,9 +29,6 @@ use crate::{
         rest::events::{self},
         run_agent::run_agent,
     },
-    domain::{AgentId, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE},
-    service::{Opening, ServiceError, StartRequest, StartedRun},
-    subscription::FollowMethod,
 };
 
 /// The events, and the body that they came in.

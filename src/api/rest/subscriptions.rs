@@ -2,18 +2,18 @@
 
 use axum::{Json as Answer, extract::State};
 use serde::Serialize;
+use threadline_core::{Principal, Timestamp};
+use threadline_engine::{
+    NodeFollowers,
+    subscription::{FollowMethod, Follower},
+};
 use threadline_http::{
     extract::{Caller, InThread},
     problem::{Problem, ProblemDocument},
 };
 use utoipa::ToSchema;
 
-use crate::{
-    api::ApiState,
-    domain::{Principal, Timestamp},
-    service::NodeFollowers,
-    subscription::{FollowMethod, Follower},
-};
+use crate::api::ApiState;
 
 /// A subscription to a thread's log.
 #[derive(Debug, Serialize, ToSchema)]

@@ -8,6 +8,11 @@ use axum::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use threadline_core::{
+    AgentId, ListOrder, NameSearch, Seq, ThreadId, UserId,
+    limits::{DEFAULT_PAGE, MAX_NAME_BYTES},
+};
+use threadline_engine::{CreateThread, CreatedThread, EditThread, ListRequest};
 use threadline_http::{
     cursor::{read_position, write_position},
     extract::{Caller, InThread, Json, Params},
@@ -16,14 +21,7 @@ use threadline_http::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{
-    api::ApiState,
-    domain::{
-        AgentId, ListOrder, NameSearch, Seq, ThreadId, UserId,
-        limits::{DEFAULT_PAGE, MAX_NAME_BYTES},
-    },
-    service::{CreateThread, CreatedThread, EditThread, ListRequest},
-};
+use crate::api::ApiState;
 
 /// A request to create a thread.
 #[derive(Debug, Default, Deserialize, ToSchema)]

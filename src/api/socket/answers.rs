@@ -2,13 +2,11 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use threadline_core::{Run, RunId, ThreadId};
+use threadline_engine::subscription::Subscription;
 use threadline_http::{problem::Problem, view::RunView};
 
-use crate::{
-    api::socket::frames::frame,
-    domain::{Run, RunId, ThreadId},
-    subscription::Subscription,
-};
+use crate::api::socket::frames::frame;
 
 /// Answer that is ready, and the bytes of the frame that it answers: they count against the in-flight limit of one
 /// client.

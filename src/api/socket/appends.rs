@@ -2,13 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{
-    api::socket::{
-        answers::{Answer, error_frame, in_thread},
-        frames,
-    },
-    domain::{NewEvents, ThreadId, limits::MAX_SUBSCRIPTIONS},
-    service::{AppendError, AppendReceipt, ReceiptStream, RunRef, Runs},
+use threadline_core::{NewEvents, ThreadId, limits::MAX_SUBSCRIPTIONS};
+use threadline_engine::{AppendError, AppendReceipt, ReceiptStream, RunRef, Runs};
+
+use crate::api::socket::{
+    answers::{Answer, error_frame, in_thread},
+    frames,
 };
 
 /// A run that this client appends to.

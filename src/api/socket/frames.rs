@@ -11,17 +11,14 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
+use threadline_core::{
+    Batch, Epoch, IdText, RunId, Scope, ThreadId, UserId,
+    json::{self, quoted},
+    limits::MAX_JSON_DEPTH,
+};
+use threadline_engine::AppendReceipt;
 use threadline_http::routes::ClientFrames;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
-
-use crate::{
-    domain::{
-        Batch, Epoch, IdText, RunId, Scope, ThreadId, UserId,
-        json::{self, quoted},
-        limits::MAX_JSON_DEPTH,
-    },
-    service::AppendReceipt,
-};
 
 /// Frames that a client may send, each with the scope that it requires.
 pub const CLIENT_FRAMES: ClientFrames = ClientFrames(&[
@@ -374,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_receipt_is_written_as_everywhere_else() {
-        use crate::domain::Timestamp;
+        use threadline_core::Timestamp;
         use threadline_http::view::ReceiptView;
         let (thread, run) = (ThreadId::new("t\"1").expect("id"), RunId::new("r").expect("id"));
         for lease_until in [None, Some(Timestamp(1_795_255_875_120))] {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
-
-use crate::{
-    api::socket::frames::FrameTag,
-    domain::{Batch, Fence, RunId, ThreadId, limits::FRAME_TARGET_BYTES},
+use threadline_core::{Batch, Fence, RunId, ThreadId, limits::FRAME_TARGET_BYTES};
+use threadline_engine::{
+    StoreError,
     metrics::GaugeGuard,
-    service::StoreError,
     subscription::{Delivery, FeedDelivery, FeedSubscription, Subscription, TopicRef},
 };
+
+use crate::api::socket::frames::FrameTag;
 
 /// Item that a socket writes.
 pub(super) enum Item {

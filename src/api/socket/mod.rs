@@ -23,12 +23,10 @@ use threadline_http::{
 use utoipa_axum::routes;
 
 use session::Session;
+use threadline_core::limits::{MAX_BATCH_BYTES, UNTRUSTED_FRAME_BYTES};
+use threadline_engine::ServiceError;
 
-use crate::{
-    api::ApiState,
-    domain::limits::{MAX_BATCH_BYTES, UNTRUSTED_FRAME_BYTES},
-    service::ServiceError,
-};
+use crate::api::ApiState;
 
 /// A frame's events, for fuzzers; `None` if it is another frame.
 #[cfg(any(test, feature = "fuzzing"))]

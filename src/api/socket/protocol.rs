@@ -2,6 +2,7 @@
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
+use threadline_core::limits::PAGE_BYTES;
 use threadline_http::ws::{
     close::CloseCode,
     protocol::{Binary, CloseFrames, Closing, HandOver, Outbox, Protocol, Reading},
@@ -10,7 +11,6 @@ use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::{frames::frame, session::Session};
-use crate::domain::limits::PAGE_BYTES;
 
 impl Protocol for Session {
     const BINARY: Binary = Binary::Refused;

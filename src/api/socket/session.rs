@@ -14,6 +14,15 @@ use futures_util::{
 use serde_json::json;
 use tokio::{sync::watch, time::Instant};
 
+use threadline_core::{
+    Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
+    limits::{MAX_SUBSCRIPTIONS, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
+};
+use threadline_engine::{
+    ServiceError, StoreError,
+    metrics::GaugeGuard,
+    subscription::{Delivery, FeedDelivery, FollowMethod, TopicState},
+};
 use threadline_http::{
     negotiation::end_reason,
     observe,
@@ -23,26 +32,17 @@ use threadline_http::{
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use crate::{
-    api::{
-        ApiState,
-        socket::{
-            answers::{Answer, error_frame, hello, in_thread, run_frame},
-            appends::Appends,
-            frames::{
-                self, Append, CLIENT_FRAMES, ClientFrame, ClientMessage, FrameError, FrameTag, Subscribe,
-                SubscribeFeed, frame,
-            },
-            items::{Item, feed_items, groups, log_items, stop_item},
+use crate::api::{
+    ApiState,
+    socket::{
+        answers::{Answer, error_frame, hello, in_thread, run_frame},
+        appends::Appends,
+        frames::{
+            self, Append, CLIENT_FRAMES, ClientFrame, ClientMessage, FrameError, FrameTag, Subscribe, SubscribeFeed,
+            frame,
         },
+        items::{Item, feed_items, groups, log_items, stop_item},
     },
-    domain::{
-        Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
-        limits::{MAX_SUBSCRIPTIONS, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
-    },
-    metrics::GaugeGuard,
-    service::{ServiceError, StoreError},
-    subscription::{Delivery, FeedDelivery, FollowMethod, TopicState},
 };
 
 struct ThreadSubscription {

@@ -4,6 +4,7 @@
 //! is not clearly a name is rejected, since the thread already has a name in its user's own words.
 
 use serde_json::Value;
+use threadline_core::limits::{NAME_CHARACTERS, NAME_WORDS_TOLERATED, NAMING_SHOWN_BYTES};
 
 use super::{
     greetings::{ABOUT, ANNOUNCEMENTS, GENERIC, LABELS, REFUSALS, of},
@@ -11,7 +12,6 @@ use super::{
     model_request::INSTRUCTIONS,
     words::{count, cut, is_mark, is_spaceless, is_treacherous, is_word, tidy},
 };
-use crate::domain::limits::{NAME_CHARACTERS, NAME_WORDS_TOLERATED, NAMING_SHOWN_BYTES};
 
 /// Reason why an answer is not a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use threadline::client::Run;
+use threadline_client::Run;
 
 use super::{Found, Spans};
 use crate::history::{Class, Digest, Micros};

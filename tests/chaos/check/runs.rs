@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use threadline::client::RunStatus;
+use threadline_client::RunStatus;
 
 use super::{Batch, Found, Log, Spans, batches};
 use crate::history::{Class, Outcome, Request, What, payload};

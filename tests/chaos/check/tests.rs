@@ -1,6 +1,6 @@
 //! The negative control: histories with one thing wrong each, which the checker must see, and see as what it is.
 
-use threadline::client::{Run, RunStatus};
+use threadline_client::{Run, RunStatus};
 
 use super::{Entry, Found, Log, check};
 use crate::history::{Class, Digest, Fault, Kind, Line, Micros, Outcome, Request, What, payload};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use threadline::client::{Run, RunStatus};
+use threadline_client::{Run, RunStatus};
 
 use super::{Found, Log, Spans, log::micros};
 use crate::history::{Class, Fault, Line, Micros, Outcome, Request, What};

@@ -1,9 +1,7 @@
 //! Identity on several nodes, and a user who is forgotten while other nodes write the feed.
 
-use threadline::{
-    domain::{CreatedThread, Footprint, limits::FOOTPRINT_THREADS},
-    store::{DynStore, ErasureStore, FeedStore},
-};
+use threadline_core::{CreatedThread, Footprint, limits::FOOTPRINT_THREADS};
+use threadline_store::{DynStore, ErasureStore, FeedStore};
 use tokio::task::JoinSet;
 
 use super::*;

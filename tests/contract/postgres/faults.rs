@@ -2,10 +2,8 @@
 
 use std::time::Instant;
 
-use threadline::{
-    domain::limits::{PG_ANSWER_TIMEOUT, PG_LOCK_TIMEOUT},
-    store::{HeartbeatRequest, StoreError},
-};
+use threadline_core::limits::{PG_ANSWER_TIMEOUT, PG_LOCK_TIMEOUT};
+use threadline_store::{HeartbeatRequest, StoreError};
 
 use super::*;
 
@@ -131,7 +129,7 @@ async fn a_start_waits_for_who_holds_the_head_and_sees_what_that_one_left() {
     execute(&mut other, "COMMIT").await;
     let outcome = start.await.expect("task");
     assert!(
-        matches!(&outcome, threadline::store::StartOutcome::RunActive(run, _) if run.id == run_id("x")),
+        matches!(&outcome, threadline_store::StartOutcome::RunActive(run, _) if run.id == run_id("x")),
         "{outcome:?}"
     );
 }

@@ -1,14 +1,12 @@
 //! Feeds that several nodes write at once, in an order that only locks held elsewhere bring about.
 
-use threadline::{
-    domain::{FeedChange, limits::FEED_CHUNK},
-    store::{ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, TransferStore},
-};
+use threadline_core::{FeedChange, limits::FEED_CHUNK};
+use threadline_store::{ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, TransferStore};
 
 use super::*;
 
 async fn pump(store: &PgStore) -> u64 {
-    threadline::store::FeedStore::pump_feed(store, &project(), &user("u")).await.expect("pumps")
+    threadline_store::FeedStore::pump_feed(store, &project(), &user("u")).await.expect("pumps")
 }
 
 /// The pump that saw the deletion is held up until the one that saw the thread made again is through.
@@ -50,7 +48,7 @@ async fn a_feed_that_comes_in_and_a_pump_do_not_wait_for_each_other() {
     to.create("before").await;
     let head = pump(&store).await;
     for id in ["a", "b"] {
-        let moved = MovedThread { thread: from.create(id).await, fence: threadline::domain::Fence(0) };
+        let moved = MovedThread { thread: from.create(id).await, fence: threadline_core::Fence(0) };
         let Staging::Staged(key) = store.stage(&moved, StagedPart::default()).await.expect("stages") else {
             panic!("it is free");
         };
@@ -71,7 +69,7 @@ async fn a_feed_that_comes_in_and_a_pump_do_not_wait_for_each_other() {
     waiting(1).await;
     let pumping = tokio::spawn({
         let store = store.clone();
-        async move { threadline::store::FeedStore::pump_feed(&store, &project(), &user("u")).await }
+        async move { threadline_store::FeedStore::pump_feed(&store, &project(), &user("u")).await }
     });
     waiting(2).await;
     execute(&mut holder, "ROLLBACK").await;

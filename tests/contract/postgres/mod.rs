@@ -11,7 +11,8 @@ mod pooler;
 use std::{sync::Arc, time::Duration};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use threadline::{domain::Clock, store::postgres::PgStore};
+use threadline_core::Clock;
+use threadline_store::postgres::PgStore;
 
 use crate::{backing::postgres::Postgres, support::*};
 

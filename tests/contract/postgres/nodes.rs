@@ -1,9 +1,7 @@
 //! Two nodes over one database.
 
-use threadline::{
-    domain::{ReadFrom, ThreadKey},
-    store::{CloseWhen, StartOutcome},
-};
+use threadline_core::{ReadFrom, ThreadKey};
+use threadline_store::{CloseWhen, StartOutcome};
 use tokio::task::JoinSet;
 
 use super::*;
@@ -20,7 +18,7 @@ async fn work(env: Arc<Env>, name: String, keys: Vec<ThreadKey>, rounds: u64) ->
             0 if head.active.is_some() => {
                 let closing = closing(&head, Some(run_error()));
                 let done = env.store.close(key, closing, CloseWhen::Always).await.expect("closes");
-                acknowledged += u64::from(matches!(done, threadline::store::CloseOutcome::Closed(_)));
+                acknowledged += u64::from(matches!(done, threadline_store::CloseOutcome::Closed(_)));
             }
             1 => {
                 env.store.seal(key).await.expect("seals");
@@ -141,7 +139,7 @@ async fn what_was_deleted_is_purged_whoever_is_still_at_it() {
             }
             let sealing = async { other.store.seal(key).await.expect("seals") };
             let body = bytes::Bytes::from_static(b"{}");
-            let snapshot = threadline::store::Snapshot { seq: 3, version: 1, body };
+            let snapshot = threadline_store::Snapshot { seq: 3, version: 1, body };
             let keeping = async {
                 other.store.put_snapshot(key, snapshot, &[]).await.expect("keeps");
                 for n in 0..8 {

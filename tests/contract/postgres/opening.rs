@@ -1,9 +1,7 @@
 //! Migrations, servers that are refused or warned of, and what is there again after the process.
 
-use threadline::{
-    domain::{CreatedThread, ThreadPatch},
-    store::postgres::{Migrated, OpenError},
-};
+use threadline_core::{CreatedThread, ThreadPatch};
+use threadline_store::postgres::{Migrated, OpenError};
 
 use super::*;
 
@@ -123,7 +121,7 @@ async fn texts_that_postgres_cannot_keep_are_changed_and_not_refused() {
     let CreatedThread { thread, .. } = env.store.create_thread(new).await.expect("creates");
     assert_eq!(thread.name.as_deref(), Some("a\u{fffd}b"));
     assert_eq!(env.get("t").await.as_ref(), Some(&thread), "it reads as it was answered");
-    let name = Some(Some(("\0".to_owned(), threadline::domain::NameSource::Auto)));
+    let name = Some(Some(("\0".to_owned(), threadline_core::NameSource::Auto)));
     let patch = ThreadPatch { name, metadata: None, archived: None };
     let edited = env.store.edit_thread(thread.key, thread.version, patch).await.expect("edits").expect("its version");
     assert_eq!(edited.name.as_deref(), Some("\u{fffd}"));
@@ -131,7 +129,7 @@ async fn texts_that_postgres_cannot_keep_are_changed_and_not_refused() {
     let broken = "{\"type\":\"RUN_ERROR\",\"message\":\"\\u0000!\",\"code\":\"\\u0000?\"}";
     let fence = env.start(thread.key, "r").await.fence;
     env.append(append(thread.key, fence, None, ndjson(broken))).await.expect("ends");
-    let whole = threadline::store::StartRun { events: Some(ndjson(broken)), ..start_run(thread.key, "whole") };
+    let whole = threadline_store::StartRun { events: Some(ndjson(broken)), ..start_run(thread.key, "whole") };
     let started = env.started(whole).await.run;
     for run in env.store.runs(thread.key, None, 10).await.expect("runs") {
         assert_eq!(run.error_message.as_deref(), Some("\u{fffd}!"));

@@ -1,7 +1,7 @@
 //! Every hot statement is an index access, and appends rewrite heads where they stand.
 
 use serde_json::Value;
-use threadline::store::postgres::PgStore;
+use threadline_store::postgres::PgStore;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Agents over the API: what they are, and what is never shown.
 
 use serde_json::{Value, json};
-use threadline::domain::{AgentId, ProjectId};
+use threadline_core::{AgentId, ProjectId};
 use threadline_http::egress::Network;
 
 use super::{ask, ended, finished};

@@ -6,10 +6,8 @@ use std::sync::{
 };
 
 use serde_json::json;
-use threadline::{
-    agents::Definition,
-    domain::{AgentId, ProjectId},
-};
+use threadline::agents::Definition;
+use threadline_core::{AgentId, ProjectId};
 use threadline_http::egress::Lookup;
 
 use super::{ask, ended, finished};

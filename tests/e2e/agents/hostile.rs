@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use threadline::domain::limits::{MAX_BATCH_BYTES, MAX_JSON_DEPTH};
+use threadline_core::limits::{MAX_BATCH_BYTES, MAX_JSON_DEPTH};
 
 use super::{agent, ended, events_of, finished, messages, user};
 use crate::harness::{Client, everywhere, http::send};

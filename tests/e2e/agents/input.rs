@@ -2,10 +2,11 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use threadline_core::AgentId;
 
 use super::{agent, agent_that, ask, ended, events_of, finished, messages, said, start, types_of, user, whole};
 use crate::harness::{Backend, Options, Server, everywhere, http::send, run, sse::Events};
-use threadline::{agents::Definition, domain::AgentId};
+use threadline::agents::Definition;
 
 use crate::harness::agent::FakeAgent;
 

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use threadline::{
-    domain::{NewEvents, ProjectId, RunId, ThreadId},
-    store::{StartOutcome, StartRun},
-};
+use threadline_core::{NewEvents, ProjectId, RunId, ThreadId};
 use threadline_http::egress::Network;
+use threadline_store::{StartOutcome, StartRun};
 
 use super::{agent, agui, ask, ended, events_of, finished, messages, said, types_of, user};
 use crate::harness::{

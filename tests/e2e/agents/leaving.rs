@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::json;
-use threadline::domain::{ProjectId, RunId, RunStatus, ThreadId};
+use threadline_core::{ProjectId, RunId, RunStatus, ThreadId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{agent, agent_that, agui, ask, ended, finished, said, types_of, user};

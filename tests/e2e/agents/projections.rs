@@ -4,10 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use threadline::{
-    domain::{ProjectId, Seq, ThreadId, ThreadKey},
-    projection::conversation::Conversation,
-};
+use threadline_core::{ProjectId, Seq, ThreadId, ThreadKey, projection::conversation::Conversation};
 
 use super::{agent, ask, ended, finished, messages, said, user};
 use crate::harness::{Client, Options, Server, eventually, everywhere, http::send, number, text};
@@ -185,7 +182,7 @@ everywhere! {
             }
         }
         // One of another version, and one that cannot be read, are as good as none.
-        use threadline::store::Snapshot;
+        use threadline_store::Snapshot;
         let version = Conversation::VERSION;
         for (version, body) in [(version + 1, &b"of the future"[..]), (version, b"\xffbroken")] {
             let snapshot = Snapshot { seq: tail, version, body: bytes::Bytes::copy_from_slice(body) };

@@ -1,6 +1,6 @@
 //! What a page was lent with somebody's key or token: no more than that, and no longer.
 
-use threadline::domain::{Scope, limits::FEED_BASELINE};
+use threadline_core::{Scope, limits::FEED_BASELINE};
 
 use super::*;
 use crate::{

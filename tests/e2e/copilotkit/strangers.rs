@@ -1,6 +1,6 @@
 //! What somebody may do over these sockets with what belongs to another: nothing.
 
-use threadline::domain::Scope;
+use threadline_core::Scope;
 
 use super::*;
 use crate::{

@@ -8,7 +8,7 @@ use crate::{
     harness::{Client, everywhere},
     identity::key,
 };
-use threadline::domain::Scope;
+use threadline_core::Scope;
 
 /// The ids of a list.
 fn ids(list: &Value) -> Vec<&str> {

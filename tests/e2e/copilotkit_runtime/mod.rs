@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use threadline::projection::conversation::Conversation;
+use threadline_core::projection::conversation::Conversation;
 
 use crate::harness::{Client, agent::FakeAgent, sse::Events};
 

@@ -1,13 +1,13 @@
 //! The same with one address for everything.
 
 use serde_json::{Value, json};
+use threadline_core::Scope;
 
 use super::{agent, asks, connect, finished, input, kinds, rest, said, until, user};
 use crate::{
     harness::{Answer, Client, Options, Server, everywhere, sse::Events, text},
     identity::key,
 };
-use threadline::domain::Scope;
 
 async fn call(client: &Client, method: &str, params: Value, body: Value) -> Answer {
     client.post("/copilotkit", json!({ "method": method, "params": params, "body": body })).await

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use threadline::store::{LogPage, StoreError, StoreResult};
+use threadline_store::{LogPage, StoreError, StoreResult};
 use tokio::sync::watch;
 
 use crate::through::{Call, Pass, Through};

@@ -10,27 +10,28 @@ pub mod sse;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use threadline::{
-    app::App,
-    bus,
-    domain::{
-        AllowedOrigins, Clock, Limit, Limits, RunId, Timestamp,
-        agent::Agent,
-        limits::{HEADER_TIMEOUT, MAX_AGENT_RUNS},
-    },
-    lock::redis::RedisLock,
-    redis_link::{RedisConnection, client},
-    service::{Ports, Service},
-    store::{DynStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore},
-    titles::TitleSettings,
-};
+use threadline::{app::App, titles::TitleSettings};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
 
 use intercept::{Intercept, Pane};
+use threadline_core::{
+    AllowedOrigins, Clock, Limit, Limits, RunId, Timestamp,
+    agent::Agent,
+    limits::{HEADER_TIMEOUT, MAX_AGENT_RUNS},
+};
+use threadline_engine::{
+    Ports, Service,
+    cluster::{
+        bus,
+        lock::redis::RedisLock,
+        redis_connection::{RedisConnection, client},
+    },
+};
 use threadline_http::{
     egress::{EgressClient, EgressPolicy, Lookup, Network},
     listener::Timeouts,
 };
+use threadline_store::{DynStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore};
 
 use crate::backing::{Postgres, Redis};
 

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use threadline::{domain::Timestamp, store::IdentityStore};
+use threadline_core::Timestamp;
 use threadline_http::auth::secret;
+use threadline_store::IdentityStore;
 
 use crate::harness::{Client, Server, Socket, everywhere, http::send, number, soon, sse::Events, text};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use threadline::{api::router, domain::Scope};
+use threadline::api::router;
+use threadline_core::Scope;
 use threadline_http::routes::{Access, RouteEntry};
 
 use super::key;
@@ -203,7 +204,7 @@ async fn keys_that_make_no_sense_are_refused() {
 
 #[tokio::test]
 async fn a_key_revoked_on_one_node_is_refused_by_the_other() {
-    let store = std::sync::Arc::new(threadline::store::memory::MemoryStore::new(Options::memory().clock));
+    let store = std::sync::Arc::new(threadline_store::memory::MemoryStore::new(Options::memory().clock));
     let one = Server::over(store.clone(), Options::memory().with_key("secret")).await;
     let two = Server::over(store, Options::memory().with_key("secret")).await;
     let made = one.project().post("/v1/keys", json!({ "keyId": "k" })).await.ok(201);

@@ -9,7 +9,7 @@ mod tickets;
 mod tokens;
 
 use serde_json::json;
-use threadline::domain::Scope;
+use threadline_core::Scope;
 
 use crate::harness::{Client, Server, http::send, text};
 

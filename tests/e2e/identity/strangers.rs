@@ -3,8 +3,9 @@
 //! Routes and frames come from the server's own list. One that is not spoken of here fails the test.
 
 use serde_json::{Value, json};
-use threadline::{api::router, domain::Scope};
+use threadline::api::router;
 
+use threadline_core::Scope;
 use threadline_http::routes::Access;
 use tokio_tungstenite::tungstenite;
 

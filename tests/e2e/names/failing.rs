@@ -146,14 +146,14 @@ async fn slow_models_hold_nobody_up() {
             kept(&dev, &format!("t{n}")).await;
         }
         // A few are asked at once, the others wait for their turn.
-        for _ in 0..threadline::domain::limits::NAMERS {
+        for _ in 0..threadline_core::limits::NAMERS {
             calls.push(model.call().await);
         }
-        assert_eq!(model.requests(), threadline::domain::limits::NAMERS);
+        assert_eq!(model.requests(), threadline_core::limits::NAMERS);
         for call in calls {
             answer(call, "Trip to Ghent").await;
         }
-        for _ in threadline::domain::limits::NAMERS..12 {
+        for _ in threadline_core::limits::NAMERS..12 {
             answer(model.call().await, "Trip to Ghent").await;
         }
         outcome(server, "title", 12.0).await;

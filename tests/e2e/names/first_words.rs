@@ -188,10 +188,10 @@ async fn runs_that_have_just_ended_are_named_before_the_node_ends() {
 }
 
 /// The names of all threads of the development user.
-async fn names(store: &threadline::store::DynStore) -> Vec<String> {
-    let list = threadline::store::ListThreads {
-        project: threadline::domain::ProjectId::new("default").expect("an id"),
-        user: threadline::domain::UserId::new("dev").expect("an id"),
+async fn names(store: &threadline_store::DynStore) -> Vec<String> {
+    let list = threadline_store::ListThreads {
+        project: threadline_core::ProjectId::new("default").expect("an id"),
+        user: threadline_core::UserId::new("dev").expect("an id"),
         include_archived: true,
         agent: None,
         order: Default::default(),

@@ -8,13 +8,11 @@ mod nodes;
 mod people;
 
 use serde_json::{Value, json};
-use threadline::{
-    domain::{
-        AgentId,
-        agent::{Agent, AgentKind, OnDisconnect, Secret},
-        limits::NAMING_TIMEOUT,
-    },
-    titles::TitleSettings,
+use threadline::titles::TitleSettings;
+use threadline_core::{
+    AgentId,
+    agent::{Agent, AgentKind, OnDisconnect, Secret},
+    limits::NAMING_TIMEOUT,
 };
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::{Router, response::Response, routing::get};
-use threadline::domain::limits::{MAX_BATCH_BYTES, MAX_CONNECTIONS, SOCKET_MESSAGE_TIMEOUT};
+use threadline_core::limits::{MAX_BATCH_BYTES, MAX_CONNECTIONS, SOCKET_MESSAGE_TIMEOUT};
 use threadline_http::{
     listener::{self, Timeouts},
     ws::{Terms, Upgrade},

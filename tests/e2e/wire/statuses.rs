@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::{Value, json};
-use threadline::domain::Scope;
+use threadline_core::Scope;
 use threadline_http::routes::Access;
 
 use crate::{

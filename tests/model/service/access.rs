@@ -4,9 +4,9 @@ use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream;
-use threadline::{
-    domain::{Principal, ProjectId, ReadFrom, ThreadId, UserId},
-    service::{CreateThread, EditThread, FeedError, ListError, ListRequest, Page, PageRequest, Service, ServiceError},
+use threadline_core::{Principal, ProjectId, ReadFrom, ThreadId, UserId};
+use threadline_engine::{
+    CreateThread, EditThread, FeedError, ListError, ListRequest, Page, PageRequest, Service, ServiceError,
 };
 
 use super::annotations::annotation;
@@ -72,8 +72,8 @@ async fn one(
         "events.page": service.events.page(who, thread, page(None, None));
         "events.page of a run": service.events.page(who, thread, page(Some("r"), None));
         "events.page, waiting": service.events.page(who, thread, page(None, soon));
-        "events.subscribe": service.events.subscribe(who, thread, 0, None, None, threadline::subscription::FollowMethod::Socket);
-        "events.subscribe to a run": service.events.subscribe(who, thread, 0, None, Some(run), threadline::subscription::FollowMethod::Socket);
+        "events.subscribe": service.events.subscribe(who, thread, 0, None, None, threadline_engine::subscription::FollowMethod::Socket);
+        "events.subscribe to a run": service.events.subscribe(who, thread, 0, None, Some(run), threadline_engine::subscription::FollowMethod::Socket);
         "events.watch_run": service.events.watch_run(who, thread, run);
         "followers.list": service.followers.list(who, thread);
         "annotations.put": service.annotations.put(who, thread, annotation("a"));

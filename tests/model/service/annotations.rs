@@ -1,9 +1,7 @@
 //! Annotations: by whom, how many at once, and until when.
 
-use threadline::{
-    domain::{AnnotationId, NewAnnotation, limits::MAX_ANNOTATION_PAGE},
-    service::{ChangeThreadError, Page},
-};
+use threadline_core::{AnnotationId, NewAnnotation, limits::MAX_ANNOTATION_PAGE};
+use threadline_engine::{ChangeThreadError, Page};
 
 use crate::support::{Node, run_seed};
 

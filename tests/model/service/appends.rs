@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use threadline::{
-    domain::NewEvents,
-    service::{AppendError, AppendReceipt, PendingAppend},
-};
+use threadline_core::NewEvents;
+use threadline_engine::{AppendError, AppendReceipt, PendingAppend};
 
 use crate::support::{Node, Rng, events, numbered, run_id, run_seed, seeds, settle};
 

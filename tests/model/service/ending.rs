@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use threadline::{
-    domain::{Run, RunStatus, ThreadId},
-    service::{AppendError, HeartbeatError, StartError},
+use threadline_core::{Run, RunStatus, ThreadId};
+use threadline_engine::{
+    AppendError, HeartbeatError, StartError,
     subscription::{Delivery, EndReason},
 };
 
@@ -29,7 +29,7 @@ fn a_silent_run_is_closed_within_its_lease_and_five_seconds() {
         let mut reader = node
             .service
             .events
-            .subscribe(&node.alice, &thread, 1, None, None, threadline::subscription::FollowMethod::Socket)
+            .subscribe(&node.alice, &thread, 1, None, None, threadline_engine::subscription::FollowMethod::Socket)
             .await
             .expect("subscribe");
         assert!(matches!(reader.next().await, Ok(Some(Delivery::CaughtUp(1)))));
@@ -180,7 +180,7 @@ fn a_start_over_a_lapsed_lease_closes_the_predecessor_in_its_own_commit() {
         let mut reader = node
             .service
             .events
-            .subscribe(&node.alice, &thread, 1, None, None, threadline::subscription::FollowMethod::Socket)
+            .subscribe(&node.alice, &thread, 1, None, None, threadline_engine::subscription::FollowMethod::Socket)
             .await
             .expect("subscribe");
         assert!(matches!(reader.next().await, Ok(Some(Delivery::CaughtUp(1)))));
@@ -266,7 +266,7 @@ fn deleting_a_thread_ends_its_run_and_its_readers_and_frees_the_id() {
         let here = node
             .service
             .events
-            .subscribe(&node.alice, &thread, 0, None, None, threadline::subscription::FollowMethod::Socket)
+            .subscribe(&node.alice, &thread, 0, None, None, threadline_engine::subscription::FollowMethod::Socket)
             .await
             .expect("subscribe");
         let there = other
@@ -277,7 +277,7 @@ fn deleting_a_thread_ends_its_run_and_its_readers_and_frees_the_id() {
                 0,
                 None,
                 Some(&run_id("r")),
-                threadline::subscription::FollowMethod::Socket,
+                threadline_engine::subscription::FollowMethod::Socket,
             )
             .await
             .expect("subscribe");

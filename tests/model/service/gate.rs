@@ -9,14 +9,16 @@ use std::{
 };
 
 use async_trait::async_trait;
-use threadline::{
-    bus::{Hint, ThreadNews, local::LocalBus},
-    domain::{Fence, RunId, RunStatus, ThreadId},
-    lock::{Acquired, Claim, DynLock, Lock, LockError, LockName, LockResult, local::LocalLock},
-    service::{LockTiming, Ports, Service, StartError},
-    store::DynStore,
+use threadline_core::{Fence, RunId, RunStatus, ThreadId};
+use threadline_engine::{
+    LockTiming, Ports, Service, StartError,
+    cluster::{
+        bus::{Hint, ThreadNews, local::LocalBus},
+        lock::{Acquired, Claim, DynLock, Lock, LockError, LockName, LockResult, local::LocalLock},
+    },
     subscription::{Delivery, FeedDelivery},
 };
+use threadline_store::DynStore;
 
 use crate::support::{Node, events, new_run, project, run_id, run_seed, settle, thread_id};
 
@@ -256,7 +258,7 @@ fn what_happens_on_one_node_wakes_followers_on_the_other() {
         let mut log = pair
             .two
             .events
-            .subscribe(alice, thread, 0, None, None, threadline::subscription::FollowMethod::Socket)
+            .subscribe(alice, thread, 0, None, None, threadline_engine::subscription::FollowMethod::Socket)
             .await
             .expect("subscribes");
         let mut feed = pair.two.feed.subscribe(alice, None, 0).await.expect("subscribes");
@@ -295,7 +297,7 @@ fn a_false_hint_of_another_node_changes_nothing_for_readers() {
         };
         let fence = pair.one.run(thread, "a").await.run.fence;
         append(1).await;
-        let via = threadline::subscription::FollowMethod::Socket;
+        let via = threadline_engine::subscription::FollowMethod::Socket;
         let mut whole = pair.two.events.subscribe(alice, thread, 0, None, None, via).await.expect("subscribes");
         let bound = pair.two.events.subscribe(alice, thread, 0, None, Some(&run_id("a")), via).await;
         let mut readers = [&mut whole, &mut bound.expect("subscribes")];

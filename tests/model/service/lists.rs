@@ -3,12 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use threadline::{
-    domain::{Clock, FeedChange, ListOrder, ReadFrom, Thread, ThreadId, Timestamp},
-    service::{CreateThread, EditThread, FeedError, ListRequest, Page, PageRequest, Ports, Service},
-    store::{DynStore, memory::MemoryStore},
-    subscription::FeedDelivery,
+use threadline_core::{Clock, FeedChange, ListOrder, ReadFrom, Thread, ThreadId, Timestamp};
+use threadline_engine::{
+    CreateThread, EditThread, FeedError, ListRequest, Page, PageRequest, Ports, Service, subscription::FeedDelivery,
 };
+use threadline_store::{DynStore, memory::MemoryStore};
 use tokio::time::Instant;
 
 use crate::{
@@ -49,7 +48,7 @@ fn edits_at_once_lose_nothing() {
 /// What a client holds: threads by id.
 type Shelf = BTreeMap<ThreadId, Thread>;
 
-fn shelve(shelf: &mut Shelf, entries: Vec<threadline::domain::FeedEntry>) {
+fn shelve(shelf: &mut Shelf, entries: Vec<threadline_core::FeedEntry>) {
     for entry in entries {
         match entry.change {
             FeedChange::Upsert(thread) => shelf.insert(entry.thread_id, *thread),
@@ -59,7 +58,7 @@ fn shelve(shelf: &mut Shelf, entries: Vec<threadline::domain::FeedEntry>) {
 }
 
 /// All pages of the list, with other things going on between them; the feed cursor of the first one.
-async fn list(service: &Service, who: &threadline::domain::Principal, order: ListOrder) -> (Shelf, u64) {
+async fn list(service: &Service, who: &threadline_core::Principal, order: ListOrder) -> (Shelf, u64) {
     let mut request = ListRequest { include_archived: true, order, limit: 2, ..ListRequest::default() };
     let (mut shelf, mut feed) = (Shelf::new(), None);
     loop {
@@ -75,7 +74,7 @@ async fn list(service: &Service, who: &threadline::domain::Principal, order: Lis
 }
 
 /// Changes threads at random until it is told to end.
-async fn churn(service: Service, who: threadline::domain::Principal, clock: Clock, mut rng: Rng, steps: usize) {
+async fn churn(service: Service, who: threadline_core::Principal, clock: Clock, mut rng: Rng, steps: usize) {
     for _ in 0..steps {
         clock.advance(Duration::from_millis(1 + rng.below(50)));
         tokio::time::sleep(rng.millis(4)).await;

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use threadline::{
-    domain::{NewEvents, RunStatus, ThreadId},
-    service::{AppendError, AppendReceipt, CreateThreadError, CreatedThread, EndRunError},
-};
+use threadline_core::{NewEvents, RunStatus, ThreadId};
+use threadline_engine::{AppendError, AppendReceipt, CreateThreadError, CreatedThread, EndRunError};
 
 use crate::support::{Node, events, new_run, numbered, run_id, run_seed};
 
@@ -124,7 +122,7 @@ fn new_events_of_a_run_that_the_server_ended_are_fenced() {
 
 #[test]
 fn a_thread_is_made_once() {
-    use threadline::service::CreateThread;
+    use threadline_engine::CreateThread;
     run_seed(0, async {
         let node = Node::start();
         let create = |name: &str| CreateThread {
@@ -136,7 +134,7 @@ fn a_thread_is_made_once() {
         let CreatedThread { thread: first, created: made } =
             threads.create(&node.alice, create("a")).await.expect("create");
         assert!(made);
-        let edit = threadline::service::EditThread { name: Some(Some("b".into())), ..Default::default() };
+        let edit = threadline_engine::EditThread { name: Some(Some("b".into())), ..Default::default() };
         threads.edit(&node.alice, &first.id, edit).await.expect("edit");
         let CreatedThread { thread: again, created: made } =
             threads.create(&node.alice, create("a")).await.expect("the same create");

@@ -11,10 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use threadline::{
-    domain::{RunStatus, ThreadId, limits::WRITE_BUFFER_BYTES},
-    service::{StreamRunError, StreamedRun},
-};
+use threadline_core::{RunStatus, ThreadId, limits::WRITE_BUFFER_BYTES};
+use threadline_engine::{StreamRunError, StreamedRun};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::support::{Node, new_run, run_id, run_seed, settle};

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use threadline::{
-    domain::{NewEvents, RunStatus, ThreadId},
-    service::{StartError, StartedRun},
-};
+use threadline_core::{NewEvents, RunStatus, ThreadId};
+use threadline_engine::{StartError, StartedRun};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::support::{Node, complete_run, events, numbered, run_id, run_seed, settle};

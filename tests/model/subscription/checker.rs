@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use threadline::{
-    domain::{Epoch, Run, Seq, ThreadKey},
-    subscription::{Delivery, EndReason},
-};
+use threadline_core::{Epoch, Run, Seq, ThreadKey};
+use threadline_engine::subscription::{Delivery, EndReason};
 
 /// All that was ever committed.
 #[derive(Default)]
@@ -133,12 +131,7 @@ impl Session {
         }
     }
 
-    fn take_events(
-        &mut self,
-        log: &Log,
-        slice: &threadline::domain::LogSlice,
-        stats: &mut Stats,
-    ) -> Result<(), String> {
+    fn take_events(&mut self, log: &Log, slice: &threadline_core::LogSlice, stats: &mut Stats) -> Result<(), String> {
         if slice.0.is_empty() {
             return Err("an empty page".into());
         }

@@ -2,11 +2,9 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use threadline::{
-    domain::{Batch, Epoch, LogSlice, ReadFrom, Run, Seq, ThreadKey},
-    store::{DynStore, LogStore, StoreError},
-    subscription::{Delivery, EndReason, FollowError, Subscription, TopicRef, TopicState},
-};
+use threadline_core::{Batch, Epoch, LogSlice, ReadFrom, Run, Seq, ThreadKey};
+use threadline_engine::subscription::{Delivery, EndReason, FollowError, Subscription, TopicRef, TopicState};
+use threadline_store::{DynStore, LogStore, StoreError};
 use tokio::sync::{broadcast, watch};
 
 use super::world::World;

@@ -5,11 +5,9 @@ use std::{
     time::Duration,
 };
 
-use threadline::{
-    domain::{Epoch, Run, Seq, Thread, ThreadId},
-    store::ThreadStore,
-    subscription::FollowError,
-};
+use threadline_core::{Epoch, Run, Seq, Thread, ThreadId};
+use threadline_engine::subscription::FollowError;
+use threadline_store::ThreadStore;
 use tokio::time::{sleep, timeout};
 
 use super::{checker::Session, planted::Design, planted::Reader, world::World};

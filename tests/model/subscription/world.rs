@@ -6,13 +6,11 @@ use std::{
     time::Duration,
 };
 
-use threadline::{
-    domain::{Batch, Clock, Fence, LogSlice, NewEvents, RunStatus, ThreadKey, Timestamp},
-    store::{
-        Append, CloseOutcome, CloseWhen, Closing, DynStore, Head, LogStore, RunStore, StartOutcome, StartRun,
-        ThreadStore, memory::MemoryStore,
-    },
-    subscription::{Hub, TopicState},
+use threadline_core::{Batch, Clock, Fence, LogSlice, NewEvents, RunStatus, ThreadKey, Timestamp};
+use threadline_engine::subscription::{Hub, TopicState};
+use threadline_store::{
+    Append, CloseOutcome, CloseWhen, Closing, DynStore, Head, LogStore, RunStore, StartOutcome, StartRun, ThreadStore,
+    memory::MemoryStore,
 };
 use tokio::{
     sync::broadcast,

@@ -11,12 +11,10 @@ use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use nix::sys::stat::{Mode, umask};
 use tokio::signal::unix::{SignalKind, signal};
 
-use threadline::{
-    app::{App, ServeConfig, StartError, StoreChoice},
-    redis_link::AddressError,
-    store::postgres,
-};
+use threadline::app::{App, ServeConfig, StartError, StoreChoice};
 use threadline_core::limits::DEFAULT_LOCK_KEY_PREFIX;
+use threadline_engine::cluster::redis_connection::AddressError;
+use threadline_store::postgres;
 
 mod ack;
 mod append;
@@ -166,7 +164,7 @@ pub enum BenchError {
     Start(#[from] StartError),
     /// The store cannot be opened.
     #[error(transparent)]
-    Open(#[from] threadline::store::sqlite::OpenError),
+    Open(#[from] threadline_store::sqlite::OpenError),
     /// The named Postgres cannot be used.
     #[error("{0}: {1}")]
     Postgres(String, #[source] postgres::OpenError),
@@ -192,10 +190,10 @@ pub enum BenchError {
     Stopped,
     /// A use case failed.
     #[error("the service failed: {0}")]
-    Service(#[from] threadline::service::ServiceError),
+    Service(#[from] threadline_engine::ServiceError),
     /// Failure of the store.
     #[error(transparent)]
-    Store(#[from] threadline::store::StoreError),
+    Store(#[from] threadline_store::StoreError),
     /// The bare program failed.
     #[error("the bare database program failed: {0}")]
     Database(#[from] sqlx::Error),

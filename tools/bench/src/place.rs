@@ -7,8 +7,8 @@ use super::{
     process::{Process, TempDir},
     servers::{Database, Servers},
 };
-use threadline::store::{DynStore, postgres::PgStore, sqlite::SqliteStore};
 use threadline_core::Clock;
+use threadline_store::{DynStore, postgres::PgStore, sqlite::SqliteStore};
 
 /// Storage on which places are created.
 #[derive(Debug)]

@@ -17,8 +17,10 @@ use sqlx::{
 };
 
 use super::BenchError;
-use threadline::{config::without_secrets, redis_link, store::postgres::PgStore};
+use threadline::config::without_secrets;
 use threadline_core::Clock;
+use threadline_engine::cluster::redis_connection;
+use threadline_store::postgres::PgStore;
 
 /// Variable that names the Postgres server; an argument would be visible to other users of the machine.
 pub const STORE_VARIABLE: &str = "THREADLINE_BENCH_STORE";
@@ -64,7 +66,7 @@ impl Servers {
         if !allowed {
             return Err(BenchError::MayNotCreate);
         }
-        let client = redis_link::client(redis)?;
+        let client = redis_connection::client(redis)?;
         let mut connection = client.get_multiplexed_async_connection().await?;
         connection.ping::<()>().await?;
         Ok(Self {

@@ -12,8 +12,8 @@ use super::{
     place::{Place, Store},
     report::{Budget, Report},
 };
-use threadline::service::{CreateThread, CreatedThread, Ports, Service, ServiceError, StartRequest};
 use threadline_core::{Clock, NewEvents, Principal, ProjectId, RunId, ThreadId, UserId};
+use threadline_engine::{CreateThread, CreatedThread, Ports, Service, ServiceError, StartRequest};
 
 const WRITERS: usize = 100;
 const BATCH: usize = 32;

@@ -7,9 +7,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use threadline::{
+use threadline_core::{RunId, Timestamp};
+use threadline_engine::cluster::{
     bus::{Bus, BusEnd, BusMessage, Channel, Hint},
-    domain::{RunId, Timestamp},
     lock::{Acquired, Claim, Lock, LockError, LockName, LockResult},
 };
 use tokio::{sync::mpsc, time::sleep};

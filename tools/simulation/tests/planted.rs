@@ -1,6 +1,6 @@
 //! Bugs that are put in on purpose: the simulation is worth something only if it finds each of them.
 
-use threadline::store::{Append, Appended, DynStore, StoreResult};
+use threadline_store::{Append, Appended, DynStore, StoreResult};
 
 /// What runs: the product as it is, or with a bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub async fn only_say(store: &DynStore, batch: &[Append]) -> StoreResult<Vec<Opt
     for append in batch {
         let head = store.heads(&[append.key]).await?.pop();
         let run = store.runs(append.key, None, 1).await?.pop();
-        let good = |run: &threadline::domain::Run| {
+        let good = |run: &threadline_core::Run| {
             run.status.is_active()
                 && run.fence == append.fence
                 && append.producer_seq.is_none_or(|seq| seq == run.producer_seq + 1)

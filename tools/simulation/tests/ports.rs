@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline::{
-    domain::ThreadKey,
-    store::{Append, Appended, Due, DynStore, Head, StoreError, StoreResult},
-};
+use threadline_core::ThreadKey;
+use threadline_store::{Append, Appended, Due, DynStore, Head, StoreError, StoreResult};
 use tokio::time::sleep;
 
 use crate::{

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use futures_util::SinkExt;
 use hyper::Method;
 use serde_json::{Value, json};
-use threadline::domain::Timestamp;
+use threadline_core::Timestamp;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::{

@@ -6,13 +6,11 @@ use std::{
     time::Duration,
 };
 
-use threadline::{
-    app::App,
-    domain::{Limits, Timestamp},
-    service::{LockTiming, Ports},
-    store::DynStore,
-};
+use threadline::app::App;
+use threadline_core::{Limits, Timestamp};
+use threadline_engine::{LockTiming, Ports};
 use threadline_http::listener::Timeouts;
+use threadline_store::DynStore;
 use turmoil::Sim;
 
 use crate::{

@@ -10,10 +10,8 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use threadline::{
-    domain::{Clock, ProjectId, Run, ThreadId, ThreadKey, Timestamp, limits::STOP_GRACE},
-    store::{Head, RunStore, ThreadStore, memory::MemoryStore},
-};
+use threadline_core::{Clock, ProjectId, Run, ThreadId, ThreadKey, Timestamp, limits::STOP_GRACE};
+use threadline_store::{Head, RunStore, ThreadStore, memory::MemoryStore};
 use tokio::sync::watch;
 
 use crate::{

@@ -9,9 +9,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use threadline_core::{ProjectId, RunId, ThreadId, limits::ACK_FIRST};
 use tokio::{sync::watch, time};
-
-use crate::domain::{ProjectId, RunId, ThreadId, limits::ACK_FIRST};
 
 type Name = (ProjectId, ThreadId, RunId);
 type Waiting = HashMap<Name, watch::Sender<()>>;

@@ -1,14 +1,12 @@
 //! User for whom the holder of an API key makes a request: requests of this API name the user in their query or body.
 
 use serde::Deserialize;
+use threadline_core::{Credential, Principal, Thread, ThreadId, UserId};
+use threadline_engine::LookupError;
 use threadline_http::problem::{Problem, ProblemType};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{
-    api::ApiState,
-    domain::{Credential, Principal, Thread, ThreadId, UserId},
-    service::LookupError,
-};
+use crate::api::ApiState;
 
 /// The user for whom a request is made.
 #[derive(Debug, Default, Deserialize, IntoParams, ToSchema)]

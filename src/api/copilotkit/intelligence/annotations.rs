@@ -3,6 +3,7 @@
 use axum::{Json as Answer, extract::State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use threadline_core::{NewAnnotation, ThreadId, Timestamp, UserId};
 use threadline_http::{
     extract::{Caller, InAnnotation, Json},
     problem::{Problem, ProblemDocument},
@@ -10,10 +11,7 @@ use threadline_http::{
 use utoipa::ToSchema;
 
 use super::acting;
-use crate::{
-    api::ApiState,
-    domain::{NewAnnotation, ThreadId, Timestamp, UserId},
-};
+use crate::api::ApiState;
 
 /// An annotation, and its thread.
 #[derive(Debug, Default, Deserialize, ToSchema)]

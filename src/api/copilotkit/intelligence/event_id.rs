@@ -6,8 +6,7 @@
 
 use memchr::memmem;
 use serde_json::value::RawValue;
-
-use crate::domain::{Epoch, Seq, json};
+use threadline_core::{Epoch, Seq, json};
 
 /// Prefix of ids that Threadline makes.
 const PREFIX: &str = "tl-";

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use threadline_core::{Principal, UserId, limits::FEED_LOOK_BACK};
 use threadline_http::{
     auth::AuthError,
     extract::{Caller, InThread, Json, Params},
@@ -15,10 +16,7 @@ use threadline_http::{
 use utoipa::ToSchema;
 
 use super::acting::{self, ForUser};
-use crate::{
-    api::ApiState,
-    domain::{Principal, UserId, limits::FEED_LOOK_BACK},
-};
+use crate::api::ApiState;
 
 fn acts_for(principal: &Principal) -> Result<&UserId, Problem> {
     principal.user.as_ref().ok_or_else(|| Problem::invalid("userId is missing"))

@@ -3,8 +3,7 @@
 //! duplicated.
 
 use moka::sync::Cache;
-
-use crate::domain::{ProjectId, RunId, ThreadId, limits::MAX_LEGACY_RUNS};
+use threadline_core::{ProjectId, RunId, ThreadId, limits::MAX_LEGACY_RUNS};
 
 /// Runs of old runners that this node has seen. On a node that has not seen the run, a second RUN_STARTED is refused
 /// instead.

@@ -1,8 +1,7 @@
 //! Feed positions of lists that were read a moment ago.
 
 use moka::sync::Cache;
-
-use crate::domain::{
+use threadline_core::{
     Principal, ProjectId, UserId,
     limits::{LIST_MEMORY, MAX_LISTS},
 };

@@ -2,6 +2,8 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
+use threadline_core::{AgentId, Run, RunId, RunStatus, UserId, limits::LATE_RENEWAL};
+use threadline_engine::{ActiveRun, EndRunError, HeartbeatError, ServiceError, StartRequest, StartedRun, evicted};
 use threadline_http::{
     extract::{Caller, InThread, Json, lease},
     problem::{Problem, ProblemDocument},
@@ -9,11 +11,7 @@ use threadline_http::{
 use utoipa::ToSchema;
 
 use super::acting;
-use crate::{
-    api::ApiState,
-    domain::{AgentId, Run, RunId, RunStatus, UserId, limits::LATE_RENEWAL},
-    service::{ActiveRun, EndRunError, HeartbeatError, ServiceError, StartRequest, StartedRun, evicted},
-};
+use crate::api::ApiState;
 
 /// Default prefix of a lock's displayed name.
 const PREFIX: &str = "thread";
@@ -75,7 +73,7 @@ pub async fn acquire(
 ) -> Result<Answer<Acquired>, Problem> {
     let lease = lease("ttlSeconds", body.ttl_seconds)?;
     let (thread, principal) = acting::thread(&state, principal, body.user_id, &id).await?;
-    let principal = crate::domain::Principal { user: Some(thread.user), ..principal };
+    let principal = threadline_core::Principal { user: Some(thread.user), ..principal };
     let mut start = StartRequest { run: body.run_id, agent: body.agent_id, lease, ..StartRequest::default() };
     let started = loop {
         let started = state.service.runs.start(&principal, &id, start.clone()).await?;

@@ -5,21 +5,19 @@ use std::io::Write;
 use axum::{Json as Answer, extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
+use threadline_core::{
+    Principal, ReadFrom, ThreadId, json as text,
+    limits::{MAX_EVENT_PAGE, MAX_INSPECTED_BYTES},
+    projection::conversation::Conversation,
+};
+use threadline_engine::{PageRequest, ReadError};
 use threadline_http::{
     extract::{Caller, InThread, Params},
     problem::{Problem, ProblemDocument},
 };
 
 use super::acting;
-use crate::{
-    api::ApiState,
-    domain::{
-        Principal, ReadFrom, ThreadId, json as text,
-        limits::{MAX_EVENT_PAGE, MAX_INSPECTED_BYTES},
-    },
-    projection::conversation::Conversation,
-    service::{PageRequest, ReadError},
-};
+use crate::api::ApiState;
 
 /// Message, read in the form of AG-UI and written in the form of this API.
 #[derive(Serialize, Deserialize)]

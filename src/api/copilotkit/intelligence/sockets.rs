@@ -5,6 +5,8 @@ use axum::{
     response::Response,
 };
 use serde::Deserialize;
+use threadline_core::Principal;
+use threadline_engine::ServiceError;
 use threadline_http::{
     auth::AuthError,
     extract::{Caller, Params},
@@ -14,13 +16,9 @@ use threadline_http::{
 use utoipa::IntoParams;
 
 use super::topics::{ClientPlane, RunnerPlane};
-use crate::{
-    api::{
-        ApiState,
-        copilotkit::phoenix::{channel::SocketKind, frame, longpoll, socket},
-    },
-    domain::Principal,
-    service::ServiceError,
+use crate::api::{
+    ApiState,
+    copilotkit::phoenix::{channel::SocketKind, frame, longpoll, socket},
 };
 
 /// Query of a Phoenix client's handshake, without its credential.

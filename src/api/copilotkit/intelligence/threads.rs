@@ -7,6 +7,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use threadline_core::{AgentId, ThreadId, UserId};
+use threadline_engine::{CreateThread, CreatedThread, EditThread, ServiceError};
 use threadline_http::{
     extract::{Caller, InThread, Json, Params},
     problem::{Problem, ProblemDocument},
@@ -14,16 +16,12 @@ use threadline_http::{
 use utoipa::{IntoParams, ToSchema};
 
 use super::acting;
-use crate::{
-    api::{
-        ApiState,
-        copilotkit::{
-            listing::{Asked, ThreadList, page},
-            view::ThreadRecord,
-        },
+use crate::api::{
+    ApiState,
+    copilotkit::{
+        listing::{Asked, ThreadList, page},
+        view::ThreadRecord,
     },
-    domain::{AgentId, ThreadId, UserId},
-    service::{CreateThread, CreatedThread, EditThread, ServiceError},
 };
 
 /// Filters and position of a page of threads.
@@ -51,8 +49,8 @@ pub struct OneThread {
     thread: ThreadRecord,
 }
 
-impl From<&crate::domain::Thread> for OneThread {
-    fn from(thread: &crate::domain::Thread) -> Self {
+impl From<&threadline_core::Thread> for OneThread {
+    fn from(thread: &threadline_core::Thread) -> Self {
         Self { thread: thread.into() }
     }
 }

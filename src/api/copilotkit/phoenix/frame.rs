@@ -5,8 +5,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, value::RawValue};
-
-use crate::domain::{
+use threadline_core::{
     json::{self, quoted},
     limits::{MAX_CHANNEL_REF_BYTES, MAX_TOPIC_BYTES},
 };

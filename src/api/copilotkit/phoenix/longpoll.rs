@@ -9,6 +9,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
+use threadline_core::{
+    Principal,
+    json::quoted,
+    limits::{CHANNEL_FRAME_BYTES, UNTRUSTED_FRAME_BYTES},
+};
+use threadline_engine::{
+    ServiceError,
+    limits::{BudgetOwner, StreamPermit},
+};
 use threadline_http::{
     problem::{Problem, ProblemType},
     ws::protocol::HandOver,
@@ -20,16 +29,7 @@ use super::{
     poll_session,
     poll_sessions::{PollOpened, Polled, Post},
 };
-use crate::{
-    api::ApiState,
-    domain::{
-        Principal,
-        json::quoted,
-        limits::{CHANNEL_FRAME_BYTES, UNTRUSTED_FRAME_BYTES},
-    },
-    quota::{BudgetOwner, StreamPermit},
-    service::ServiceError,
-};
+use crate::api::ApiState;
 
 /// Values of `status` that Phoenix's client knows.
 mod status {

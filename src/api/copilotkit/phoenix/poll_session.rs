@@ -1,5 +1,10 @@
 //! Task of one long-poll session.
 
+use threadline_core::{
+    Principal,
+    limits::{CHANNEL_POLL_TIMEOUT, CHANNEL_POLL_WAIT, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES},
+};
+use threadline_engine::metrics::GaugeGuard;
 use threadline_http::ws::{close::CloseCode, protocol::HandOver};
 use tokio::{
     sync::oneshot,
@@ -11,14 +16,7 @@ use super::{
     poll_sessions::{PollOpened, Polled, Post},
     session::Session,
 };
-use crate::{
-    api::ApiState,
-    domain::{
-        Principal,
-        limits::{CHANNEL_POLL_TIMEOUT, CHANNEL_POLL_WAIT, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES},
-    },
-    metrics::GaugeGuard,
-};
+use crate::api::ApiState;
 
 /// Poll that waits for frames.
 struct Waiting {

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use dashmap::DashMap;
+use threadline_core::{
+    Digest, Principal,
+    limits::{MAX_POLL_SESSIONS, POLL_SESSION_QUEUE, POLL_SESSIONS_PART},
+};
 use threadline_http::{
     auth::secret::{self, NoRandomness},
     body::Whole,
 };
 use tokio::sync::{mpsc, oneshot};
-
-use crate::domain::{
-    Digest, Principal,
-    limits::{MAX_POLL_SESSIONS, POLL_SESSION_QUEUE, POLL_SESSIONS_PART},
-};
 
 /// Prefix of the token of a session.
 const TOKEN_PREFIX: &str = "tlp_";

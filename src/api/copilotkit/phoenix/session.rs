@@ -8,19 +8,17 @@ use std::{any::Any, collections::VecDeque, future::poll_fn, ops::Deref, task::Po
 
 use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use serde_json::json;
+use threadline_core::{
+    Principal,
+    limits::{CHANNEL_PAYLOAD_DEPTH, MAX_BATCH_BYTES, MAX_CHANNELS, PAGE_BYTES},
+};
+use threadline_engine::limits::Quota;
 use threadline_http::ws::{close::CloseCode, protocol::HandOver};
 use tokio::time::Instant;
 
 use super::{
     channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
     frame::{self, Address, Frame},
-};
-use crate::{
-    domain::{
-        Principal,
-        limits::{CHANNEL_PAYLOAD_DEPTH, MAX_BATCH_BYTES, MAX_CHANNELS, PAGE_BYTES},
-    },
-    quota::Quota,
 };
 
 impl From<Disconnect> for CloseCode {

@@ -1,6 +1,10 @@
 //! WebSocket transport of Phoenix channels.
 
 use axum::response::Response;
+use threadline_core::{
+    Principal,
+    limits::{CHANNEL_FRAME_BYTES, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES, UNTRUSTED_FRAME_BYTES},
+};
 use threadline_http::{
     problem::Problem,
     ws::{
@@ -13,13 +17,7 @@ use threadline_http::{
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::{channel::SocketKind, session::Session};
-use crate::{
-    api::ApiState,
-    domain::{
-        Principal,
-        limits::{CHANNEL_FRAME_BYTES, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES, UNTRUSTED_FRAME_BYTES},
-    },
-};
+use crate::api::ApiState;
 
 /// Subprotocol that the client requests, next to the one that holds the key, and that the server selects.
 const PROTOCOL: &str = "phoenix";

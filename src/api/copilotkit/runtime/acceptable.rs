@@ -9,8 +9,7 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
-
-use crate::domain::json as text;
+use threadline_core::json as text;
 
 /// Optional members of an event type for which the projection ignores the event if the value is `null`.
 fn strict(kind: &str) -> &'static [&'static str] {
@@ -317,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_client_has_what_the_projection_has() {
-        use crate::projection::conversation::Conversation;
+        use threadline_core::projection::conversation::Conversation;
         let start = json!({"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"});
         for tried in [
             json!({"type":"TEXT_MESSAGE_START","messageId":"n","role":null}),

@@ -16,6 +16,7 @@ pub mod suggestion_limit;
 mod threads;
 
 use axum::extract::Request;
+use threadline_core::Principal;
 use threadline_http::{
     extract::parse_json,
     negotiation::Representation,
@@ -24,7 +25,7 @@ use threadline_http::{
 };
 use utoipa_axum::routes;
 
-use crate::{agents::ClientInput, api::ApiState, domain::Principal};
+use crate::{agents::ClientInput, api::ApiState};
 
 /// Registers the routes of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {

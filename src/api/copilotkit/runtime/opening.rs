@@ -8,16 +8,17 @@
 
 use std::collections::HashSet;
 
+use threadline_core::{
+    Principal, ReadFrom, Run, Thread, ThreadId, limits::MAX_EVENT_PAGE, projection::resuming::Resuming,
+};
+use threadline_engine::{
+    LookupError, PageRequest, ServiceError,
+    subscription::{FollowMethod, Subscription},
+};
 use threadline_http::problem::Problem;
 
 use super::{past::Past, stream::Telling};
-use crate::{
-    api::ApiState,
-    domain::{Principal, ReadFrom, Run, Thread, ThreadId, limits::MAX_EVENT_PAGE},
-    projection::resuming::Resuming,
-    service::{LookupError, PageRequest, ServiceError},
-    subscription::{FollowMethod, Subscription},
-};
+use crate::api::ApiState;
 
 /// Most attempts to read a thread that is deleted and created again meanwhile.
 const TRIES: usize = 8;

@@ -4,14 +4,14 @@
 use std::collections::HashSet;
 
 use serde_json::{json, value::RawValue};
+use threadline_core::{
+    Run, RunId, Seq, ThreadId,
+    projection::{conversation::Conversation, resuming::Resuming},
+};
 
 use super::{
     acceptable,
     stream::{Telling, bound, write, write_value},
-};
-use crate::{
-    domain::{Run, RunId, Seq, ThreadId},
-    projection::{conversation::Conversation, resuming::Resuming},
 };
 
 /// Content of a thread up to one event.
@@ -91,9 +91,9 @@ impl Past<'_> {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
+    use threadline_core::{Fence, RunStatus, Timestamp};
 
     use super::*;
-    use crate::domain::{Fence, RunStatus, Timestamp};
 
     /// Pseudo-random choices: the same seed gives the same run.
     struct Choices(u64);
@@ -250,7 +250,7 @@ mod tests {
                     assert_eq!(client.messages().len(), all.messages().len(), "{what}");
                     for message in all.messages() {
                         let same = client.messages().find(|one| one.id() == message.id()).expect("a message");
-                        let json = |message: &crate::projection::conversation::Message| {
+                        let json = |message: &threadline_core::projection::conversation::Message| {
                             let mut out = Vec::new();
                             message.write_json(&mut out);
                             text(out)

@@ -10,6 +10,8 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
+use threadline_core::{Principal, RunId, RunStatus, ThreadId, json as text};
+use threadline_engine::{RunLookupError, subscription::FollowMethod};
 use threadline_http::{
     extract::{Caller, InAgent, InAgentThread, Json},
     problem::{Problem, ProblemDocument},
@@ -25,9 +27,6 @@ use super::{
 use crate::{
     agents::{AgentRun, ClientInput},
     api::{ApiState, run_agent::run_agent},
-    domain::{Principal, RunId, RunStatus, ThreadId, json as text},
-    service::RunLookupError,
-    subscription::FollowMethod,
 };
 
 /// Most failed runs for the same answer to an interrupt before the next run has a generated id.

@@ -10,6 +10,7 @@ use axum::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use threadline_core::{AgentId, ThreadId};
 use threadline_http::{
     extract::{Caller, parse_json},
     negotiation::Representation,
@@ -18,10 +19,7 @@ use threadline_http::{
 };
 use utoipa::ToSchema;
 
-use crate::{
-    api::ApiState,
-    domain::{AgentId, ThreadId},
-};
+use crate::api::ApiState;
 
 /// Marks inner requests of the single endpoint.
 #[derive(Debug, Clone, Copy)]

@@ -4,21 +4,21 @@ use std::{borrow::Cow, collections::HashSet, time::Duration};
 
 use axum::body::Bytes;
 use serde_json::{Value, json};
+use threadline_core::{
+    LogSlice, RunId, ThreadId, json as text,
+    limits::{MAX_OPEN_PARTS, PAGE_BYTES, RUN_END_TIMEOUT},
+};
+use threadline_engine::{
+    StoreError,
+    subscription::{Delivery, EndReason, Subscription},
+};
 use threadline_http::{
     observe,
     sse::{EventSource, Farewell},
 };
 
 use super::acceptable;
-use crate::{
-    api::{ApiState, run_agent::AguiClient},
-    domain::{
-        LogSlice, RunId, ThreadId, json as text,
-        limits::{MAX_OPEN_PARTS, PAGE_BYTES, RUN_END_TIMEOUT},
-    },
-    service::StoreError,
-    subscription::{Delivery, EndReason, Subscription},
-};
+use crate::api::{ApiState, run_agent::AguiClient};
 
 /// Writes an event in SSE format.
 pub fn write(out: &mut Vec<u8>, event: &[u8]) {

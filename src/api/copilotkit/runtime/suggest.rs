@@ -9,6 +9,14 @@ use axum::{
     response::Response,
 };
 use futures_util::StreamExt;
+use threadline_core::{
+    Limit, Principal,
+    agent::Agent,
+    json as text,
+    limits::{MAX_SUGGESTING, QUOTA_RETRY},
+    projection::closing::{Ending, OpenParts},
+};
+use threadline_engine::StoreError;
 use threadline_http::{
     extract::{Caller, InAgent},
     problem::{Problem, ProblemDocument},
@@ -20,14 +28,6 @@ use super::stream::{Telling, write};
 use crate::{
     agents::{Asked, ClientInput, source::AgentFailure},
     api::ApiState,
-    domain::{
-        Limit, Principal,
-        agent::Agent,
-        json as text,
-        limits::{MAX_SUGGESTING, QUOTA_RETRY},
-    },
-    projection::closing::{Ending, OpenParts},
-    service::StoreError,
 };
 
 /// Tool with which an agent makes suggestions.

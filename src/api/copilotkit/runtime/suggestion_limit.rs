@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use moka::sync::Cache;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::domain::{
+use threadline_core::{
     Principal, ProjectId, UserId,
     limits::{LIST_MEMORY, MAX_LISTS, MAX_SUGGESTING},
 };
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Permits for requests for suggestions, [`MAX_SUGGESTING`] per user at a time. Cheap to clone.
 #[derive(Clone)]

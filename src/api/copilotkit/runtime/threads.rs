@@ -3,23 +3,21 @@
 use axum::{Json as Answer, extract::State, response::Response};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
+use threadline_core::{AgentId, Principal, ThreadId};
+use threadline_engine::EditThread;
 use threadline_http::{
     extract::{Caller, InThread, Json, Params},
     problem::{Problem, ProblemDocument},
 };
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{
-    api::{
-        ApiState,
-        copilotkit::{
-            intelligence::{feed_token, reading},
-            listing::{self, Asked, ThreadList},
-            view::ThreadRecord,
-        },
+use crate::api::{
+    ApiState,
+    copilotkit::{
+        intelligence::{feed_token, reading},
+        listing::{self, Asked, ThreadList},
+        view::ThreadRecord,
     },
-    domain::{AgentId, Principal, ThreadId},
-    service::EditThread,
 };
 
 /// Filters and position of a page of threads.

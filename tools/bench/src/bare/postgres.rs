@@ -6,8 +6,8 @@ use super::{
     super::{BenchError, servers::Database},
     Request,
 };
-use threadline::store::postgres::statements::{GROUP, ONE, START};
 use threadline_core::limits::{PG_PIPELINES, STOP_GRACE};
+use threadline_store::postgres::statements::{GROUP, ONE, START};
 
 /// Creates heads to append to, and the connections of the group commits.
 pub(super) async fn with_heads(database: &Database, threads: usize) -> Result<Vec<PgConnection>, BenchError> {

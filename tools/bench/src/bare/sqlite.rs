@@ -9,8 +9,8 @@ use sqlx::{
 };
 
 use super::{super::BenchError, Request};
-use threadline::store::sqlite::statements::{GROUP, WRITE_COMMIT};
 use threadline_core::limits::{SQLITE_CACHE_KIB, WAL_CHECKPOINT_PAGES, WAL_LIMIT_BYTES};
+use threadline_store::sqlite::statements::{GROUP, WRITE_COMMIT};
 
 const SCHEMA: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0001_initial.sql"));
 

@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 
 use super::{BenchError, generate::Random, place::Place, socket::Run, store::Embedded};
-use threadline::service::ServiceError;
 use threadline_core::{Clock, ThreadKey};
+use threadline_engine::ServiceError;
 
 mod postgres;
 mod sqlite;

@@ -8,25 +8,25 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json, value::RawValue};
+use threadline_core::{
+    FeedChange, FeedEntry, Principal, ReadFrom, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
+    limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
+};
+use threadline_engine::{
+    FeedError, ListRequest, PageRequest,
+    metrics::GaugeGuard,
+    subscription::{FeedDelivery, FeedSubscription},
+};
 use threadline_http::{auth::FeedPass, ws::protocol::HandOver};
 
 use super::{Refusal, refused};
-use crate::{
-    api::{
-        ApiState,
-        copilotkit::{
-            intelligence::event_id,
-            phoenix::channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
-            view::{ThreadRecord, UNNAMED_AGENT},
-        },
+use crate::api::{
+    ApiState,
+    copilotkit::{
+        intelligence::event_id,
+        phoenix::channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
+        view::{ThreadRecord, UNNAMED_AGENT},
     },
-    domain::{
-        FeedChange, FeedEntry, Principal, ReadFrom, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
-        limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
-    },
-    metrics::GaugeGuard,
-    service::{FeedError, ListRequest, PageRequest},
-    subscription::{FeedDelivery, FeedSubscription},
 };
 
 /// Socket that follows a user's feed.

@@ -11,26 +11,26 @@ use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
+use threadline_core::{
+    EventError, EventErrorKind, Fence, NewEvents, Principal, ReadFrom, RunId, Seq, ThreadId,
+    event::BatchBuilder,
+    json as text,
+    limits::{INGEST_TIMEOUT, MAX_EVENT_PAGE},
+};
+use threadline_engine::{
+    AppendError, DrainingError, EndRunError, PageRequest, evicted,
+    subscription::{TopicRef, TopicState},
+};
 use threadline_http::ws::protocol::HandOver;
 use tokio::{sync::watch, time};
 
 use super::{Refusal, refused};
-use crate::{
-    api::{
-        ApiState,
-        copilotkit::{
-            intelligence::{event_id, legacy::Legacy},
-            phoenix::channel::{ChannelHandler, ChannelReply, Joined, Outgoing, Push, SocketKind},
-        },
+use crate::api::{
+    ApiState,
+    copilotkit::{
+        intelligence::{event_id, legacy::Legacy},
+        phoenix::channel::{ChannelHandler, ChannelReply, Joined, Outgoing, Push, SocketKind},
     },
-    domain::{
-        EventError, EventErrorKind, Fence, NewEvents, Principal, ReadFrom, RunId, Seq, ThreadId,
-        event::BatchBuilder,
-        json as text,
-        limits::{INGEST_TIMEOUT, MAX_EVENT_PAGE},
-    },
-    service::{AppendError, DrainingError, EndRunError, PageRequest, evicted},
-    subscription::{TopicRef, TopicState},
 };
 
 /// Capability in the reply to a join: the runner may send several events in one push.

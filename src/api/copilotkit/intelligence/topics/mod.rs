@@ -12,15 +12,13 @@ pub use thread::CLIENT_PUSHES;
 
 use feed::FeedPlane;
 use thread::ThreadPlane;
+use threadline_core::Principal;
+use threadline_engine::ServiceError;
 use threadline_http::{auth::AuthError, ws::protocol::HandOver};
 
-use crate::{
-    api::{
-        ApiState,
-        copilotkit::phoenix::channel::{Joined, SocketKind},
-    },
-    domain::Principal,
-    service::ServiceError,
+use crate::api::{
+    ApiState,
+    copilotkit::phoenix::channel::{Joined, SocketKind},
 };
 
 /// Socket of a page, for a thread or for the user's feed, according to its token.

@@ -10,22 +10,22 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
+use threadline_core::{Batch, Epoch, LogSlice, ReadFrom, RunId, Scope, Seq, json, limits::CURSOR_PAGE};
+use threadline_engine::{
+    PageRequest, ReadError, RunLookupError, StoreError,
+    metrics::GaugeGuard,
+    subscription::{Delivery, EndReason, FollowMethod, Subscription, TopicState},
+};
 use threadline_http::{auth::ThreadPass, routes::ClientFrames, ws::protocol::HandOver};
 use tokio::sync::watch;
 
 use super::{Refusal, refused};
-use crate::{
-    api::{
-        ApiState,
-        copilotkit::{
-            intelligence::event_id,
-            phoenix::channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
-        },
+use crate::api::{
+    ApiState,
+    copilotkit::{
+        intelligence::event_id,
+        phoenix::channel::{ChannelHandler, ChannelReply, Disconnect, Joined, Outgoing, Push, SocketKind},
     },
-    domain::{Batch, Epoch, LogSlice, ReadFrom, RunId, Scope, Seq, json, limits::CURSOR_PAGE},
-    metrics::GaugeGuard,
-    service::{PageRequest, ReadError, RunLookupError, StoreError},
-    subscription::{Delivery, EndReason, FollowMethod, Subscription, TopicState},
 };
 
 /// Socket that follows one thread.

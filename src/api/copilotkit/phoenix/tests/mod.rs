@@ -13,21 +13,18 @@ use std::{
 use async_trait::async_trait;
 use futures_util::stream;
 use serde_json::{Value, json, value::RawValue};
+use threadline_core::{Clock, Principal, ProjectId, Timestamp, UserId};
+use threadline_engine::{Ports, Service};
 use threadline_http::{
     auth::Auth,
     egress::{EgressClient, EgressPolicy},
     ws::protocol::HandOver,
 };
+use threadline_store::memory::MemoryStore;
 use tokio::sync::{mpsc, oneshot};
 
 use super::channel::{ChannelHandler, ChannelReply, Joined, Outgoing, Push, SocketKind};
-use crate::{
-    agents::Agents,
-    api::ApiState,
-    domain::{Clock, Principal, ProjectId, Timestamp, UserId},
-    service::{Ports, Service},
-    store::memory::MemoryStore,
-};
+use crate::{agents::Agents, api::ApiState};
 
 /// View of a plane, through which the test observes and controls it.
 #[derive(Clone, Default)]

@@ -4,19 +4,17 @@ use std::time::Duration;
 
 use axum::{body::Body, extract::Request, response::Response};
 use http_body_util::BodyExt;
+use threadline_core::{
+    Scope,
+    limits::{CHANNEL_POLL_TIMEOUT, CHANNEL_POLL_WAIT, FRAMES_TOGETHER_BYTES},
+};
+use threadline_engine::ServiceError;
 use threadline_http::{auth::AuthError, ws::protocol::HandOver};
 use tokio::time::{self, Instant};
 
 use super::{
     super::longpoll::{open, poll, refused, send},
     *,
-};
-use crate::{
-    domain::{
-        Scope,
-        limits::{CHANNEL_POLL_TIMEOUT, CHANNEL_POLL_WAIT, FRAMES_TOGETHER_BYTES},
-    },
-    service::ServiceError,
 };
 
 async fn body(response: Response) -> Value {

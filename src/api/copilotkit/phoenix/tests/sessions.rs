@@ -1,15 +1,13 @@
 //! Tests of a client's session without a transport.
 
+use threadline_core::{
+    Limits,
+    limits::{CHANNEL_PAYLOAD_DEPTH, MAX_BATCH_BYTES, MAX_CHANNELS, PAGE_BYTES},
+};
+use threadline_engine::limits::Quota;
 use threadline_http::ws::{close::CloseCode, protocol::HandOver};
 
 use super::{super::session::Session, *};
-use crate::{
-    domain::{
-        Limits,
-        limits::{CHANNEL_PAYLOAD_DEPTH, MAX_BATCH_BYTES, MAX_CHANNELS, PAGE_BYTES},
-    },
-    quota::Quota,
-};
 
 fn session() -> (Session<TestPlane>, Intercept) {
     let intercept = Intercept::default();

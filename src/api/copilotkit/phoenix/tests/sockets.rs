@@ -180,7 +180,13 @@ async fn pushes_that_cross_a_close_are_taken_and_not_answered() {
     server.state.http.draining.cancel();
     // The server is closing; the client answers the close frame only when it reads on.
     tokio::time::timeout(Duration::from_secs(20), async {
-        while server.state.service.metrics().text(&crate::metrics::GaugeSnapshot::default()).contains("draining\"} 0") {
+        while server
+            .state
+            .service
+            .metrics()
+            .text(&threadline_engine::metrics::GaugeSnapshot::default())
+            .contains("draining\"} 0")
+        {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     })
