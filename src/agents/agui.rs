@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_event_stream_is_told_apart() {
+    async fn a_response_that_is_no_event_stream_is_refused() {
         let stream = "Content-Type: text/event-stream";
         for (head, expected) in [
             (format!("200 OK\r\n{stream}"), None),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_reached() {
+    async fn agents_that_cannot_be_reached() {
         let client = outbound();
         let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
         for url in [format!("http://{free}/"), "no address".to_owned(), "ftp://127.0.0.1/".to_owned()] {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_break_is_told_from_an_end() {
+    async fn a_broken_connection_differs_from_an_end() {
         assert_eq!(ask(Then::Send(answer("data: 1\n\ndata: 2\n\n"))).await, (vec!["1".into(), "2".into()], None));
         assert_eq!(ask(Then::Send(torn("data: 1\n\n"))).await, (vec!["1".into()], Some(AgentFailure::Broken)),);
         assert_eq!(ask(Then::Send(Vec::new())).await, (vec![], Some(AgentFailure::Broken)));

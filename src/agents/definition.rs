@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_of_a_definition_are_named() {
         for (text, what) in [
             ("{}", "url is missing"),
             (r#"{"url":"ftp://x"}"#, "http://"),

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_is_not_logged() {
+    fn secrets_are_not_logged() {
         let secrets = [Secret::new("Bearer sk-1234"), Secret::new("")];
         let text = redact(b"Incorrect key sk-1234:\n Bearer sk-1234 \xff", &secrets);
         assert_eq!(text, "Incorrect key (secret):\\n (secret) \u{fffd}");

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_input_is_refused() {
+    fn an_invalid_input_is_refused() {
         for bad in [
             json!({"messages":[1]}),
             json!({"messages":[{"id":"a"}]}),

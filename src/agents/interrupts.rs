@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_nothing_is_refused() {
+    fn an_answer_without_an_interrupt_is_refused() {
         for bad in [
             json!(["a"]),
             json!([{}]),

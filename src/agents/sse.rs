@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_not_kept() {
+    fn fields_without_meaning_are_not_kept() {
         check("dat: a\ndatax: b\nDATA: c\n data: d\nretry: 5\n\nid: 7\nevent: e\n\n", &[]);
         let (mut decoder, chunk) = (Decoder::new(), Bytes::from(vec![b'x'; 1024 * 1024]));
         for field in [&b":"[..], b"event: ", b"data-"] {

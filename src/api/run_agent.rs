@@ -6,7 +6,7 @@ use threadline_core::{
     limits::WRITE_RETRY,
 };
 use threadline_engine::{RunLookupError, Service, StartedRun};
-use threadline_http::{detached, problem::Problem};
+use threadline_http::{problem::Problem, run_to_completion};
 use tokio::time;
 
 use crate::{
@@ -37,7 +37,7 @@ pub async fn run_agent(
         Ok::<_, AgentError>((started, AguiClient { stop }))
     };
     // A result that no caller receives is dropped, and the requester with it.
-    Ok(detached(work).await??)
+    Ok(run_to_completion(work).await??)
 }
 
 /// Client that requested a run and receives its events. A drop before the end means that the client has disconnected,

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_shown_and_errors_are_told() {
+    fn text_is_shown_and_errors_are_reported() {
         let mut out = Vec::new();
         let mut see = |event: &str| show(event, &mut out).expect("written");
         assert_eq!(see(r#"{"type":"TEXT_MESSAGE_CONTENT","delta":"a\n\u001b[31mb"}"#), None);

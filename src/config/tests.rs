@@ -46,7 +46,7 @@ fn flags_win_over_the_file_and_the_file_over_defaults() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_line() {
+fn errors_of_a_configuration_file_name_their_line() {
     for (file, line, what) in [
         ("lisen = \"x\"\n", 1, "did you mean listen?"),
         ("\n\nlock_ttl = 5\n", 3, "did you mean lock_ttl_seconds"),

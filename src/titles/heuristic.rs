@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_greets_has_said_nothing_yet() {
+    fn a_greeting_makes_no_title() {
         for message in [
             "hello",
             "Hello!",

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_free_as_soon_as_nobody_uses_it() {
+    fn a_data_directory_is_free_once_its_server_has_exited() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("files");
         let directory = Directory::make(&path).expect("is made");

@@ -62,13 +62,13 @@ fn beginnings() -> Vec<Vec<String>> {
 }
 
 #[test]
-fn whatever_a_producer_leaves_open_is_closed_for_the_client() {
+fn parts_that_a_producer_leaves_open_are_closed_for_the_client() {
     let accepted = assert_closable(Client::New, &beginnings());
     assert!(accepted > STREAMS as usize * 9 / 10, "{accepted} of {STREAMS}");
 }
 
 #[test]
-fn whatever_a_producer_leaves_open_is_closed_for_the_client_of_before() {
+fn parts_that_a_producer_leaves_open_are_closed_for_the_older_client() {
     let accepted = assert_closable(Client::Old, &beginnings());
     println!("{accepted} of {STREAMS} were accepted by the client of before");
     assert!(accepted > STREAMS as usize / 10, "{accepted} of {STREAMS}");

@@ -92,7 +92,7 @@ fn two() -> NewEvents {
 const FIRST_TWO: &str = "POST /v1/threads/t/runs/r/events?producerSeq=1 {\"type\":\"A\", \"n\":1.0}\n{\"type\":\"B\"}";
 
 #[tokio::test]
-async fn what_was_not_answered_is_sent_again_with_the_same_number_and_bytes() {
+async fn unacknowledged_appends_are_resent_with_the_same_number_and_bytes() {
     let answers = vec![
         started(),
         Answer::Lost,
@@ -209,7 +209,7 @@ async fn an_append_brings_the_stop() {
 }
 
 #[tokio::test]
-async fn an_active_run_is_told_at_once() {
+async fn an_active_run_is_delivered_at_once() {
     let mut fake = Fake::start(vec![refused("run-active", 409, true)]).await;
     let error = fake.server.client().run("t", RunOptions::default()).await.expect_err("refused");
     assert!(error.problem("run-active").is_some(), "{error:?}");

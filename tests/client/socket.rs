@@ -76,7 +76,7 @@ async fn a_refused_upgrade_reads_like_any_refusal() {
 }
 
 #[tokio::test]
-async fn something_else_than_threadline_is_told_apart() {
+async fn a_server_other_than_threadline_is_recognized() {
     let server = Server::start(Router::new().route("/v1/socket", get(async || "a web page"))).await;
     let error = server.client().socket().await.expect_err("no socket");
     assert!(matches!(error, ClientError::Protocol(_)), "{error:?}");

@@ -193,7 +193,7 @@ async fn a_silent_connection_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_and_tried_again() {
+async fn an_unreachable_server_is_reported_and_retried() {
     let mut config = ClientConfig::new(nobody().await);
     config.backoff.base = Duration::from_millis(1);
     config.backoff.max = Duration::from_millis(1);

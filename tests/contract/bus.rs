@@ -67,7 +67,7 @@ fn feed(project: &str, user: &str, head: u64) -> Hint {
     Hint::Feed(ProjectId::new(project).expect("id"), UserId::new(user).expect("id"), head)
 }
 
-pub async fn what_is_told_is_heard_elsewhere(net: Net) {
+pub async fn published_messages_arrive_on_other_nodes(net: Net) {
     let gone = ThreadNews { tail: 0, fence: Fence(-1), active: true, stop_requested: false, gone: true };
     let hints =
         [thread(1, 5), thread(2, 7), Hint::Thread(ThreadKey(3), gone), feed("p", "u", 9), feed("a:b", "c: é", 1)];
@@ -79,7 +79,7 @@ pub async fn what_is_told_is_heard_elsewhere(net: Net) {
     }
 }
 
-pub async fn the_newest_comes_through_whatever_is_told(net: Net) {
+pub async fn the_newest_hint_arrives(net: Net) {
     let teller = net.node().await;
     let mut listener = net.listening(&[Channel::Thread(ThreadKey(1))]).await;
     for tail in 1..=500 {
@@ -93,7 +93,7 @@ pub async fn the_newest_comes_through_whatever_is_told(net: Net) {
     }
 }
 
-pub async fn who_does_not_read_is_told_to_look(net: Net) {
+pub async fn a_full_queue_ends_in_a_resync(net: Net) {
     let channels: Vec<_> = (0..=BUS_QUEUE as i64).map(|key| Channel::Thread(ThreadKey(key))).collect();
     let teller = net.node().await;
     let mut listener = net.node().await;
@@ -116,7 +116,7 @@ pub async fn who_does_not_read_is_told_to_look(net: Net) {
     }
 }
 
-pub async fn a_node_that_left_is_missed_by_nobody(net: Net) {
+pub async fn a_node_that_left_does_not_disturb_the_others(net: Net) {
     let channel = [Channel::Feed(ProjectId::new("p").expect("id"), UserId::new("u").expect("id"))];
     let (teller, leaver) = (net.node().await, net.listening(&channel).await);
     let mut stayer = net.listening(&channel).await;
@@ -125,7 +125,7 @@ pub async fn a_node_that_left_is_missed_by_nobody(net: Net) {
     assert_eq!(next(&mut stayer).await, BusMessage::Hint(feed("p", "u", 1)));
 }
 
-pub async fn what_is_asked_is_answered_to_who_has_asked(net: Net) {
+pub async fn a_question_is_answered_to_the_node_that_asked(net: Net) {
     let nodes = [1, 2, 3].map(NodeId);
     let mut ends = Vec::new();
     for node in nodes {

@@ -191,7 +191,7 @@ pub async fn a_user_who_comes_back_begins_anew(env: Env) {
     assert_eq!(pump(&env, &project(), "u").await, 4, "no position is given twice");
 }
 
-pub async fn what_lives_stays_when_a_user_is_forgotten(env: Env) {
+pub async fn data_of_other_users_stays_when_a_user_is_erased(env: Env) {
     let key = used(&env, "a", "u", &project(), 2).await;
     pump(&env, &project(), "u").await;
     let before = footprint(&env, &project(), "u").await;

@@ -101,7 +101,7 @@ pub async fn a_renewal_keeps_it_and_restores_it(gate: Gate) {
     assert_eq!(gate.0.renew(&[]).await.expect("renewed"), Vec::<bool>::new());
 }
 
-pub async fn it_ends_by_itself(gate: Gate) {
+pub async fn a_lock_expires_without_a_release(gate: Gate) {
     gate.0.acquire(&claim("t", "a", SHORT)).await.expect("asked");
     assert_eq!(gate.acquire("b").await, held("a"));
     tokio::time::sleep(SHORT + Duration::from_millis(100)).await;
@@ -110,7 +110,7 @@ pub async fn it_ends_by_itself(gate: Gate) {
     assert_eq!(gate.acquire("c").await, held("b"), "who came too late has nothing to give back");
 }
 
-pub async fn it_is_taken_over_from_the_holder_seen(gate: Gate) {
+pub async fn a_lock_is_taken_over_from_the_holder_that_was_read(gate: Gate) {
     let over = |holder: &'static str, run: &'static str| {
         let lock = gate.0.clone();
         async move { lock.take_over(&claim("t", run, TTL), holder).await.expect("asked") }

@@ -55,7 +55,7 @@ contract! {
         a_list_and_its_feed_miss_no_thread_that_jumps
         an_edit_needs_the_version_it_saw
         a_read_marker_only_moves_forward
-        a_read_marker_is_told_by_the_feed_and_moves_no_thread
+        a_read_marker_is_in_the_feed_and_moves_no_thread
         a_deleted_thread_is_gone_at_once
         a_deleted_thread_is_purged_in_chunks
         a_thread_made_again_is_another_one;
@@ -107,7 +107,7 @@ contract! {
     projections:
         a_snapshot_is_found_by_seq_and_version
         snapshots_are_replaced_and_dropped
-        what_is_not_projected_is_measured
+        events_after_the_newest_snapshot_are_measured
         snapshots_go_with_their_thread;
     annotations:
         an_annotation_is_stored_once
@@ -132,18 +132,18 @@ contract! {
         a_footprint_counts_what_is_there
         nothing_is_left_of_a_user
         a_user_who_comes_back_begins_anew
-        what_lives_stays_when_a_user_is_forgotten
+        data_of_other_users_stays_when_a_user_is_erased
         a_long_feed_is_forgotten_whole;
     transfer:
         a_thread_moves_as_it_is
         a_stop_that_was_asked_moves_with_its_run
-        what_is_staged_is_unseen
-        what_was_staged_before_is_given_up
+        staged_data_is_invisible
+        earlier_staged_data_is_discarded
         a_log_that_is_not_whole_is_not_published
         everything_is_listed_in_order
         a_feed_moves_with_its_positions
-        what_changed_before_its_feed_came_is_fed
-        what_was_handed_out_before_a_backup_was_put_back_means_nothing;
+        changes_before_the_feed_was_imported_are_fed
+        credentials_issued_before_a_restored_backup_are_invalid;
     concurrent:
         a_start_races_the_last_appends
         closes_race_appends
@@ -182,15 +182,15 @@ mod ports {
             many_at_once_and_one_gets_it
             only_its_holder_gives_it_back
             a_renewal_keeps_it_and_restores_it
-            it_ends_by_itself
-            it_is_taken_over_from_the_holder_seen
+            a_lock_expires_without_a_release
+            a_lock_is_taken_over_from_the_holder_that_was_read
     }
     both! {
         bus, crate::bus::Net:
-            what_is_told_is_heard_elsewhere
-            the_newest_comes_through_whatever_is_told
-            who_does_not_read_is_told_to_look
-            a_node_that_left_is_missed_by_nobody
-            what_is_asked_is_answered_to_who_has_asked
+            published_messages_arrive_on_other_nodes
+            the_newest_hint_arrives
+            a_full_queue_ends_in_a_resync
+            a_node_that_left_does_not_disturb_the_others
+            a_question_is_answered_to_the_node_that_asked
     }
 }

@@ -46,7 +46,7 @@ pub async fn snapshots_are_replaced_and_dropped(env: Env) {
     assert_eq!(&newest.body[..], b"new");
 }
 
-pub async fn what_is_not_projected_is_measured(env: Env) {
+pub async fn events_after_the_newest_snapshot_are_measured(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let measured = async || {
         let found = env.store.unprojected(key, 1).await.expect("measures").expect("is there");

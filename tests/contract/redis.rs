@@ -57,7 +57,7 @@ async fn a_key_is_what_people_expect_to_find() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_is_silent_or_away_keeps_nobody_waiting() {
+async fn a_silent_or_absent_lock_blocks_no_run() {
     let redis = Redis::start(&[]);
     let lock = lock(&redis.url());
     assert_eq!(lock.acquire(&claim("a")).await.expect("asked"), Acquired::Taken);
@@ -170,7 +170,7 @@ async fn a_bus_that_was_cut_off_asks_to_look_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bus_without_redis_swallows_what_it_is_told_and_works_once_there_is_one() {
+async fn a_bus_without_redis_drops_messages_and_works_once_redis_is_there() {
     let redis = Redis::start(&[]);
     redis.kill();
     let teller = bus::redis::join(client(&redis.url()).expect("an address"), "x:");

@@ -49,7 +49,7 @@ async fn everything_is_there_after_reopening() {
 }
 
 #[tokio::test]
-async fn a_second_open_is_refused_and_told_why() {
+async fn a_second_open_is_refused_with_the_reason() {
     let dir = tempfile::tempdir().expect("temp dir");
     let inside = dir.path().join("made/on/the/way");
     let first = SqliteStore::open(&inside, clock()).await.expect("opens");

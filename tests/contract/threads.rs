@@ -195,7 +195,7 @@ pub async fn a_read_marker_only_moves_forward(env: Env) {
     assert_eq!(mark(6).await, None);
 }
 
-pub async fn a_read_marker_is_told_by_the_feed_and_moves_no_thread(env: Env) {
+pub async fn a_read_marker_is_in_the_feed_and_moves_no_thread(env: Env) {
     let (key, fence) = env.running("read", "r").await;
     env.put(key, fence, 1..=2).await;
     env.clock.advance(MS);

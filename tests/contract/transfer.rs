@@ -160,7 +160,7 @@ pub async fn a_stop_that_was_asked_moves_with_its_run(env: Env) {
     .await;
 }
 
-pub async fn what_is_staged_is_unseen(env: Env) {
+pub async fn staged_data_is_invisible(env: Env) {
     let source = other(&env);
     let key = eventful(&source, "t").await;
     let (moved, part) = taken_out(&source, key).await;
@@ -185,7 +185,7 @@ pub async fn what_is_staged_is_unseen(env: Env) {
     assert!(env.texts(own.key).await.is_empty());
 }
 
-pub async fn what_was_staged_before_is_given_up(env: Env) {
+pub async fn earlier_staged_data_is_discarded(env: Env) {
     let source = other(&env);
     let key = eventful(&source, "t").await;
     let (moved, part) = taken_out(&source, key).await;
@@ -323,7 +323,7 @@ pub async fn a_feed_moves_with_its_positions(env: Env) {
     .await;
 }
 
-pub async fn what_changed_before_its_feed_came_is_fed(env: Env) {
+pub async fn changes_before_the_feed_was_imported_are_fed(env: Env) {
     let source = other(&env);
     let key = source.create("t").await.key;
     source.store.pump_feed(&project(), &user("u")).await.expect("pumps");
@@ -336,7 +336,7 @@ pub async fn what_changed_before_its_feed_came_is_fed(env: Env) {
     assert!(head > image(&source).await.head);
 }
 
-pub async fn what_was_handed_out_before_a_backup_was_put_back_means_nothing(env: Env) {
+pub async fn credentials_issued_before_a_restored_backup_are_invalid(env: Env) {
     let keys = [env.create("a").await.key, env.create("b").await.key, env.create("c").await.key];
     let fence = env.start(keys[0], "r").await.fence;
     env.put(keys[0], fence, 0..5).await;

@@ -20,7 +20,7 @@ async fn ids(user: &Client, thread: &str) -> Vec<String> {
 }
 
 everywhere! {
-    async fn what_somebody_did_is_noted_once_and_read_as_it_came(server: |options| options.with_key("secret")) {
+    async fn actions_of_a_user_are_recorded_once_and_read_unchanged(server: |options| options.with_key("secret")) {
         let (platform, ann) = (server.project(), server.user("ann"));
         ann.thread("t").await;
         ann.thread("other").await;
@@ -70,7 +70,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_is_no_annotation_is_refused(server: |options| options.with_key("secret")) {
+    async fn invalid_annotations_are_refused(server: |options| options.with_key("secret")) {
         let (platform, ann) = (server.project(), server.user("ann"));
         ann.thread("t").await;
         let with = |name: &str, value: Value| {

@@ -70,7 +70,7 @@ async fn a_node_that_is_days_ahead_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_old_is_told_by_the_clock_of_the_store() {
+async fn age_is_measured_by_the_clock_of_the_store() {
     let started = Timestamp(1_795_255_875_120);
     let minute = Duration::from_secs(60);
     // Within the five minutes that a node may be off.

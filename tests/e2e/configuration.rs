@@ -129,7 +129,7 @@ fn a_key_that_protects_nothing_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_ends_the_program_before_it_has_done_anything() {
+fn invalid_configuration_ends_the_program_before_it_starts() {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, data) = (directory.path().join("threadline.toml"), directory.path().join("data"));
     fs::write(&file, "\n[limits]\nuser_runns = 1\n").expect("written");

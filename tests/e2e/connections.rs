@@ -17,7 +17,7 @@ fn hasty() -> Options {
 const HOST: &str = "Host: localhost\r\n";
 
 #[tokio::test]
-async fn who_sends_no_whole_head_is_closed() {
+async fn a_client_that_sends_a_partial_head_is_closed() {
     run(hasty(), async |server: &Server| {
         for sent in ["", "GET /hea", "GET /healthz HTTP/1.1\r\nHost: loc"] {
             let begun = Instant::now();

@@ -42,7 +42,7 @@ async fn the_page_is_open_to_everybody_and_may_do_nothing_but_talk_to_its_server
 }
 
 #[tokio::test]
-async fn what_is_known_is_not_sent_again_and_what_is_sent_is_packed_for_who_understands() {
+async fn cached_assets_are_not_sent_again_and_others_are_compressed_if_accepted() {
     run(Options::memory(), async |server: &Server| {
         let http = reqwest::Client::new();
         let url = format!("http://{}/app.js", server.addr);

@@ -37,7 +37,7 @@ fn ids(messages: &Value) -> Vec<&str> {
 }
 
 everywhere! {
-    async fn what_is_new_is_appended_and_a_retry_adds_nothing(server) {
+    async fn new_messages_are_appended_and_a_retry_adds_nothing(server) {
         let dev = server.client();
         dev.get(PATH).await.problem(404, "thread-not-found");
         let first = save(&dev, PATH, list("ab")).await;
@@ -364,7 +364,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_save_that_waited_in_vain_is_told_when_to_come_again() {
+async fn a_save_that_timed_out_gets_retry_after() {
     run(Options::memory(), async |server| {
         let dev = server.client();
         save(&dev, PATH, list("a")).await.ok(201);

@@ -59,7 +59,7 @@ const FORWARDED: [(&str, &str); 14] = [
 ];
 
 #[tokio::test]
-async fn what_a_proxy_brings_from_elsewhere_is_refused_on_every_route() {
+async fn proxied_requests_from_other_machines_are_refused_on_every_route() {
     run(Options::memory(), async |server: &Server| {
         for (turn, route) in routes().iter().enumerate() {
             let (name, value) = FORWARDED[turn % FORWARDED.len()];
@@ -160,7 +160,7 @@ async fn the_header_names_the_user() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_served_without_a_key() {
+async fn a_server_without_a_key_listens_on_this_machine_only() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = |listen: &str, api_key: Option<&str>| ServeConfig {
         api_key: api_key.map(str::to_owned),

@@ -8,7 +8,7 @@ use tokio::{net::TcpStream, sync::mpsc};
 use crate::harness::{Backend, Options, Server, eventually, number, raw::Raw, sse::Events};
 
 #[tokio::test]
-async fn everybody_is_told_and_a_streamed_run_goes_on_after_the_restart() {
+async fn all_clients_are_closed_with_a_reason_and_a_streamed_run_continues_after_the_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
     let dev = server.client();
@@ -71,7 +71,7 @@ async fn everybody_is_told_and_a_streamed_run_goes_on_after_the_restart() {
 }
 
 #[tokio::test]
-async fn an_idle_server_stops_at_once_whoever_is_connected() {
+async fn an_idle_server_stops_at_once_with_clients_connected() {
     let mut server = Server::start(Options::memory()).await;
     let dev = server.client();
     dev.thread("t").await;
@@ -91,7 +91,7 @@ async fn an_idle_server_stops_at_once_whoever_is_connected() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_there_after_a_restart() {
+async fn acknowledged_events_are_there_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
     let dev = server.client();
@@ -121,7 +121,7 @@ async fn what_was_acknowledged_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_half_sent_is_told() {
+async fn a_partial_request_gets_an_error() {
     const HOST: &str = "Host: localhost\r\n";
     const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                            Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";

@@ -38,7 +38,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn what_clients_of_others_send_is_known() {
+async fn parameters_of_other_clients_are_accepted() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();
         // Phoenix's client ends the query of a long-poll with `&` where it has no parameters of its own.

@@ -355,7 +355,7 @@ fn every_promise_that_a_comment_names_has_a_row() {
 
 /// The checker finds each kind of mistake, and says which row and why.
 #[test]
-fn mistakes_are_told_with_their_row() {
+fn errors_in_the_promises_name_their_row() {
     let page = "\
 | id | what is promised | kept in | tests | planted bug |
 |---|---|---|---|---|

@@ -39,7 +39,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn other_devices_hear_of_it_by_the_feed(server) {
+    async fn other_devices_learn_of_a_change_from_the_feed(server) {
         let dev = server.client();
         dev.thread("t").await;
         dev.put("/v1/threads/t/runs/r", json!([{ "type": "RUN_FINISHED" }])).await.ok(201);
@@ -65,7 +65,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_is_no_marker_is_refused(server) {
+    async fn invalid_read_positions_are_refused(server) {
         let dev = server.client();
         dev.thread("t").await;
         for bad in [json!({}), json!({ "seq": null }), json!({ "seq": -1 }), json!({ "seq": 1.5 }), json!({ "seq": "0" }), json!({ "seq": 0, "x": 1 }), json!([0])] {

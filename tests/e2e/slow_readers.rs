@@ -75,7 +75,7 @@ async fn a_reader_who_is_stuck_is_closed_with_4008_and_has_lost_nothing() {
 }
 
 #[tokio::test]
-async fn who_does_not_even_answer_pings_is_closed_with_4009() {
+async fn a_client_that_does_not_answer_pings_is_closed_with_4009() {
     let options = Options::memory().with_timeouts(|patience| patience.heartbeat = Duration::from_millis(100));
     let options = options.with_limits(|limits| limits.socket_idle = Duration::from_secs(2));
     run(options, async |server: &Server| {

@@ -119,7 +119,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn appends_are_answered_in_order_and_their_producer_is_told_to_stop(server) {
+    async fn appends_are_acknowledged_in_order_and_their_producer_receives_stop_requests(server) {
         let dev = server.client();
         dev.thread("t").await;
         dev.run("t", "r").await;
@@ -165,7 +165,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_a_socket_remembers_of_a_run_does_not_outlive_its_thread(server) {
+    async fn state_of_a_run_in_a_socket_does_not_outlive_its_thread(server) {
         let dev = server.client();
         let mut socket = server.socket("dev").await;
         let append = |seq: u64| {

@@ -70,7 +70,7 @@ async fn a_foreign_version_is_sent_away_with_4510() {
 }
 
 #[tokio::test]
-async fn what_is_no_frame_closes_the_socket_and_says_why() {
+async fn invalid_json_closes_the_socket_with_the_reason() {
     run(Options::memory(), async |server: &Server| {
         let deep = format!("{{\"ping\":{}{}}}", "[".repeat(200), "]".repeat(200));
         let bad = [
@@ -124,7 +124,7 @@ async fn a_frame_that_is_too_large_closes_the_socket_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_no_frame_of_ours_gets_an_error_and_the_socket_stays() {
+async fn an_unknown_frame_gets_an_error_and_the_socket_stays_open() {
     run(Options::memory(), async |server: &Server| {
         server.client().thread("t").await;
         let mut socket = server.socket("dev").await;
@@ -197,7 +197,7 @@ async fn a_socket_has_a_limited_number_of_subscriptions() {
 }
 
 #[tokio::test]
-async fn a_producer_of_many_runs_is_still_told_to_stop() {
+async fn a_producer_of_many_runs_receives_stop_requests() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();
         dev.thread("t").await;

@@ -166,7 +166,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_is_wrong_with_a_line_ends_the_run(server) {
+    async fn an_invalid_line_ends_the_run(server) {
         let dev = server.client();
         dev.thread("t").await;
         let body = "{\"type\":\"A\"}\nnonsense\n{\"type\":\"B\"}\n";
@@ -185,7 +185,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_fenced_stream_is_told(server: |options| options.with_manual_clock()) {
+    async fn a_fenced_stream_gets_an_error(server: |options| options.with_manual_clock()) {
         let dev = server.client();
         dev.thread("t").await;
         let upload = Upload::begin(&dev, "/v1/threads/t/runs?runId=r&leaseSeconds=5");
@@ -206,7 +206,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_goes_on_must_have_begun(server) {
+    async fn a_continued_stream_needs_a_started_run(server) {
         let dev = server.client();
         dev.thread("t").await;
         let line = "{\"type\":\"A\"}\n";

@@ -75,7 +75,7 @@ async fn everybody_who_follows_is_shown_with_their_cursor_until_they_leave() {
 }
 
 #[tokio::test]
-async fn an_end_user_is_not_told_by_which_key_others_came() {
+async fn an_end_user_does_not_see_the_keys_of_others() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         let project = server.project();
         let key = project.post("/v1/keys", json!({ "keyId": "backend" })).await.ok(201);

@@ -68,7 +68,7 @@ struct Budget {
 /// is only told. But the readers stay until every run has appended beside them, or for WRITE_TIMEOUT: if appends waited for
 /// them, the slowest one of every run would take about as long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_stuck_readers_cost_little_and_delay_nobody() {
+async fn a_thousand_stuck_readers_cost_little_and_delay_no_other() {
     let (window, filling) = (Duration::from_millis(1_500), Duration::from_secs(8));
     measure(Measured { runs: 20, pairs: 1, window, filling, longest: LEASE, budget: None }).await;
 }

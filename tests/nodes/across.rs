@@ -92,7 +92,7 @@ async fn a_thread_deleted_and_made_again_elsewhere_is_another_one_here() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_follows_is_seen_from_every_node() {
+async fn followers_are_listed_on_every_node() {
     let cluster = Cluster::start(3);
     let [a, b, c] = [0, 1, 2].map(|node| cluster.client(node));
     make_thread(&a, "t").await;

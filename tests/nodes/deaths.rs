@@ -40,7 +40,7 @@ async fn a_producer_goes_on_at_another_node_when_its_own_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_node_was_running_is_ended_by_another() {
+async fn runs_of_a_killed_node_are_ended_by_another() {
     let mut cluster = Cluster::start(2);
     let (a, b) = (cluster.client(0), cluster.client(1));
     make_thread(&a, "agent").await;

@@ -43,7 +43,7 @@ const RESYNCS: &str = "threadline_bus_resyncs_total";
 const LOCK_ERRORS: &str = "threadline_lock_errors_total";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_redis_a_node_is_degraded_and_hears_a_resync_when_it_is_back() {
+async fn without_redis_a_node_is_degraded_and_receives_a_resync_when_redis_is_back() {
     let cluster = Cluster::start(1);
     let (a, node) = (cluster.client(0), &cluster.nodes[0]);
     make_thread(&a, "t").await;

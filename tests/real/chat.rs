@@ -44,7 +44,7 @@ fn the_ag_ui_models_of_python_chat_with_every_agent() {
 }
 
 #[test]
-fn what_a_tool_does_is_approved_once_wherever_the_answer_comes_from() {
+fn a_tool_call_is_approved_once_from_any_client() {
     let data = tempfile::tempdir().expect("a directory");
     let mut agent = Process::start("the agent", python_of("example-venv", "tests/real/python/mails.py"));
     let agent_url = format!("{}/", agent.printed("running on "));

@@ -154,7 +154,7 @@ async fn the_follower_in_rust_goes_on_behind_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_pushes_into_a_busy_thread_is_told_and_waits() {
+async fn a_push_into_a_busy_thread_gets_an_error_and_waits() {
     let data = tempfile::tempdir().expect("a directory");
     let (_server, url) = threadline(data.path(), 0, None);
     let api = client(&url);

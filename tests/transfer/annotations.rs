@@ -158,7 +158,7 @@ async fn there_is_a_file_only_if_a_thread_of_the_export_has_any() {
 }
 
 #[tokio::test]
-async fn what_is_there_stays_and_another_thread_gets_none() {
+async fn existing_annotations_stay_and_another_thread_gets_none() {
     let home = tempfile::tempdir().expect("a directory");
     let (files, everything) = (home.path().join("files"), Selection::default());
     let source = filled().await;

@@ -89,7 +89,7 @@ async fn back(store: &Arc<dyn TransferStore>, files: &Path) -> Transferred {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_clients_see_is_the_same_after_the_move() {
+async fn clients_see_the_same_data_after_a_transfer() {
     let home = tempfile::tempdir().expect("a directory");
     let at = |name: &str| home.path().join(name);
     let (moment, seen) = quiet(&at("first")).await;
@@ -261,7 +261,7 @@ async fn some_threads_or_one_users() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_cannot_be_done_is_told_with_what_to_do() {
+async fn errors_of_export_and_import_name_the_next_step() {
     let home = tempfile::tempdir().expect("a directory");
     let at = |name: &str| home.path().join(name);
     let nothing = export(&at("nowhere"), &at("moved")).failed();

@@ -113,7 +113,7 @@ async fn a_file_of_a_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_everything_rests_on() {
+async fn damage_to_the_manifest_is_found() {
     let home = tempfile::tempdir().expect("a directory");
     let (files, _, _) = exported(home.path()).await;
     let manifest = files.join("manifest.ndjson");

@@ -114,7 +114,7 @@ async fn only_an_export_of_everything_has_them_and_only_if_there_are_any() {
 }
 
 #[tokio::test]
-async fn what_is_there_stays_and_a_key_revoked_on_either_side_is_revoked() {
+async fn existing_keys_stay_and_a_key_revoked_on_either_side_is_revoked() {
     let home = tempfile::tempdir().expect("a directory");
     let at = |name: &str| home.path().join(name);
     let (source, target) = (memory(), memory());

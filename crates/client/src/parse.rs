@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_an_error() {
+    fn an_invalid_frame_is_an_error() {
         for text in ["", "[]", "{", r#"{"hello":{}}"#] {
             assert!(matches!(ServerFrame::<Box<RawValue>>::parse(text), Err(ClientError::Protocol(_))), "{text}");
         }

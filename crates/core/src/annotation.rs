@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_refused() {
+    fn oversized_annotations_are_refused() {
         let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         let cases = [

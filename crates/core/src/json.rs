@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_looked_into_without_harm() {
+    fn invalid_json_is_searched_without_harm() {
         for text in
             ["{\"type\"", "{\"type\"}", "{\"type\"é", "{\"type\":", "{\"type", "{\"type\":\"\\é", "{\"type\"]é}"]
         {

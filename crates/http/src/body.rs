@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn half_sent_bodies_of_one_stranger_are_in_nobody_elses_way() {
+    async fn partial_bodies_of_one_client_block_no_other() {
         let bodies = bodies(2 * MAX_BATCH_BYTES);
         let large = |user: &str, ends: bool| {
             let (mut request, _) = pieces(1_536, ends);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_is_short_and_what_cannot_be_read_is_foreign() {
+    fn repeated_headers_are_shortened_and_unreadable_ones_count_as_foreign() {
         let named = |name: &'static str, value: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.try_into().expect("a value"));

@@ -23,4 +23,4 @@ mod state;
 pub mod view;
 pub mod ws;
 
-pub use state::{HttpState, detached};
+pub use state::{HttpState, run_to_completion};

@@ -89,7 +89,9 @@ impl HttpState {
 }
 
 /// Completes a task, even if the client that requested it disconnects meanwhile.
-pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, Problem> {
+pub async fn run_to_completion<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Problem> {
     tokio::spawn(work).await.map_err(|error| {
         tracing::error!(%error, "internal error in a request");
         Problem::new(crate::problem::ProblemType::Internal, "see the server's log")

@@ -72,7 +72,7 @@ fn last(events: &[Value]) -> &Value {
 }
 
 #[tokio::test]
-async fn whatever_is_said_everything_is_shown() {
+async fn the_demo_shows_every_kind_of_event_for_any_input() {
     let events = say("Héllo, **dear** world! ```").await;
     assert_eq!(
         kinds(&events),

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_thought_is_part_of_what_was_put_out() {
+    fn reasoning_tokens_count_as_output() {
         let usage = |output: u64, reasoning: u64, total: u64| {
             let details = json!({ "reasoning_tokens": reasoning });
             let usage = json!({ "prompt_tokens": 10, "completion_tokens": output, "total_tokens": total,

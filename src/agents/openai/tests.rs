@@ -175,7 +175,7 @@ async fn tool_calls_that_alternate() {
 }
 
 #[tokio::test]
-async fn calls_are_told_apart_without_a_proper_index() {
+async fn tool_calls_are_distinguished_without_a_proper_index() {
     let whole = |id: &str, index: Option<u64>| {
         let mut call = json!({ "id": id, "function": { "name": "f", "arguments": "{}" } });
         if let Some(index) = index {

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_told_apart() {
+    fn a_text_that_is_no_frame_is_refused() {
         for text in ["", "nonsense", "[]", "7", "{\"ping\":{}", "{\"a\":\u{7}}"] {
             assert!(matches!(parse(text), Err(FrameError::NotJson)), "{text}");
         }

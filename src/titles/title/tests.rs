@@ -67,7 +67,7 @@ fn names_are_found_in_what_models_say() {
 }
 
 #[test]
-fn what_is_no_name_is_refused() {
+fn invalid_titles_are_refused() {
     for (answer, flaw) in [
         ("", TitleError::Empty),
         (" \n\t ", TitleError::Empty),

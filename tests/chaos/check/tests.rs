@@ -180,7 +180,7 @@ fn a_clean_history_is_clean_and_counted() {
 }
 
 #[test]
-fn what_is_lost_is_seen() {
+fn the_checker_finds_lost_events() {
     sees(Class::Lost, |world| cut(world, 8));
     sees(Class::Lost, |world| {
         // A batch whose answer is unknown, torn.
@@ -206,7 +206,7 @@ fn what_is_lost_is_seen() {
 }
 
 #[test]
-fn what_is_there_twice_is_seen() {
+fn the_checker_finds_duplicates() {
     sees(Class::Duplicated, |world| {
         let again = world.log.entries[7].clone();
         world.log.entries.insert(9, again);
@@ -263,7 +263,7 @@ fn runs_that_mix_are_seen() {
 }
 
 #[test]
-fn what_does_not_end_is_seen() {
+fn the_checker_finds_runs_that_do_not_end() {
     sees(Class::Unfinished, |world| {
         world.log.entries.pop();
         world.log.tail -= 1;
@@ -296,7 +296,7 @@ fn what_does_not_end_is_seen() {
 }
 
 #[test]
-fn what_is_unknown_may_be_there_or_not_but_whole() {
+fn an_append_of_unknown_outcome_is_complete_or_absent() {
     allows(|world| world.lines.push(append(200, "b", 5, 2, false, Outcome::Unknown)));
     allows(|world| world.lines.push(append(200, "b", 5, 2, false, Outcome::Dropped)));
     allows(|world| world.lines.push(append(4_000, "b", 5, 2, false, refused("run-fenced"))));

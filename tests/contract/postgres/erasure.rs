@@ -29,7 +29,7 @@ async fn of_all_on_two_nodes_one_wins() {
 
 /// A pump that has the feed's head puts entries that the statement which waits for it does not see.
 #[tokio::test]
-async fn what_a_pump_puts_meanwhile_is_forgotten_as_well() {
+async fn entries_of_a_concurrent_pump_are_erased_too() {
     for purged in [false, true] {
         let (url, clock) = (Postgres::shared().fresh_database(), clock());
         let ((env, one), (_, other)) = (node(&url, &clock).await, node(&url, &clock).await);

@@ -8,7 +8,7 @@ use threadline_store::{HeartbeatRequest, StoreError};
 use super::*;
 
 #[tokio::test]
-async fn a_head_that_somebody_holds_delays_nobody_else() {
+async fn a_locked_head_delays_no_other_thread() {
     let url = Postgres::shared().fresh_database();
     let (env, _) = node(&url, &clock()).await;
     let mut running = Vec::new();

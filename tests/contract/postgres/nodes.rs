@@ -125,7 +125,7 @@ async fn a_thread_is_sealed_once_although_all_try() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_deleted_is_purged_whoever_is_still_at_it() {
+async fn deleted_threads_are_purged_while_clients_use_them() {
     let (url, clock) = (Postgres::shared().fresh_database(), clock());
     let ((a, _first), (b, _second)) = (node(&url, &clock).await, node(&url, &clock).await);
     let nodes = [Arc::new(a), Arc::new(b)];

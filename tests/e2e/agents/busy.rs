@@ -6,7 +6,7 @@ use super::{agent, agui, ask, ended, finished, start, user};
 use crate::harness::{Options, Server, http::send, run};
 
 #[tokio::test]
-async fn one_run_too_many_is_told_when_to_come_again() {
+async fn one_run_too_many_gets_retry_after() {
     run(Options::memory().with_agent_runs(1), async |server: &Server| {
         let dev = server.client();
         dev.thread("t").await;

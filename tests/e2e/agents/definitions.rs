@@ -74,7 +74,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_is_no_agent_is_refused(server) {
+    async fn invalid_definitions_are_refused(server) {
         let dev = server.client();
         for bad in [
             json!({}),

@@ -171,7 +171,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_agents_say_beside_the_protocol(server) {
+    async fn responses_of_agents_outside_the_protocol(server) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;

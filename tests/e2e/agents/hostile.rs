@@ -13,7 +13,7 @@ fn raw(client: &Client, body: impl Into<reqwest::Body>) -> reqwest::RequestBuild
 }
 
 everywhere! {
-    async fn what_is_no_input_is_told_so_and_leaves_nothing(server) {
+    async fn an_invalid_input_is_refused_and_stores_nothing(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let whole = json!({ "threadId": "t", "runId": "r", "messages": [user("u", "hi")] });
@@ -91,7 +91,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_has_no_name_yet_reaches_the_agent_as_it_came_and_is_not_stored(server) {
+    async fn unknown_members_reach_the_agent_unchanged_and_are_not_stored(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let unknown = r#""protocolVersion":"9.9","big":123456789012345678901234567890,"far":1e999,"half":"\ud800","twice":{"a":1,"a":2}"#;

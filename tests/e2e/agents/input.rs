@@ -113,7 +113,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_is_no_input_is_refused_and_leaves_nothing(server) {
+    async fn invalid_inputs_are_refused_and_store_nothing(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         dev.thread("u").await;
@@ -174,7 +174,7 @@ async fn agents_of_the_configuration_are_there_for_all_on_sqlite() {
 }
 
 everywhere! {
-    async fn what_clients_could_not_read_back_is_refused_and_leaves_nothing(server) {
+    async fn inputs_that_clients_could_not_read_back_are_refused_and_store_nothing(server) {
         let dev = server.client();
         for message in [
             json!({ "id": "b", "role": "banana", "content": "x" }),

@@ -46,7 +46,7 @@ async fn open_now(client: &Client) -> Vec<String> {
 }
 
 everywhere! {
-    async fn interrupts_wait_for_whoever_comes_later_and_are_answered_once(server) {
+    async fn interrupts_wait_for_a_later_client_and_are_answered_once(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let first = open(agui(&dev, "r1", json!([user("u1", "send both")]))).await;
@@ -147,7 +147,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn of_two_who_answer_at_once_the_agent_hears_one(server: |options| options.with_glass()) {
+    async fn of_two_simultaneous_answers_the_agent_receives_one(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;

@@ -45,7 +45,7 @@ async fn leave(mut raw: Raw) {
 }
 
 everywhere! {
-    async fn a_run_goes_on_without_whoever_asked_for_it(server) {
+    async fn a_run_continues_without_its_requester(server) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;
@@ -74,7 +74,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_run_is_stopped_with_whoever_asked_for_it_if_the_agent_is_like_that(server) {
+    async fn a_run_stops_with_its_requester_if_the_agent_says_so(server) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;

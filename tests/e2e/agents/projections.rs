@@ -221,7 +221,7 @@ everywhere! {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_conversation_that_takes_long_to_fold_keeps_nobody_waiting() {
+async fn a_slow_fold_blocks_no_other_request() {
     // One thread serves everything here: a fold on it would be all that is done. On a runtime of another flavour, the
     // fold would run in place.
     let server = Server::start(Options::memory()).await;

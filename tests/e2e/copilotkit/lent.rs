@@ -13,7 +13,7 @@ fn run(id: &str) -> Value {
 }
 
 everywhere! {
-    async fn who_may_only_read_stops_nothing(server: |options| options.with_key(KEY)) {
+    async fn a_page_with_read_access_stops_no_run(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         lock(server, "t", "r").await;
         let mut runner = Frames::producing(server, "t", "r").await;
@@ -132,7 +132,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn all_that_changed_since_the_list_was_read_is_told(server: |options| options.with_key(KEY)) {
+    async fn the_feed_has_all_changes_since_the_list_was_read(server: |options| options.with_key(KEY)) {
         for number in 0..40 {
             thread(server, &format!("t{number}")).await;
         }

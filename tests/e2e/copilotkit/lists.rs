@@ -19,7 +19,7 @@ async fn edit(server: &Server, body: Value) -> Value {
 }
 
 everywhere! {
-    async fn c44_another_tab_is_told_in_order(server: |options| options.with_key(KEY)) {
+    async fn c44_another_tab_receives_events_in_order(server: |options| options.with_key(KEY)) {
         let (mut one, mut other) = (listening(server).await, listening(server).await);
         // One after the other: of changes that come at once the newest is told, since it shows the whole thread.
         let made = thread(server, "t").await;
@@ -95,7 +95,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c47_a_run_elsewhere_is_told_once_it_can_be_seen(server: |options| options.with_key(KEY)) {
+    async fn c47_a_run_elsewhere_is_delivered_once_it_is_visible(server: |options| options.with_key(KEY)) {
         let mut page = listening(server).await;
         thread(server, "t").await;
         for run in ["a", "b"] {
@@ -135,7 +135,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c48_nothing_is_told_of_a_deleted_thread(server: |options| options.with_key(KEY)) {
+    async fn c48_a_deleted_thread_delivers_nothing(server: |options| options.with_key(KEY)) {
         let mut page = listening(server).await;
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;

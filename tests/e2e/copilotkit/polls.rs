@@ -86,7 +86,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn who_shows_nothing_polls_nothing(server: |options| options.with_key(KEY)) {
+    async fn a_poll_without_a_credential_is_refused(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let runner = Polls::open(server, "/runner/longpoll?vsn=2.0.0&", Some(KEY)).await;

@@ -45,7 +45,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c23_a_runner_that_was_taken_for_gone_is_told(server: |options| options.with_key(KEY).with_manual_clock()) {
+    async fn c23_an_evicted_runner_gets_an_error(server: |options| options.with_key(KEY).with_manual_clock()) {
         let mut runner = begun(server).await;
         let events = said("t", "r", "Hello world");
         runner.sends(&events[..2]).await;

@@ -62,7 +62,7 @@ async fn c41_after_a_clean_close_the_same_token_goes_on() {
 }
 
 #[tokio::test]
-async fn who_does_not_answer_the_close_asks_for_another_token() {
+async fn a_client_that_does_not_answer_the_close_needs_another_token() {
     let (mut first, second) = pair().await;
     thread(&first, "t").await;
     let token = lock(&first, "t", "r").await;

@@ -173,7 +173,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c08_archiving_to_and_fro_is_told(server: |options| options.with_key(KEY)) {
+    async fn c08_archiving_and_unarchiving_are_delivered(server: |options| options.with_key(KEY)) {
         let mut page = listening(server).await;
         thread(server, "t").await;
         assert_eq!(page.pushed_as("thread_metadata").await["operation"], "created");

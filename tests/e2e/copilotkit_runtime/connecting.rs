@@ -65,7 +65,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_run_that_is_under_way_is_told_once_and_to_its_end(server) {
+    async fn an_active_run_is_delivered_once_and_to_its_end(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         whole(&dev, &agent, "r1", json!([user("u1", "hi")]), &[&said("a1", "Hello")[..], &[finished("r1")]].concat()).await;
@@ -112,7 +112,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_a_client_would_refuse_is_not_said_and_nothing_of_it_is(server) {
+    async fn events_that_a_client_would_refuse_are_left_out_completely(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let mut events = said("m", "half").to_vec();
@@ -143,7 +143,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn reasoning_that_a_page_has_half_of_is_told_from_its_beginning(server) {
+    async fn partially_delivered_reasoning_is_replayed_from_its_beginning(server) {
         let dev = server.client();
         let _agent = agent(&dev).await;
         dev.thread("t").await;
@@ -172,7 +172,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn the_last_runs_own_events_are_told_again_and_its_error_is_not(server) {
+    async fn the_last_runs_events_are_replayed_and_its_error_is_not(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let custom = |value: &str| json!({ "type": "CUSTOM", "name": "on_interrupt", "value": value });

@@ -76,7 +76,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_is_new_under_an_old_id_is_a_run_and_what_is_not_is_none(server) {
+    async fn new_messages_under_an_old_run_id_start_a_run_and_repeated_ones_do_not(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let first = whole(&dev, &agent, "r", json!([user("u", "hi")]), &[&said("a", "Hello")[..], &[finished("r")]].concat()).await;

@@ -15,7 +15,7 @@ use crate::{
 };
 
 everywhere! {
-    async fn a_run_makes_its_thread_and_is_told_as_the_agent_says_it(server) {
+    async fn a_run_creates_its_thread_and_streams_the_agents_events(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let mut stream = run(&dev, "r", json!([user("u", "hi")])).await;
@@ -35,7 +35,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_cannot_be_run_is_refused(server) {
+    async fn inputs_that_cannot_run_are_refused(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         dev.post("/copilotkit/agent/none/run", input("r", json!([]))).await.problem(404, "agent-not-found");
@@ -93,7 +93,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_page_is_told_what_there_is_and_where(server) {
+    async fn info_lists_agents_and_the_mode(server) {
         let dev = server.client();
         let _agent = agent(&dev).await;
         let answer = dev.get("/copilotkit/info").await;

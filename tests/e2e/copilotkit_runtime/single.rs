@@ -69,7 +69,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_is_no_call_is_refused(server) {
+    async fn invalid_calls_are_refused(server) {
         let dev = server.client();
         for (method, params) in [
             ("", json!({})),
@@ -103,7 +103,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn who_may_only_read_changes_nothing_through_it() {
+async fn a_client_with_read_access_changes_nothing_through_the_single_endpoint() {
     crate::harness::run(Options::memory().with_key("secret"), async |server: &Server| {
         server.user("ann").thread("t").await;
         let reader = Client { user: Some("ann".into()), ..key(server, "default", &[Scope::Read]).await };

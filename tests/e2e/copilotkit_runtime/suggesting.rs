@@ -32,7 +32,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn they_are_made_while_the_thread_is_busy_and_end_with_their_agent(server) {
+    async fn suggestions_are_made_while_the_thread_is_busy_and_end_with_their_agent(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let _busy = run(&dev, "r", json!([user("u", "hi")])).await;

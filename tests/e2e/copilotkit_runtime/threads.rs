@@ -67,7 +67,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_a_thread_holds_is_shown_to_inspectors(server) {
+    async fn inspectors_read_the_events_of_a_thread(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let call = [

@@ -97,7 +97,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn the_feed_of_the_erased_ends_for_whoever_follows_it(server: |options| options.with_key("secret")) {
+    async fn the_feed_of_an_erased_user_ends_for_its_followers(server: |options| options.with_key("secret")) {
         let ann = server.user("ann");
         fill(&ann, "a").await;
         let mut socket = Socket::open(&ann).await;
@@ -124,7 +124,7 @@ async fn audited(server: &Server, action: &str) -> Option<Value> {
 }
 
 everywhere! {
-    async fn threads_that_nobody_uses_are_archived_and_then_deleted(server: |options| {
+    async fn unused_threads_are_archived_and_then_deleted(server: |options| {
         options.with_key("secret").with_manual_clock()
     }) {
         let ann = server.user("ann");

@@ -68,7 +68,7 @@ async fn a_run_refused_by_a_limit_leaves_no_thread_behind() {
 }
 
 #[tokio::test]
-async fn whatever_stays_open_takes_a_place() {
+async fn open_requests_count_against_the_limit() {
     let options = Options::memory().with_key("secret").with_limits(|limits| limits.user.sockets = 1);
     run(options, async |server: &Server| {
         let ann = token(server, "ann").await;
@@ -115,7 +115,7 @@ async fn a_users_frames_are_small_and_a_keys_are_not() {
 }
 
 #[tokio::test]
-async fn half_sent_bodies_with_a_token_are_in_nobody_elses_way() {
+async fn partial_bodies_with_a_token_block_no_other() {
     const MIB: usize = 1_024 * 1_024;
     let options = Options::memory().with_key("secret").with_limits(|limits| limits.body_memory = 32 * MIB);
     let options = options.with_timeouts(|patience| patience.room = std::time::Duration::from_secs(2));

@@ -278,7 +278,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
 }
 
 everywhere! {
-    async fn nobody_touches_what_another_user_has(server: |options| options.with_key("secret")) {
+    async fn no_client_reads_or_changes_data_of_another_user(server: |options| options.with_key("secret")) {
         nothing_is_theirs(server, &server.user("ann"), &server.user("eve"), Stranger::OtherUser).await;
     }
 }
@@ -300,7 +300,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn what_is_not_valid_opens_nothing() {
+async fn invalid_credentials_open_nothing() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let expiring = token(server, "ann").await;
         expiring.thread("t").await;

@@ -135,7 +135,7 @@ async fn an_endpoint_that_fails_again_and_again_is_left_alone() {
 
 /// However slow the models are: first names, and runs, do not wait for them.
 #[tokio::test]
-async fn slow_models_hold_nobody_up() {
+async fn slow_models_delay_no_other_run() {
     with_model(Backend::Memory, async |server: &Server, model: &FakeAgent| {
         let dev = server.client();
         let mut calls = Vec::new();

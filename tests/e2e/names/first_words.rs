@@ -146,7 +146,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn whom_it_is_switched_off_for_gets_no_names() {
+async fn projects_with_names_switched_off_get_none() {
     let server = Server::start(Options::memory().without_naming()).await;
     let (dev, store) = (server.client(), server.store.clone());
     dev.thread("t").await;

@@ -36,7 +36,7 @@ async fn the_node_where_a_run_ends_names_its_thread_and_all_show_it() {
 }
 
 #[tokio::test]
-async fn what_a_node_did_not_get_to_comes_with_the_next_run() {
+async fn names_that_a_node_did_not_generate_come_with_the_next_run() {
     let (directory, model) = (tempfile::tempdir().expect("a directory"), FakeAgent::start().await);
     let options = || Options::new(Backend::Sqlite).with_naming(endpoint(&model));
     let server = Server::in_directory(directory.path(), options()).await;

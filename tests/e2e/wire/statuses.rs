@@ -47,7 +47,7 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "tests/e2e/agents/driven.rs",
         "a_driven_run_takes_nothing_from_anybody_else",
     ),
-    ("GET", "/readyz", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
+    ("GET", "/readyz", 503, "tests/e2e/draining.rs", "a_partial_request_gets_an_error"),
     ("GET", "/v1/socket", 101, "tests/e2e/socket_limits.rs", "subprotocols_are_negotiated_and_the_key_is_never_echoed"),
     (
         "GET",
@@ -91,7 +91,7 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "crates/http/src/response.rs",
         "responses_that_no_client_reads_delay_their_reader_alone",
     ),
-    ("GET", "/v1/socket", 503, "tests/e2e/draining.rs", "a_request_that_was_half_sent_is_told"),
+    ("GET", "/v1/socket", 503, "tests/e2e/draining.rs", "a_partial_request_gets_an_error"),
     (
         "GET",
         "/v1/threads/{threadId}/messages",
@@ -162,14 +162,8 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "crates/http/src/response.rs",
         "responses_that_no_client_reads_delay_their_reader_alone",
     ),
-    ("POST", "/agui/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_is_told_when_to_come_again"),
-    (
-        "POST",
-        "/v1/threads/{threadId}/runs",
-        429,
-        "tests/e2e/agents/busy.rs",
-        "one_run_too_many_is_told_when_to_come_again",
-    ),
+    ("POST", "/agui/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_gets_retry_after"),
+    ("POST", "/v1/threads/{threadId}/runs", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_gets_retry_after"),
     (
         "GET",
         "/api/_inspect/threads/{threadId}/events",
@@ -521,7 +515,7 @@ async fn documented_statuses_can_be_had_and_no_others() {
 }
 
 #[test]
-fn what_is_had_elsewhere_is() {
+fn statuses_tested_elsewhere_have_their_tests() {
     let elsewhere = ELSEWHERE.iter().map(|(.., file, test)| (file, test));
     for (file, test) in elsewhere.chain(BODIES.iter().map(|(_, file, test)| (file, test))) {
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).expect(file);

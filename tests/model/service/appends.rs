@@ -60,7 +60,7 @@ fn lines(events: &NewEvents) -> Vec<String> {
 }
 
 #[test]
-fn an_append_that_does_not_fit_delays_and_fails_nobody_else() {
+fn an_append_that_does_not_fit_delays_and_fails_no_other() {
     run_seed(0, async {
         let node = Node::start();
         let (bad, good) = (node.thread("t").await, node.thread("u").await);

@@ -155,7 +155,7 @@ fn finishing_and_failing_close_what_is_open_even_if_an_append_comes_in_between()
 }
 
 #[test]
-fn a_start_is_refused_while_a_run_is_active_and_told_all_about_it() {
+fn a_start_is_refused_while_a_run_is_active_with_its_details() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

@@ -140,7 +140,7 @@ fn a_second_start_on_another_node_costs_the_store_no_write() {
 }
 
 #[test]
-fn a_start_sent_again_gets_its_answer_whoever_holds_the_lock() {
+fn a_repeated_start_gets_its_response_whichever_node_holds_the_lock() {
     run_seed(0, async {
         let pair = Pair::start(BEAT).await;
         pair.one.run(&pair.thread, "a").await;
@@ -154,7 +154,7 @@ fn a_start_sent_again_gets_its_answer_whoever_holds_the_lock() {
 }
 
 #[test]
-fn a_lock_left_over_refuses_nobody() {
+fn a_stale_lock_refuses_no_run() {
     run_seed(0, async {
         let pair = Pair::start(BEAT).await;
         // Of a start that never reached the store, or a run whose end could not be told to the lock.
@@ -251,7 +251,7 @@ fn a_deleted_thread_leaves_no_lock() {
 }
 
 #[test]
-fn what_happens_on_one_node_wakes_followers_on_the_other() {
+fn a_commit_on_one_node_wakes_followers_on_the_other() {
     run_seed(0, async {
         let pair = Pair::start(BEAT).await;
         let (alice, thread) = (&pair.one.alice, &pair.thread);

@@ -17,7 +17,7 @@ fn place(receipt: Result<AppendReceipt, AppendError>) -> (u64, u64, u64) {
 }
 
 #[test]
-fn repetitions_gaps_and_conflicts_are_told_apart() {
+fn repetitions_gaps_and_conflicts_are_distinguished() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

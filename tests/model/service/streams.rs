@@ -65,7 +65,7 @@ async fn streamed(pieces: Vec<Bytes>) -> (Vec<String>, Result<(RunStatus, bool),
 }
 
 #[test]
-fn it_does_not_matter_where_the_body_is_cut() {
+fn a_body_may_be_split_anywhere() {
     let bodies = [
         "{\"type\":\"A\"}\n\n{\"type\":\"B\",\"s\":\"é\"}\r\n{\"type\":\"C\"}",
         "{\"type\":\"A\"}\n{\"type\":\"RUN_FINISHED\"}\n",
@@ -87,7 +87,7 @@ fn it_does_not_matter_where_the_body_is_cut() {
 }
 
 #[test]
-fn what_follows_the_terminal_event_is_not_looked_at_wherever_the_body_is_cut() {
+fn bytes_after_the_terminal_event_are_not_read_wherever_the_body_is_split() {
     let text = "{\"type\":\"A\"}\n{\"type\":\"RUN_FINISHED\"}\n{\"type\":\"B\"}\nnonsense\n";
     let bytes = Bytes::copy_from_slice(text.as_bytes());
     let want = (vec!["A".to_owned(), "RUN_FINISHED".to_owned()], Ok((RunStatus::Finished, true)));

@@ -17,7 +17,7 @@ fn whole(node: &Node, thread: &ThreadId, run: &str, events: NewEvents) -> JoinHa
 }
 
 #[test]
-fn it_waits_for_the_active_run() {
+fn a_complete_run_waits_for_the_active_run() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -35,7 +35,7 @@ fn it_waits_for_the_active_run() {
 }
 
 #[test]
-fn it_takes_the_place_of_a_run_whose_lock_is_released_while_it_waits() {
+fn a_complete_run_replaces_a_run_whose_lock_is_released_meanwhile() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -50,7 +50,7 @@ fn it_takes_the_place_of_a_run_whose_lock_is_released_while_it_waits() {
 }
 
 #[test]
-fn it_gives_up_after_ten_seconds_and_says_who_is_active() {
+fn a_complete_run_waits_ten_seconds_and_names_the_active_run() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -122,7 +122,7 @@ fn the_same_again_is_the_same_and_other_events_are_a_conflict() {
 }
 
 #[test]
-fn it_takes_the_place_of_a_run_whose_lease_is_over_in_one_commit() {
+fn a_complete_run_replaces_a_run_with_an_expired_lease_in_one_commit() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

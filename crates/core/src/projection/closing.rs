@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_is_closed_newest_first() {
+    fn open_parts_are_closed_newest_first() {
         let got = closers(
             &[
                 r#"{"type":"RUN_STARTED","threadId":"T","runId":"R"}"#,

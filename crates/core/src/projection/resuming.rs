@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subagents_chunks_are_told_from_their_beginning() {
+    fn a_subagents_chunks_are_replayed_from_their_beginning() {
         let own = r#"{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","subagentRunId":"a","delta":"x"}"#;
         assert_eq!(fold(&[START, END, own, START, END]).quiet(), 12);
     }
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_is_named() {
+    fn reasoning_and_custom_events_after_a_position_are_named() {
         assert_eq!(fold(&[THINK, START]).reasoning(), ["r"]);
         assert_eq!(fold(&[THINK, r#"{"type":"REASONING_MESSAGE_END","messageId":"r"}"#]).reasoning(), [""; 0]);
         let custom = r#"{"type":"CUSTOM","name":"x"}"#;

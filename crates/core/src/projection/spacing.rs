@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_older_is_left_alone() {
+    fn snapshots_that_are_not_older_are_kept() {
         assert_eq!(superfluous([10, 11, 12], 10), [0; 0]);
         assert_eq!(superfluous([], 5), [0; 0]);
     }

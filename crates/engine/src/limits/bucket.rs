@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_beyond_the_burst_comes_back_first() {
+    fn tokens_taken_beyond_the_burst_are_repaid_first() {
         let (bucket, rate, begun) = (Bucket::default(), Rate::new(1_000, 1_000).expect("a rate"), Instant::now());
         assert_eq!(bucket.take(rate, 5_000, begun), Ok(()));
         let wait = bucket.take(rate, 1, begun).expect_err("in debt");

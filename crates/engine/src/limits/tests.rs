@@ -40,7 +40,7 @@ fn refusals(quota: &Quota) -> Vec<(Limit, u64)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_a_stranger_are_limited_and_nobody_elses() {
+async fn requests_of_one_client_are_limited_and_no_others() {
     let quota = of_users(2);
     let ann = client("p", "ann");
     for _ in 0..4 {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn comings_and_goings_are_told() {
+    async fn holds_and_releases_are_reported() {
         let registry = Registry::<u32, u32>::default();
         let first = registry.hold(1, || 10);
         let again = registry.hold(1, || 10);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn it_extends_and_answers_from_any_cursor_inside() {
+    fn a_ring_extends_and_reads_from_any_cursor_inside() {
         let mut ring = Ring::default();
         assert_eq!(seqs(&ring, 0), None);
         ring.offer(&slice(5, 7));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_slow_is_told_from_who_was_never_served() {
+    fn a_slow_client_differs_from_one_that_was_never_served() {
         let mut ring = Ring::default();
         let all = RING_BATCHES as u64;
         for seq in 1..=all + 10 {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded() {
+    fn a_ring_is_bounded() {
         let mut ring = Ring::default();
         for seq in 1..=3 * RING_BATCHES as u64 {
             ring.offer(&slice(seq, seq));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_public_internet() {
+    fn addresses_outside_the_public_internet() {
         for (address, what) in [
             ("0.0.0.0", "this network"),
             ("0.255.255.255", "this network"),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn invalid_networks_are_refused() {
         for text in [
             "",
             "public",

@@ -148,7 +148,7 @@ async fn hot_statements_never_scan() {
 }
 
 #[tokio::test]
-async fn a_read_that_nobody_waits_for_blocks_no_other() {
+async fn an_abandoned_read_blocks_no_other() {
     let (store, _dir) = open().await;
     let (key, fence) = started(&store, "t").await;
     store.append(&[append(key, fence, "{\"type\":\"X\"}")]).await.expect("appends");
@@ -256,7 +256,7 @@ async fn the_write_ahead_log_is_cut_and_the_store_closes_into_one_file() {
 }
 
 #[tokio::test]
-async fn appends_do_not_wait_for_whoever_reads_the_beginning_of_a_large_log() {
+async fn appends_do_not_wait_for_readers_of_a_large_log() {
     let (store, dir) = open().await;
     let (key, fence) = started(&store, "t").await;
     // A read transaction stays open, as during a backup.

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_none() {
+    fn an_invalid_frame_is_none() {
         for text in [
             "",
             "{}",

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fine_goes_on_byte_for_byte() {
+    fn acceptable_events_pass_byte_for_byte() {
         for fine in [
             r#"{ "type":"TEXT_MESSAGE_CONTENT" , "messageId":"m","delta":"\ud83d","x":1.0}"#,
             r#"{"type":"CUSTOM","name":"n","value":{"a":null}}"#,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_mended_is() {
+    fn repairable_events_are_repaired() {
         for (from, to) in [
             (
                 json!({"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"n","parentMessageId":null}),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_is_left_out() {
+    fn irreparable_events_are_left_out() {
         for bad in [
             json!({"type":"SECRET"}),
             json!({"type":7}),

@@ -80,7 +80,7 @@ fn a_narrow_way_takes_its_time() {
 }
 
 #[test]
-fn what_is_stalled_comes_when_it_is_healed() {
+fn stalled_bytes_arrive_once_the_link_is_restored() {
     let proxy = Proxy::start(echo());
     let mut stream = connect(&proxy);
     round(&mut stream, b"before").expect("through");

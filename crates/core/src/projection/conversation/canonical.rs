@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_has_one_form() {
+    fn equal_values_have_one_form() {
         for same in [
             &["1", "1.0", "1e0", "10e-1", "0.1E+1", " 1 "][..],
             &["0", "-0", "0.0", "0e9"],
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_does_no_harm() {
+    fn invalid_json_in_canonical_form_does_no_harm() {
         for text in [
             "",
             "[",

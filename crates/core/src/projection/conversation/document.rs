@@ -218,7 +218,7 @@ mod tests {
         {"role":"user","content":[{"type":"text","text":"é"}],"name":"😀"},{"role":"user","content":"\ud83d"}]"#;
 
     #[test]
-    fn what_is_stored_is_found_again_and_every_other_list_is_told_apart() {
+    fn stored_events_are_recognized_and_other_lists_are_distinguished() {
         let list = drafts(LIST);
         let conversation = stored(&list);
         assert_eq!(conversation.messages().len(), 5);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_come_back_is_refused() {
+    fn documents_that_would_not_round_trip_are_refused() {
         let at = |message: &str| flaw(&format!("[{{\"role\":\"user\"}},{message}]"));
         for (message, wrong) in [
             ("7", MessageError::NotObject),

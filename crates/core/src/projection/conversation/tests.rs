@@ -264,7 +264,7 @@ fn malformed_events_change_nothing() {
 }
 
 #[test]
-fn what_nobody_wrote_is_not_decoded() {
+fn bytes_that_no_encoder_wrote_are_not_decoded() {
     assert!(Conversation::decode(b"").is_none() && Conversation::decode(b"{}").is_none());
     let stored = String::from_utf8(Conversation::default().encode()).expect("UTF-8");
     let other = stored.replace(&format!("\"version\":{}", Conversation::VERSION), "\"version\":0");

@@ -115,7 +115,7 @@ async fn a_session_is_of_those_who_have_its_token_and_have_opened_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_lost_poll_should_have_brought_comes_with_the_next() {
+async fn frames_of_a_lost_poll_arrive_with_the_next() {
     let (state, intercept) = (state(), Intercept::default());
     let token = opened(&state, &intercept).await;
     sends(&state, &token, JOIN).await;
@@ -144,7 +144,7 @@ async fn what_a_lost_poll_should_have_brought_comes_with_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_long_for_a_client_that_does_not_fetch_its_replies() {
+async fn a_client_that_does_not_fetch_its_replies_delays_no_other() {
     let (state, intercept) = (state(), Intercept::default());
     let token = opened(&state, &intercept).await;
     sends(&state, &token, JOIN).await;

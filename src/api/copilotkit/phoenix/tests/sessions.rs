@@ -126,7 +126,7 @@ async fn a_channel_that_cannot_go_on_is_joined_again_and_a_socket_that_cannot_is
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_is_refused_with_a_reply() {
+async fn invalid_frames_are_refused_with_a_reply() {
     let (mut session, intercept) = session();
     takes(&mut session, [r#"["1","1","t:a","phx_join",{}]"#]).await;
     let deep = |levels: usize| format!(r#"["1","2","t:a","say",{{"a":{}{}}}]"#, "[".repeat(levels), "]".repeat(levels));
@@ -151,7 +151,7 @@ async fn what_cannot_be_taken_is_refused_with_a_reply() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_reply_is_held_until_it_is_written() {
+async fn values_behind_a_reply_are_held_until_it_is_written() {
     let (mut session, intercept) = session();
     takes(&mut session, [r#"["1","1","t:a","phx_join",{}]"#]).await;
     session.take(&[r#"["1","2","t:a","held",{}]"#]).await.expect("a frame");

@@ -114,7 +114,7 @@ async fn a_draining_server_says_1012_and_knows_whether_everything_arrived() {
 }
 
 #[tokio::test]
-async fn what_was_pushed_before_a_hang_up_arrives() {
+async fn pushes_before_a_disconnect_arrive() {
     let server = server().await;
     let mut client = server.joined().await;
     let outgoing = server.intercept.outgoing("t:a");
@@ -148,7 +148,7 @@ async fn a_client_that_was_going_by_itself_has_perhaps_not_got_everything() {
 }
 
 #[tokio::test]
-async fn what_was_sent_before_a_close_is_taken() {
+async fn frames_sent_before_a_close_are_processed() {
     for abrupt in [false, true] {
         let server = server().await;
         let mut client = server.joined().await;
@@ -200,7 +200,7 @@ async fn pushes_that_cross_a_close_are_taken_and_not_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_pauses_hears_what_there_is() {
+async fn a_client_that_never_pauses_receives_pushes() {
     let server = server().await;
     let (mut sink, mut stream) = server.joined().await.split();
     let talking = tokio::spawn(async move {
