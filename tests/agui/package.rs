@@ -187,7 +187,7 @@ fn the_package_has_the_same_interrupts_open() {
 
 /// A page begins with what the server says of a thread between two runs, and folds what comes after.
 #[test]
-fn the_package_goes_on_between_two_runs_from_what_the_server_shows() {
+fn the_package_continues_between_two_runs_from_what_the_server_shows() {
     let seed = seed();
     let (mut cases, mut wholes) = (Vec::new(), Vec::new());
     for number in 0..STREAMS {

@@ -16,7 +16,7 @@ fn seen(conversation: &Conversation) -> (Vec<u8>, Vec<u8>, Vec<u8>, u64, Vec<u8>
 }
 
 #[test]
-fn a_conversation_stored_after_any_event_goes_on_the_same() {
+fn a_conversation_stored_after_any_event_continues_the_same() {
     let seed = seed();
     for number in 0..40 {
         let events = stream(seed, 1_000 + number);

@@ -176,7 +176,7 @@ async fn heartbeats_are_answered() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_is_given_up() {
+async fn a_silent_connection_is_closed() {
     let (server, _seen) = socket_server(|n, subscribe| match n {
         0 => vec![Act::Send(hello(0))],
         _ => rest_of_log(subscribe),

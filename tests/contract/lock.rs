@@ -78,7 +78,7 @@ pub async fn many_at_once_and_one_gets_it(gate: Gate) {
     assert_eq!(taken, 1);
 }
 
-pub async fn only_its_holder_gives_it_back(gate: Gate) {
+pub async fn only_its_holder_releases_a_lock(gate: Gate) {
     gate.acquire("a").await;
     gate.release("b").await;
     assert_eq!(gate.acquire("b").await, held("a"));

@@ -65,7 +65,7 @@ contract! {
         a_thread_without_an_agent_takes_that_of_its_first_run
         a_lapsed_run_is_closed_by_the_next_start
         a_closing_that_saw_too_little_changes_nothing
-        a_released_run_may_go_on_until_the_next_start
+        a_released_run_may_continue_until_the_next_start
         a_released_run_is_soon_due
         a_run_without_events_is_abandoned
         a_close_compares_and_sets
@@ -131,7 +131,7 @@ contract! {
         idle_threads_are_found_in_windows
         a_footprint_counts_what_is_there
         nothing_is_left_of_a_user
-        a_user_who_comes_back_begins_anew
+        an_erased_user_who_returns_starts_empty
         data_of_other_users_stays_when_a_user_is_erased
         a_long_feed_is_forgotten_whole;
     transfer:
@@ -180,7 +180,7 @@ mod ports {
         lock, crate::lock::Gate:
             a_lock_is_held_by_one
             many_at_once_and_one_gets_it
-            only_its_holder_gives_it_back
+            only_its_holder_releases_a_lock
             a_renewal_keeps_it_and_restores_it
             a_lock_expires_without_a_release
             a_lock_is_taken_over_from_the_holder_that_was_read

@@ -135,7 +135,7 @@ async fn heard_again(teller: &BusEnd, listener: &mut BusEnd, tail: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bus_that_was_cut_off_asks_to_look_and_goes_on() {
+async fn a_bus_that_was_cut_off_resyncs_and_continues() {
     let redis = Redis::start(&[]);
     let proxy = Proxy::start(redis.port());
     let teller = bus::redis::join(client(&redis.url()).expect("an address"), "x:");

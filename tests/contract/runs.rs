@@ -158,7 +158,7 @@ pub async fn a_closing_that_saw_too_little_changes_nothing(env: Env) {
     env.put(key, fence, [3]).await;
 }
 
-pub async fn a_released_run_may_go_on_until_the_next_start(env: Env) {
+pub async fn a_released_run_may_continue_until_the_next_start(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     assert!(!env.store.release(key, Fence(fence.0 + 1)).await.expect("release"));
     assert!(env.store.release(key, fence).await.expect("release"));

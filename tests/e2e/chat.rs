@@ -46,7 +46,7 @@ async fn endpoint() -> (String, Asked) {
 }
 
 #[tokio::test]
-async fn a_chat_goes_on_from_turn_to_turn() {
+async fn a_chat_continues_from_turn_to_turn() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();
         let (url, asked) = endpoint().await;

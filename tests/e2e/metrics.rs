@@ -286,7 +286,7 @@ async fn a_follower_that_falls_out_of_memory_and_a_socket_that_is_closed_are_cou
 }
 
 #[tokio::test]
-async fn agents_runs_under_way_are_counted() {
+async fn active_runs_of_agents_are_counted() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();
         dev.thread("t").await;

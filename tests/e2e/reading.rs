@@ -107,7 +107,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn sse_replays_and_goes_on_live(server) {
+    async fn sse_replays_and_continues_live(server) {
         let dev = server.client();
         let epoch = text(&prepare(&dev).await, "epoch").to_owned();
         let id = |seq: u64| Some(format!("{epoch}:{seq}"));
@@ -163,7 +163,7 @@ everywhere! {
 
 // A browser that comes again goes on by the id of the last event alone, and gives up for good at 410.
 everywhere! {
-    async fn a_stream_does_not_go_on_in_another_log(server) {
+    async fn a_stream_does_not_continue_in_another_log(server) {
         let dev = server.client();
         prepare(&dev).await;
         let mut events = Events::open(dev.request(Method::GET, PATH)).await;

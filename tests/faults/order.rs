@@ -104,7 +104,7 @@ async fn sqlite_process() {
 
 /// The negative control on a real process: without syncs the check fails, with them it passes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_does_not_sync_is_seen() {
+async fn the_checker_finds_a_store_that_does_not_sync() {
     let _turn = crate::turn().await;
     needs("strace", "strace");
     let data = tempfile::tempdir().expect("a directory");

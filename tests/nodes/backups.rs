@@ -132,7 +132,7 @@ async fn check(client: &Client, before: &Before) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_data_directory_is_backed_up_beside_its_server_and_put_back() {
+async fn a_data_directory_is_backed_up_beside_its_server_and_restored() {
     let place = tempfile::tempdir().expect("a directory");
     let path = |name: &str| place.path().join(name);
     let text = |path: PathBuf| path.to_str().expect("text").to_owned();
@@ -185,7 +185,7 @@ fn quick(data: &Path) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_is_dumped_beside_its_nodes_and_put_back() {
+async fn a_database_is_dumped_beside_its_nodes_and_restored() {
     let place = tempfile::tempdir().expect("a directory");
     let dump = place.path().join("threadline.dump").to_str().expect("text").to_owned();
     let mut cluster = Cluster::start(1);

@@ -15,7 +15,7 @@ use tokio::time::{self, Instant};
 use crate::cluster::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_producer_goes_on_at_another_node_when_its_own_is_killed() {
+async fn a_producer_continues_at_another_node_when_its_own_is_killed() {
     let mut cluster = Cluster::start(2);
     let balancer = cluster.balancer().await;
     let client = client(&balancer.url);

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_redis_runs_go_on_starts_are_decided_and_readers_progress() {
+async fn without_redis_runs_continue_starts_are_decided_and_readers_progress() {
     let cluster = Cluster::start(2);
     let (a, b) = (cluster.client(0), cluster.client(1));
     make_thread(&a, "t").await;

@@ -112,7 +112,7 @@ async fn the_examples_in_rust_survive_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_follower_in_rust_goes_on_behind_a_restart() {
+async fn the_follower_in_rust_continues_behind_a_restart() {
     let data = tempfile::tempdir().expect("a directory");
     let port = port();
     let (mut server, url) = threadline(data.path(), port, None);

@@ -182,7 +182,7 @@ async fn the_same_again_changes_nothing_and_what_has_changed_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_under_way_is_ended_where_it_comes_to() {
+async fn an_active_run_is_ended_at_its_position() {
     let home = tempfile::tempdir().expect("a directory");
     let at = |name: &str| home.path().join(name);
     let server = Server::in_directory(&at("data"), Options::new(Backend::Sqlite)).await;

@@ -90,7 +90,7 @@ fn until_done(new: impl Fn() -> Command, dice: &mut Dice, mut between: impl FnMu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_and_an_import_go_on_where_they_were() {
+async fn an_export_and_an_import_continue_where_they_were() {
     let home = tempfile::tempdir().expect("a directory");
     let at = |name: &str| home.path().join(name);
     filled(&at("data")).await;

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_goes_on_from_the_cursor_with_the_epoch() {
+    fn a_new_connection_continues_from_the_cursor_with_the_epoch() {
         let mut reader = follow(0, None);
         let (words, _) = feed(&mut reader, &[HELLO, &events("t", "e", 1, 3)]);
         assert_eq!(words.len(), 4);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_goes_on_as_soon_as_there_is_room() {
+    async fn a_body_continues_as_soon_as_there_is_room() {
         let bodies = bodies(64 * KIB);
         let (first, _) = pieces(8, true);
         let held = bodies.read(first, 64 * KIB).await.expect("whole");

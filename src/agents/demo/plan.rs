@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_goes_on_from_the_state_and_leaves_the_rest_of_it_alone() {
+    fn a_plan_continues_from_the_state_and_leaves_the_rest_of_it_alone() {
         let mut first = Plan::go_on(r#"{"theme":"dark\ud800","plan":7}"#, &["a", "b"]);
         first.done(0);
         let state = first.snapshot()["snapshot"].take();

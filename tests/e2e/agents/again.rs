@@ -87,7 +87,7 @@ fn seqs(text: &str) -> Vec<u64> {
 }
 
 everywhere! {
-    async fn an_agui_client_goes_on_where_it_was(server) {
+    async fn an_agui_client_continues_where_it_was(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let first = open(agui(&dev, "r", json!([user("u1", "hi")]))).await;
@@ -222,7 +222,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn another_request_under_an_id_that_is_used_is_not_taken_for_the_same(server) {
+    async fn another_request_under_a_used_id_is_refused(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let (u1, u2) = (user("u1", "hi"), user("u2", "more"));

@@ -89,7 +89,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn the_door_of_agui_makes_threads_and_gives_bare_events(server) {
+    async fn the_agui_api_creates_threads_and_streams_bare_events(server) {
         let dev = server.client();
         let agent = agent_that(&dev, json!({ "headers": { "X-Key": "k3y" } })).await;
         let mut body = json!({ "messages": [user("u1", "hi")], "state": {}, "tools": [], "context": [] });

@@ -152,7 +152,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_run_whose_events_find_no_place_is_given_up(
+    async fn a_run_whose_events_cannot_be_stored_is_abandoned(
         server: |options| options.with_glass().with_timeouts(|patience| patience.agents = Duration::from_millis(100))
     ) {
         let dev = server.client();

@@ -234,7 +234,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_topic_joined_again_on_its_socket_goes_on_where_it_was(server: |options| options.with_key(KEY)) {
+    async fn a_topic_joined_again_on_its_socket_continues_where_it_was(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let mut runner = Frames::producing(server, "t", "r").await;

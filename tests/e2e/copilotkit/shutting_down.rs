@@ -40,7 +40,7 @@ async fn c30_sockets_are_closed_with_1012() {
 }
 
 #[tokio::test]
-async fn c41_after_a_clean_close_the_same_token_goes_on() {
+async fn c41_after_a_clean_close_the_same_token_continues() {
     let (mut first, second) = pair().await;
     thread(&first, "t").await;
     let token = lock(&first, "t", "r").await;

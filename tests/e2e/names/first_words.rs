@@ -94,7 +94,7 @@ everywhere! {
 
 // A list shows what a conversation is about as soon as it has begun, not once its first run is over.
 everywhere! {
-    async fn a_thread_is_named_while_its_first_run_is_under_way(server) {
+    async fn a_thread_is_named_while_its_first_run_is_active(server) {
         let dev = server.client();
         let agent = FakeAgent::start().await;
         dev.put("/v1/agents/a", json!({ "url": agent.url })).await.ok(200);

@@ -477,7 +477,7 @@ async fn copilotkit(ann: &Client, seen: &mut Seen) {
 }
 
 #[tokio::test]
-async fn documented_statuses_can_be_had_and_no_others() {
+async fn documented_statuses_occur_and_no_others() {
     run(Options::memory().with_key(KEY), async |server: &Server| {
         let (project, ann) = (server.project(), server.user("ann"));
         ann.thread("t").await;

@@ -104,7 +104,7 @@ fn a_stop_before_the_first_event_ends_in_a_terminal_event() {
 }
 
 #[test]
-fn an_overdue_stop_is_closed_while_the_producer_goes_on_appending() {
+fn an_overdue_stop_is_closed_while_the_producer_continues_appending() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -230,7 +230,7 @@ fn one_of_many_starts_over_a_lapsed_lease_wins() {
 }
 
 #[test]
-fn a_released_run_may_go_on_until_its_end_or_the_next_start() {
+fn a_released_run_may_continue_until_its_end_or_the_next_start() {
     for overtaken in [false, true] {
         run_seed(0, async {
             let node = Node::start();

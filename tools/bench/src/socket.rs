@@ -197,7 +197,7 @@ impl Http {
     }
 
     /// Starts a second run in a thread with an active one, which must be refused.
-    pub async fn start_in_vain(&self, thread: &str) -> Result<(), BenchError> {
+    pub async fn failed_start(&self, thread: &str) -> Result<(), BenchError> {
         let answer = self.ask_to_start(thread, &uuid::Uuid::now_v7().to_string()).await?;
         if answer.status() != reqwest::StatusCode::CONFLICT {
             return Err(BenchError::Unexpected(format!("a second start was answered with {}", answer.status())));

@@ -35,7 +35,7 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
         for (thread, free) in threads.iter().zip(free.split_off(free.len() - trips)) {
             let taken = [
                 timed(async || http.start(thread).await.map(drop)).await?,
-                timed(async || http.start_in_vain(thread).await).await?,
+                timed(async || http.failed_start(thread).await).await?,
                 timed(async || lock(&mut redis, servers, thread).await).await?,
                 timed(async || commits.start(free, thread).await).await?,
             ];

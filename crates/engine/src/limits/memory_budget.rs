@@ -155,7 +155,7 @@ mod tests {
     use crate::limits::tests::{client, key};
 
     #[tokio::test(start_paused = true)]
-    async fn a_stranger_has_a_part_and_leaves_nothing_behind() {
+    async fn an_untrusted_client_has_a_share_and_leaves_nothing_behind() {
         let budget = MemoryBudget::new(UNTRUSTED_SHARE * 100, 0);
         let soon = || Instant::now() + Duration::from_secs(1);
         let ann = BudgetOwner::of(&client("p", "ann"));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn room_that_all_have_taken_costs_a_stranger_nothing_of_its_part() {
+    async fn memory_taken_by_all_leaves_the_share_of_an_untrusted_client() {
         let budget = MemoryBudget::new(UNTRUSTED_SHARE * 100, 100);
         let mut all = budget.place(&BudgetOwner::default());
         assert_eq!(all.take(UNTRUSTED_SHARE * 100, Instant::now()).await, Ok(()));

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_continuation_is_named_after_what_it_goes_on_from() {
+    fn a_continuation_is_named_after_what_it_continues_from() {
         let first = continuation(&id("r"), "yes", 0);
         assert_eq!(first, continuation(&id("r"), "yes", 0));
         assert_ne!(first, continuation(&id("r"), "no", 0));

@@ -60,7 +60,7 @@ async fn postgres_keeps_what_it_acknowledged_when_it_is_killed() {
 }
 
 #[tokio::test]
-async fn postgres_that_is_stopped_answers_nothing_until_it_goes_on() {
+async fn postgres_that_is_stopped_answers_nothing_until_it_continues() {
     let postgres = Postgres::start(&[]);
     let url = table(&postgres).await;
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
@@ -77,7 +77,7 @@ async fn postgres_that_is_stopped_answers_nothing_until_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_full_disk_of_tables_refuses_and_goes_on() {
+async fn a_full_disk_of_tables_refuses_and_continues() {
     let postgres = Postgres::on_small_disk(SmallDisk::Tables(96), &[]);
     let url = table(&postgres).await;
     let mut kept = insert(&url, 50).await;

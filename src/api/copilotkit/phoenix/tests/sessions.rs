@@ -109,7 +109,7 @@ async fn no_more_is_gathered_than_there_is_room_for() {
 }
 
 #[tokio::test]
-async fn a_channel_that_cannot_go_on_is_joined_again_and_a_socket_that_cannot_is_closed() {
+async fn a_channel_that_cannot_continue_is_joined_again_and_a_socket_that_cannot_is_closed() {
     let (mut session, intercept) = session();
     takes(&mut session, [r#"["1","1","t:a","phx_join",{}]"#]).await;
     assert!(intercept.outgoing("t:a").send(Outgoing::Crashed).is_ok());
