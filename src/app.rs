@@ -128,25 +128,11 @@ pub enum StartError {
     Http(#[from] reqwest::Error),
 }
 
-/// Open store, to be closed at the end.
-enum Opened {
-    Sqlite(SqliteStore),
-    Postgres(PgStore),
-}
-
-impl Opened {
-    async fn close(&self) {
-        match self {
-            Self::Sqlite(store) => store.close().await,
-            Self::Postgres(store) => store.close().await,
-        }
-    }
-}
-
 /// A server that has opened its store and bound its address, but does not serve yet.
 pub struct App<L = TcpListener> {
     listener: L,
-    store: Option<Opened>,
+    /// Store that the server shuts down at its end.
+    store: Option<DynStore>,
     state: ApiState,
     timeouts: Timeouts,
     naming: Option<TitleSettings>,
@@ -162,20 +148,20 @@ impl App {
         let listener =
             TcpListener::bind(config.listen).await.map_err(|error| StartError::Bind(config.listen, error))?;
         let clock = Clock::system();
-        let (opened, store, installation): (_, DynStore, _) = match &config.store {
+        let (store, installation): (DynStore, _) = match &config.store {
             StoreChoice::Sqlite(_) if redis.is_some() => return Err(StartError::RedisWithoutPostgres),
             StoreChoice::Sqlite(data) => {
                 let store = SqliteStore::open(data, clock.clone()).await?;
-                (Opened::Sqlite(store.clone()), Arc::new(store), None)
+                (Arc::new(store), None)
             }
             StoreChoice::Postgres(url) => {
                 let store = PgStore::open(url, clock.clone()).await;
                 let store = store.map_err(|error| StartError::Postgres(without_secrets(url), error))?;
                 let installation = store.installation().to_owned();
-                (Opened::Postgres(store.clone()), Arc::new(store), Some(installation))
+                (Arc::new(store), Some(installation))
             }
         };
-        let mut ports = Ports { timing: config.timing, limits: config.limits, ..Ports::alone(store, clock) };
+        let mut ports = Ports { timing: config.timing, limits: config.limits, ..Ports::alone(store.clone(), clock) };
         match (redis, installation) {
             (Some(redis), Some(installation)) => {
                 let lock = RedisLock::new(RedisConnection::new(redis.clone()), &config.lock_key_prefix);
@@ -194,7 +180,7 @@ impl App {
         }
         let app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?.with_origins(config.origins);
         let mut app = app.with_agent_networks(config.agent_networks);
-        (app.store, app.naming) = (Some(opened), config.naming);
+        (app.store, app.naming) = (Some(store), config.naming);
         Ok(app)
     }
 }
@@ -311,7 +297,7 @@ impl<L: Listener> App<L> {
         }
         service.stop().await;
         if let Some(store) = store {
-            store.close().await;
+            store.shut_down().await;
         }
         !failed.is_cancelled()
     }
@@ -363,38 +349,35 @@ pub enum MissingData {
 
 /// Store that a command opens without a server: a data directory that no server uses, or a database.
 pub struct CommandStore {
-    opened: Opened,
+    store: Arc<dyn TransferStore>,
 }
 
 impl CommandStore {
     /// Opens the store of a command.
     pub async fn open(choice: &StoreChoice, missing: MissingData) -> Result<Self, CommandError> {
-        let opened = match choice {
+        let store: Arc<dyn TransferStore> = match choice {
             StoreChoice::Sqlite(data) if missing == MissingData::Refuse && !SqliteStore::is_in(data) => {
                 return Err(CommandError::NoData(data.to_owned()));
             }
             StoreChoice::Sqlite(data) => match SqliteStore::open(data, Clock::system()).await {
-                Ok(store) => Opened::Sqlite(store),
+                Ok(store) => Arc::new(store),
                 Err(sqlite::OpenError::Locked { .. }) => return Err(CommandError::InUse(data.to_owned())),
                 Err(error) => return Err(CommandError::Sqlite(error)),
             },
             StoreChoice::Postgres(url) => {
                 let store = PgStore::open(url, Clock::system()).await;
-                Opened::Postgres(store.map_err(|error| CommandError::Postgres(without_secrets(url), error))?)
+                Arc::new(store.map_err(|error| CommandError::Postgres(without_secrets(url), error))?)
             }
         };
-        Ok(Self { opened })
+        Ok(Self { store })
     }
 
     pub fn store(&self) -> Arc<dyn TransferStore> {
-        match &self.opened {
-            Opened::Sqlite(store) => Arc::new(store.clone()),
-            Opened::Postgres(store) => Arc::new(store.clone()),
-        }
+        self.store.clone()
     }
 
     /// Closes the store cleanly.
     pub async fn close(self) {
-        self.opened.close().await;
+        self.store.shut_down().await;
     }
 }

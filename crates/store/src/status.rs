@@ -1,4 +1,4 @@
-//! Status of a store as a whole: its clock, and whether it accepts writes.
+//! A store as a whole: its clock, whether it accepts writes, and its end.
 
 use async_trait::async_trait;
 use threadline_core::Timestamp;
@@ -14,9 +14,12 @@ pub struct StoreStatus {
     pub read_only: bool,
 }
 
-/// Reports the status of a store.
+/// Status and end of a store.
 #[async_trait]
 pub trait StatusStore: Send + Sync {
     /// Reads from the database itself. An answer means that reads work.
     async fn status(&self) -> StoreResult<StoreStatus>;
+
+    /// Ends the store cleanly; no call may follow.
+    async fn shut_down(&self);
 }

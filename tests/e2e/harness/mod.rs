@@ -154,12 +154,6 @@ impl Options {
     }
 }
 
-/// A store that is closed with its server.
-enum Opened {
-    Sqlite(SqliteStore),
-    Postgres(PgStore),
-}
-
 /// A server that runs until it is stopped (or dropped).
 pub struct Server {
     pub addr: SocketAddr,
@@ -170,7 +164,8 @@ pub struct Server {
     http: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<bool>,
-    closing: Option<Opened>,
+    /// The store that this server shuts down.
+    closing: Option<DynStore>,
     intercept: Option<Arc<Intercept>>,
     _directory: Option<tempfile::TempDir>,
 }
@@ -192,16 +187,18 @@ impl Server {
     /// Over a Postgres database that outlives the server.
     pub async fn in_database(url: &str, options: Options) -> Self {
         let store = PgStore::open(url, options.clock.clone()).await.expect("the store opens");
-        let mut server = Self::over(Arc::new(store.clone()), options).await;
-        server.closing = Some(Opened::Postgres(store));
-        server
+        Self::owning(Arc::new(store), options).await
     }
 
     /// Over a SQLite directory that outlives the server.
     pub async fn in_directory(directory: &std::path::Path, options: Options) -> Self {
         let store = SqliteStore::open(directory, options.clock.clone()).await.expect("the store opens");
-        let mut server = Self::over(Arc::new(store.clone()), options).await;
-        server.closing = Some(Opened::Sqlite(store));
+        Self::owning(Arc::new(store), options).await
+    }
+
+    async fn owning(store: DynStore, options: Options) -> Self {
+        let mut server = Self::over(store.clone(), options).await;
+        server.closing = Some(store);
         server
     }
 
@@ -299,10 +296,8 @@ impl Server {
     pub async fn stop(mut self) {
         self.drain();
         time::timeout(DEADLINE, &mut self.task).await.expect("the server ends").expect("the server did not panic");
-        match &self.closing {
-            Some(Opened::Sqlite(store)) => store.close().await,
-            Some(Opened::Postgres(store)) => store.close().await,
-            None => {}
+        if let Some(store) = &self.closing {
+            store.shut_down().await;
         }
     }
 

@@ -174,6 +174,9 @@ impl<P: Pass> StatusStore for Through<P> {
     async fn status(&self) -> StoreResult<StoreStatus> {
         self.pass.pass(of("status", None), self.inner.status()).await
     }
+    async fn shut_down(&self) {
+        self.inner.shut_down().await;
+    }
 }
 
 #[async_trait]

@@ -10,4 +10,6 @@ impl StatusStore for MemoryStore {
     async fn status(&self) -> StoreResult<StoreStatus> {
         Ok(StoreStatus { now: self.clock.now(), read_only: false })
     }
+
+    async fn shut_down(&self) {}
 }

@@ -21,4 +21,8 @@ impl StatusStore for PgStore {
         let read_only = columns.int()? != 0;
         Ok(StoreStatus { now: self.now().map_or(now, Timestamp), read_only })
     }
+
+    async fn shut_down(&self) {
+        self.close().await;
+    }
 }

@@ -15,4 +15,8 @@ impl StatusStore for SqliteStore {
         self.read_rows(query(STATUS)).await?;
         Ok(StoreStatus { now: self.inner.clock.now(), read_only: false })
     }
+
+    async fn shut_down(&self) {
+        self.close().await;
+    }
 }
