@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use threadline_core::Principal;
 use threadline_engine::metrics::{GaugeGuard, Metrics};
@@ -85,7 +86,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let _present = GaugeGuard::new(&env.metrics.sockets);
-    let mut driver = Driver { socket, protocol, env };
+    let mut driver = Driver { socket, protocol, env, ping: None };
     let end = driver.serve().await;
     driver.end(end).await;
 }
@@ -97,13 +98,15 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let _present = GaugeGuard::new(&env.metrics.sockets);
-    Driver { socket, protocol, env }.end(End::Close(code)).await;
+    Driver { socket, protocol, env, ping: None }.end(End::Close(code)).await;
 }
 
 struct Driver<P, T> {
     socket: WebSocket<T>,
     protocol: Box<P>,
     env: SocketEnv,
+    /// Ping to be written with the next flush.
+    ping: Option<Message>,
 }
 
 impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
@@ -113,6 +116,11 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
         let mut heard = Instant::now();
         let mut before = Reading::Open;
         loop {
+            let held = self.protocol.reading();
+            if held != Reading::Open {
+                // The client is not read during the flush either, and the pause may end before it.
+                before = held;
+            }
             if let Err(end) = self.flush().await {
                 return end;
             }
@@ -140,7 +148,8 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
                         return End::Close(CloseCode::Idle);
                     }
                     self.protocol.beat();
-                    self.protocol.out().ping();
+                    // The client's pong shows that it is alive.
+                    self.ping = Some(Message::Ping(Bytes::new()));
                     Ok(())
                 }
                 () = self.env.draining.cancelled() => return End::Close(CloseCode::Draining),
@@ -175,6 +184,7 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
     /// Writes the pending messages.
     async fn flush(&mut self) -> Result<(), End> {
         let out = self.protocol.out();
+        out.messages.extend(self.ping.take());
         if out.messages.is_empty() {
             return Ok(());
         }
@@ -200,28 +210,26 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
 
     async fn end(&mut self, end: End) {
         let thorough = P::CLOSING == Closing::Thorough;
-        let hand_over = match end {
+        let written = match end {
             End::Close(code) => {
                 self.env.metrics.socket_closed(code.reason());
-                let written = thorough && code != CloseCode::SlowConsumer && self.flush().await.is_ok();
-                self.protocol.be_over();
-                match self.close(code).await {
-                    HandOver::Complete if written => HandOver::Complete,
-                    HandOver::Complete | HandOver::Uncertain => HandOver::Uncertain,
-                }
+                thorough && code != CloseCode::SlowConsumer && self.flush().await.is_ok()
             }
+            End::Gone | End::Deaf => false,
+        };
+        self.protocol.be_over();
+        let answered = match end {
+            End::Close(code) => self.close(code).await,
             End::Deaf if thorough => {
-                self.protocol.be_over();
                 self.read_rest(Rest::Process, self.timeout()).await;
                 HandOver::Uncertain
             }
             End::Gone | End::Deaf => {
-                self.protocol.be_over();
                 self.read_to_end(self.timeout()).await;
                 HandOver::Uncertain
             }
         };
-        self.protocol.end(hand_over).await;
+        self.protocol.end(if written { answered } else { HandOver::Uncertain }).await;
     }
 
     /// Carries out the close handshake (RFC 6455, section 7). Complete if the client has answered with the same code.
@@ -265,8 +273,11 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
 
     /// Reads until the client's close frame, which is returned, or until the connection ends.
     async fn read_rest(&mut self, rest: Rest, until: Instant) -> Option<CloseFrame> {
-        // The timeout applies to reading only: a text whose processing has begun is completed.
-        while let Ok(Some(Ok(message))) = time::timeout_at(until, self.socket.recv()).await {
+        // The timeout applies to reading only: a text whose processing has begun is completed. A timeout looks at the clock
+        // only when no message is ready, and a client may send without a pause.
+        while (rest == Rest::Process || Instant::now() < until)
+            && let Ok(Some(Ok(message))) = time::timeout_at(until, self.socket.recv()).await
+        {
             match message {
                 Message::Text(text) if rest == Rest::Process => {
                     self.protocol.receive(text).await.ok()?;

@@ -31,10 +31,10 @@ pub trait Protocol: Send {
     /// Adds the output that is ready now, up to a bound, so that it shares the next flush.
     fn gather(&mut self) -> Result<(), CloseCode>;
 
-    /// Adds the protocol's own heartbeat; the driver adds a ping.
+    /// Adds the protocol's own heartbeat; a ping of the driver follows.
     fn beat(&mut self);
 
-    /// Pending messages. The driver empties the outbox when it writes.
+    /// Moves the output to the outbox, which the driver then writes and empties.
     fn out(&mut self) -> &mut Outbox;
 
     /// Called when all messages that were pending are written.
@@ -100,6 +100,9 @@ pub struct CloseFrames {
     pub code: u16,
 }
 
+/// Places for messages that an idle outbox keeps.
+const MESSAGES_KEPT: usize = 64;
+
 /// Messages that wait to be written with one flush.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -119,14 +122,10 @@ impl Outbox {
         self.bytes
     }
 
-    /// Drops the messages that are not written.
+    /// Drops the messages that are not written, and the memory of a burst.
     pub(super) fn clear(&mut self) {
         self.messages.clear();
+        self.messages.shrink_to(MESSAGES_KEPT);
         self.bytes = 0;
-    }
-
-    /// Adds a ping. The client's pong shows that it is alive.
-    pub(super) fn ping(&mut self) {
-        self.messages.push(Message::Ping(bytes::Bytes::new()));
     }
 }

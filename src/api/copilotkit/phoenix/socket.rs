@@ -79,10 +79,8 @@ impl<P: SocketKind> Protocol for Phoenix<P> {
     }
 
     async fn end_turn(&mut self) -> Result<(), CloseCode> {
-        let taken = self.session.take(&self.texts).await;
-        self.texts.clear();
         self.text_bytes = 0;
-        taken
+        self.session.take(&std::mem::take(&mut self.texts)).await
     }
 
     fn reading(&self) -> Reading {

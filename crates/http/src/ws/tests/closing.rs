@@ -115,3 +115,17 @@ async fn texts_that_were_sent_are_processed_after_a_failed_write_if_closing_is_t
         assert_eq!((seen.turns.as_slice(), seen.hand_over), (processed, Some(HandOver::Uncertain)));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_pauses_ends_at_the_timeout_too() {
+    let Served { mut client, served, draining, begun, .. } = native().await;
+    draining.cancel();
+    // Empty texts, masked with zeros: more than a task reads in one turn.
+    let flood = [0x81, 0x80, 0, 0, 0, 0].repeat(120_000);
+    while !served.is_finished() && begun.elapsed() < CLOSE * 5 {
+        // The connection breaks once the driver has ended.
+        let _ = tokio::io::AsyncWriteExt::write_all(client.get_mut(), &flood).await;
+        advance(Duration::from_millis(500)).await;
+    }
+    assert!(served.is_finished(), "served for {:?}", begun.elapsed());
+}

@@ -14,7 +14,7 @@ use tokio::{
     io::{DuplexStream, duplex},
     sync::mpsc,
     task::JoinHandle,
-    time::{Instant, sleep, timeout},
+    time::{Instant, advance, sleep, timeout},
 };
 use tokio_tungstenite::{
     WebSocketStream,

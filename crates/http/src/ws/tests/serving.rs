@@ -93,3 +93,20 @@ async fn a_partial_message_has_its_time_again_after_a_pause() {
     rest().await;
     assert_eq!(served.turns(), [["hello"]]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_partial_message_has_its_time_again_after_a_pause_that_a_flush_outlasts() {
+    let mut served = serve::<false>(1_000, None, false).await;
+    let complete = [0x81, 0x85, 0, 0, 0, 0, b'h', b'e', b'l', b'l', b'o'];
+    tokio::io::AsyncWriteExt::write_all(served.client.get_mut(), &complete[..8]).await.expect("sent");
+    rest().await;
+    *served.reading.lock().expect("no panic") = Reading::PausedUntil(Instant::now() + Duration::from_secs(1));
+    served.push("x".repeat(3_000));
+    // Longer than a message may take, and shorter than a write.
+    sleep(Duration::from_secs(25)).await;
+    assert_eq!(served.client.next().await.expect("a message").expect("a message"), Message::text("x".repeat(3_000)));
+    rest().await;
+    tokio::io::AsyncWriteExt::write_all(served.client.get_mut(), &complete[8..]).await.expect("sent");
+    rest().await;
+    assert_eq!(served.turns(), [["hello"]]);
+}
