@@ -6,7 +6,7 @@ use threadline_core::{
     Clock,
     limits::{READY_MEMORY, READY_TIMEOUT},
 };
-use threadline_store::{DynStore, StoreResult};
+use threadline_store::{StatusStore, StoreResult};
 use tokio::{
     sync::Mutex,
     task::JoinHandle,
@@ -62,7 +62,7 @@ impl Readiness {
 
 /// Latest check of the store and Redis. Concurrent callers wait for the same result.
 pub(crate) struct Health {
-    pub store: DynStore,
+    pub store: Arc<dyn StatusStore>,
     pub clock: Clock,
     pub metrics: Metrics,
     pub lock_guard: Arc<LockGuard>,
@@ -80,7 +80,7 @@ pub(crate) struct Found {
 impl Found {
     async fn ask_store(&mut self, health: &Health) -> StoreState {
         let (store, clock) = (health.store.clone(), health.clock.clone());
-        let asked = self.asked.get_or_insert_with(|| tokio::spawn(async move { ask(&store, &clock).await }));
+        let asked = self.asked.get_or_insert_with(|| tokio::spawn(async move { ask(store.as_ref(), &clock).await }));
         match time::timeout(READY_TIMEOUT, asked).await {
             Ok(answer) => {
                 self.asked = None;

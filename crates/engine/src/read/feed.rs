@@ -6,7 +6,7 @@ use threadline_core::{
     FeedEntry, Principal, UserId,
     limits::{MAX_PAGE, MAX_WAIT},
 };
-use threadline_store::DynStore;
+use threadline_store::FeedStore;
 use tokio::time;
 
 use crate::{
@@ -36,7 +36,7 @@ pub struct Feed {
 
 /// Dependencies of [`Feed`], shared by its clones.
 pub(crate) struct FeedDeps {
-    pub store: DynStore,
+    pub store: Arc<dyn FeedStore>,
     pub hub: Arc<Hub>,
     pub metrics: Metrics,
     pub lifecycle: Lifecycle,

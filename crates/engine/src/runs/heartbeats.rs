@@ -1,7 +1,9 @@
 //! Heartbeats of all runs of this node, batched: all that arrive while one statement runs share the next.
 
+use std::sync::Arc;
+
 use threadline_core::limits::{COMMIT_MAX_REQUESTS, COMMIT_QUEUE};
-use threadline_store::{ActiveHead, DynStore, HeartbeatRequest, StoreError};
+use threadline_store::{ActiveHead, HeartbeatRequest, RunStore, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{HeartbeatError, lifecycle::Lifecycle};
@@ -32,7 +34,7 @@ impl Heartbeats {
 }
 
 /// Loop that sends queued heartbeats to the store.
-pub(crate) async fn run(store: DynStore, lifecycle: Lifecycle, mut requests: mpsc::Receiver<Request>) {
+pub(crate) async fn run(store: Arc<dyn RunStore>, lifecycle: Lifecycle, mut requests: mpsc::Receiver<Request>) {
     let mut waiting = Vec::new();
     loop {
         tokio::select! {

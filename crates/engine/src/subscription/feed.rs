@@ -1,7 +1,9 @@
 //! Following a feed: like following a log, over the newest change of each thread.
 
+use std::sync::Arc;
+
 use threadline_core::{FeedEntry, ProjectId, UserId, limits::MAX_PAGE};
-use threadline_store::{DynStore, StoreError};
+use threadline_store::{FeedStore, StoreError};
 use tokio::sync::watch;
 
 use super::hub::{FeedTopic, Hub};
@@ -19,7 +21,7 @@ pub enum FeedDelivery {
 
 /// Cursor of a reader that moves over a user's feed.
 pub struct FeedSubscription {
-    store: DynStore,
+    store: Arc<dyn FeedStore>,
     project: ProjectId,
     user: UserId,
     watch: watch::Receiver<u64>,
@@ -39,7 +41,7 @@ impl FeedSubscription {
     /// Starts after `cursor`. `Err(head)` if the cursor is beyond the feed's newest position.
     pub async fn open(
         hub: &Hub,
-        store: DynStore,
+        store: Arc<dyn FeedStore>,
         project: ProjectId,
         user: UserId,
         cursor: u64,

@@ -9,7 +9,7 @@ use threadline_core::{
     ProjectId, UserId,
     limits::{MAX_PAGE, SWEEP_INTERVAL},
 };
-use threadline_store::DynStore;
+use threadline_store::FeedStore;
 use tokio::{sync::Notify, time};
 
 use crate::{
@@ -53,7 +53,7 @@ impl AfterCommit for FeedWriter {
 
 /// Dependencies of the loop.
 pub(crate) struct FeedWork {
-    pub store: DynStore,
+    pub store: Arc<dyn FeedStore>,
     pub hub: Arc<Hub>,
     pub bus: DynBus,
 }

@@ -56,7 +56,7 @@ pub(crate) async fn run(retention: Arc<Retention>) {
 /// Checks the threads of all projects once. Ages are measured with the store's clock, which is the same for all nodes.
 /// If this node's clock differs too much from it, one of the two is wrong, and the pass does nothing.
 pub(crate) async fn sweep(retention: &Retention) -> Result<(), StoreError> {
-    let Asked { status, skew_ms } = ask(&retention.store, &retention.clock).await?;
+    let Asked { status, skew_ms } = ask(retention.store.as_ref(), &retention.clock).await?;
     retention.metrics.skewed(skew_ms);
     if u128::from(skew_ms.unsigned_abs()) > MAX_RETENTION_SKEW.as_millis() {
         retention.metrics.retention_refused.inc();

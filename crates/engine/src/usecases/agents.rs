@@ -1,14 +1,16 @@
 //! Agents defined over the API, as the text of their definitions.
 
+use std::sync::Arc;
+
 use threadline_core::{AgentId, Principal};
-use threadline_store::DynStore;
+use threadline_store::AgentStore;
 
 use crate::StoreError;
 
 /// Use cases of agents' definitions. Definitions belong to a project; the API decides who may change them.
 #[derive(Clone)]
 pub struct AgentDefinitions {
-    pub(crate) store: DynStore,
+    pub(crate) store: Arc<dyn AgentStore>,
 }
 
 impl AgentDefinitions {

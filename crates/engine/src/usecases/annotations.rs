@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use threadline_core::{Annotation, NewAnnotation, Principal, ThreadId, limits::MAX_ANNOTATION_PAGE};
-use threadline_store::DynStore;
+use threadline_store::AnnotationStore;
 
 use crate::{ChangeThreadError, LookupError, Page, directory::Directory, lifecycle::Lifecycle, records::ThreadRef};
 
@@ -15,7 +15,7 @@ pub struct Annotations {
 
 /// Dependencies of [`Annotations`], shared by its clones.
 pub(crate) struct AnnotationDeps {
-    pub store: DynStore,
+    pub store: Arc<dyn AnnotationStore>,
     pub directory: Directory,
     pub lifecycle: Lifecycle,
 }

@@ -30,7 +30,7 @@ use threadline_core::{
     ApiKey, Clock, Credential, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
     limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED},
 };
-use threadline_store::DynStore;
+use threadline_store::IdentityStore;
 use tokens::ScopeWords;
 
 use crate::egress::EgressClient;
@@ -65,7 +65,7 @@ struct Shared {
     /// Digest of the operator's key; without one, every client that reaches this server (on loopback only) is
     /// authenticated.
     operator: Option<Digest>,
-    store: DynStore,
+    store: Arc<dyn IdentityStore>,
     clock: Clock,
     keys: Cache<Digest, Option<ApiKey>>,
     projects: Projects,
@@ -74,7 +74,12 @@ struct Shared {
 impl Auth {
     /// Starts with the operator's key, if there is one. `outbound` fetches the keys of issuers, and decides at which
     /// addresses they may be.
-    pub fn new(operator_key: Option<&str>, store: DynStore, clock: Clock, outbound: EgressClient) -> Self {
+    pub fn new(
+        operator_key: Option<&str>,
+        store: Arc<dyn IdentityStore>,
+        clock: Clock,
+        outbound: EgressClient,
+    ) -> Self {
         let shared = Shared {
             operator: operator_key.map(digest),
             projects: Projects::new(store.clone()),

@@ -10,7 +10,7 @@ use threadline_core::{
     IssuerSettings, ProjectId, ProjectLimits, ProjectSettings,
     limits::{KEY_MEMORY, MAX_TOKEN_SECRETS, PROJECT_MISS_PAUSE},
 };
-use threadline_store::{DynStore, StoreError, StoredProject};
+use threadline_store::{IdentityStore, StoreError, StoredProject};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{AuthError, secret};
@@ -69,7 +69,7 @@ impl CachedProjects {
 /// Cache of the projects. Cheap to clone. Changes made on other nodes appear after [`KEY_MEMORY`].
 #[derive(Clone)]
 pub struct Projects {
-    store: DynStore,
+    store: Arc<dyn IdentityStore>,
     known: Arc<RwLock<Arc<CachedProjects>>>,
     /// Lock that admits one read of the store at a time.
     looking: Arc<Mutex<()>>,
@@ -94,7 +94,7 @@ pub struct ChangedProject {
 }
 
 impl Projects {
-    pub(super) fn new(store: DynStore) -> Self {
+    pub(super) fn new(store: Arc<dyn IdentityStore>) -> Self {
         Self { store, known: Arc::default(), looking: Arc::default() }
     }
 
