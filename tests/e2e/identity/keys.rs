@@ -101,6 +101,22 @@ async fn every_frame_wants_its_scope() {
 }
 
 everywhere! {
+    async fn a_key_that_acts_for_a_user_changes_no_agents(server: |options| options.with_key("secret")) {
+        let backend = key(server, "default", &[Scope::Read, Scope::Agents]).await;
+        backend.put("/v1/agents/a", json!({ "kind": "demo" })).await.ok(200);
+        let for_ann = Client { user: Some("ann".into()), ..backend.clone() };
+        for refused in [
+            for_ann.put("/v1/agents/a", json!({ "kind": "demo" })).await,
+            for_ann.delete("/v1/agents/a").await,
+        ] {
+            let problem = refused.problem(403, "forbidden");
+            assert!(text(&problem, "detail").contains("Threadline-User"), "{problem}");
+        }
+        assert_eq!(backend.delete("/v1/agents/a").await.status, 204);
+    }
+}
+
+everywhere! {
     async fn a_key_is_shown_once_and_ends_when_it_is_revoked(server: |options| {
         options.with_key("secret").with_timeouts(|patience| patience.credentials = Duration::from_millis(20))
     }) {
