@@ -363,7 +363,7 @@ impl Appends {
 
 impl Runs {
     fn new(all: &mut Register) -> Self {
-        let help = "Runs begun here: to go on, or appended whole";
+        let help = "Runs started here: open ones, and complete ones that were appended in one request";
         let [started, appended_whole] = all.counters("runs_started", help, "kind", ["open", "whole"]);
         let help = "Runs ended here, by the terminal event that their log got: a stopped run is finished";
         let outcomes = ["finished", "error", "abandoned"];
