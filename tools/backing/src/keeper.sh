@@ -4,7 +4,7 @@ home=$1
 last_words=$2
 pid=
 started=
-# After the test has died, the kernel sends SIGHUP to a process group with stopped processes, and answers have no reader.
+# After the test has died, the kernel sends SIGHUP to a process group with stopped processes, and no process reads answers.
 trap '' HUP PIPE
 
 # each COMMAND: applies COMMAND to every process whose working directory is the home, regardless of its parent: a killed

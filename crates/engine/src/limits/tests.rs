@@ -136,7 +136,7 @@ fn a_place_is_given_back_when_it_is_dropped() {
     let _again = (quota.open(&bob).expect("a place"), quota.open(&key("p", None)).expect("a place"));
     assert_eq!(quota.open(&key("p", None)).map_err(|limited| limited.value).expect_err("full"), 3);
     drop((_second, _again));
-    assert!(quota.0.open.is_empty(), "nothing is left of who has gone");
+    assert!(quota.0.open.is_empty(), "no entry remains without an open stream");
 }
 
 #[test]
