@@ -108,8 +108,7 @@ impl Sight {
     fn caught_up(&self, thread: &str, at: &Value) {
         let had = self.count(thread);
         if at["seq"] != had {
-            self.tally
-                .violation(format!("a subscriber of {thread} has {had} events, but caught up at {at}"));
+            self.tally.violation(format!("a subscriber of {thread} has {had} events, but caught up at {at}"));
         }
     }
 

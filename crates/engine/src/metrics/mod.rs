@@ -392,7 +392,7 @@ impl Following {
             Family::<[(&str, &str); 1], Histogram, fn() -> Histogram>::new_with_constructor(Histogram::of_times);
         let family = all.add("delivery_duration_seconds", help, family);
         let delivery = |transport| family.get_or_create_owned(&[("transport", transport)]);
-        let help = "A live follower was not served from memory: too slow, or started before the events there";
+        let help = "Times a live follower was not served from memory: too slow, or started before the events there";
         let [fell_behind_slow, fell_behind_hint] = all.counters("fell_behind", help, "cause", ["slow", "hint"]);
         Self {
             socket: gauge("socket", "thread"),
