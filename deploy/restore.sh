@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Puts a backup back. Every server must be stopped; nothing that is there now is deleted.
+# Restores a backup. Every server must be stopped. Existing data is not deleted.
 #
-#   restore.sh sqlite   BACKUP DATA       BACKUP: a directory that `threadline backup` has made, or a copy of a stopped one
+#   restore.sh sqlite   BACKUP DATA       BACKUP: a directory from `threadline backup`, or a copy of a stopped server's
 #   restore.sh postgres DUMP              DUMP: of `pg_dump --format=custom`; THREADLINE_STORE names an empty database
 #
-# PROGRAM is the `threadline` to be used (else the one in PATH).
+# PROGRAM is the `threadline` program to run (default: the one in PATH).
 set -euo pipefail
 umask 077
 program=${PROGRAM:-threadline}
@@ -15,14 +15,14 @@ sqlite)
   backup=${2:?a backup is missing} data=${3:?the data directory is missing}
   [ -f "$backup/threadline.db" ] || fail "there is no backup in $backup"
   if [ -e "$data" ]; then
-    # The server holds this lock as long as it runs.
+    # The server holds this lock while it runs.
     if [ -e "$data/lock" ]; then flock -n "$data/lock" true || fail "$data is in use: stop the server first"; fi
     aside=$data.before-$(date -u +%Y%m%dT%H%M%S)
     mv -- "$data" "$aside"
     echo "what was there is in $aside"
   fi
   mkdir -m 700 -- "$data"
-  # A copy of a directory that was not closed cleanly has a write-ahead log, without which the file is not whole.
+  # A copy of a directory that was not closed cleanly has a write-ahead log, without which the database is incomplete.
   for file in threadline.db threadline.db-wal; do
     [ ! -f "$backup/$file" ] || cp -- "$backup/$file" "$data/$file"
   done
@@ -31,18 +31,18 @@ sqlite)
   ;;
 postgres)
   dump=${2:?a dump is missing}
-  : "${THREADLINE_STORE:?it names the database}"
-  # Arguments can be seen by everybody on the machine: a password goes by the environment.
-  url=$(sed -E 's/([?&])pooler=[^&]*&?/\1/; s/[?&]$//' <<<"$THREADLINE_STORE") # ours, and unknown to its own tools
+  : "${THREADLINE_STORE:?must name the database}"
+  # Arguments are visible to every user of the machine, so the password is passed in the environment.
+  url=$(sed -E 's/([?&])pooler=[^&]*&?/\1/; s/[?&]$//' <<<"$THREADLINE_STORE") # Postgres's own tools do not know this option
   if [[ $url =~ ^([a-z]+://[^:@/]*):([^@/]*)@(.*)$ ]]; then
     PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")
     export PGPASSWORD
     url=${BASH_REMATCH[1]}@${BASH_REMATCH[3]}
   fi
-  # Whole or not at all. Owners and rights are those of the role that connects.
+  # The restore is atomic. Owners and privileges are those of the role that connects.
   pg_restore --exit-on-error --single-transaction --no-owner --no-acl --dbname="$url" "$dump"
   "$program" migrate
   "$program" restored
   ;;
-*) fail "say restore.sh sqlite BACKUP DATA, or restore.sh postgres DUMP" ;;
+*) fail "usage: restore.sh sqlite BACKUP DATA, or restore.sh postgres DUMP" ;;
 esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures Threadline on a Postgres and a Redis of its own, which it starts and ends: `bench-production.sh <threadline-bench>
-# [what to measure, …]`. They are set as their packages come, with fsync on, and keep their files in a directory in
-# $TMPDIR: choose one on the disk that is to be measured.
+# Measures Threadline with a Postgres and a Redis that the script starts and stops: `bench-production.sh <threadline-bench>
+# [benchmark, …]`. Both have the default settings of their packages, with fsync on, and keep their files in a directory in
+# $TMPDIR: choose one on the disk to be measured.
 set -euo pipefail
 
 program=$1
@@ -24,7 +24,7 @@ if [ "$(id -u)" -eq 0 ]; then
   chown "$user" "$home"
 fi
 
-# SIGINT: a quick end for Postgres, and an orderly one for Redis.
+# SIGINT is a fast shutdown for Postgres, and an orderly one for Redis.
 end() {
   trap - EXIT
   for server in "${servers[@]}"; do kill -INT "$server" 2>/dev/null || true; done
@@ -32,19 +32,19 @@ end() {
   rm -rf "$home"
 }
 trap end EXIT
-# The program has to end by itself, because it removes what it made; then it is our turn.
+# The script ignores these signals until the program has ended by itself, because the program removes the data that it created.
 trap : INT TERM
 
 listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# Starts a server on a free port: `start <name> <command line with PORT in it>`. The port is in $port then.
+# Starts a server on a free port: `start <name> <command line with PORT in it>`. The port is returned in $port.
 start() {
   local name=$1 server
   shift
   for _ in 1 2 3 4 5; do
     port=$((20000 + RANDOM % 12000))
     ! listens "$port" || continue
-    # In a group of its own, so that Ctrl-C ends it after the program and not before.
+    # A process group of its own, so that Ctrl-C ends the server after the program and not before.
     setsid "${as[@]}" "${@//PORT/$port}" >"$home/$name.log" 2>&1 </dev/null &
     server=$!
     for _ in $(seq 300); do
@@ -70,14 +70,14 @@ start redis redis-server --bind 127.0.0.1 --port PORT --dir "$home" --save '' --
 redis=$port
 until "$binaries/pg_isready" -q -h 127.0.0.1 -p "$postgres"; do sleep 0.1; done
 
-# Not exec: the servers have to be ended after it.
+# No `exec`: the script stops the servers after the program has ended.
 THREADLINE_BENCH_STORE="postgres://postgres@127.0.0.1:$postgres/postgres" \
   THREADLINE_BENCH_REDIS="redis://127.0.0.1:$redis/" \
   "$program" "$@" &
 running=$!
 status=0
 wait "$running" || status=$?
-# A signal ends the wait, and the program only a little later.
+# A signal interrupts `wait` before the program has ended.
 while kill -0 "$running" 2>/dev/null; do
   status=0
   wait "$running" || status=$?

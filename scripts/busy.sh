@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command RUNS times (10), niced, next to one busy loop per core; fails if one run fails: busy.sh make test
+# Runs a command RUNS times (default 10), niced, beside one busy loop per core; fails if one run fails: busy.sh make test
 set -uo pipefail
 loops=()
 trap 'kill "${loops[@]}" 2>/dev/null' EXIT

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Three nodes, Postgres and Redis under faults for MINUTES (10). What it prints last is the verdict, and it fails if that is
-# not all zeros.
+# Runs three nodes, Postgres and Redis under faults for MINUTES (default 10). The last line of the output is the verdict; the
+# script fails if one of its numbers is not zero.
 #
-#   PLANT=name   with the bug of tests/chaos/plants/name.patch, until it is found or for MINUTES (2); fails unless it is found
+#   PLANT=name   with the bug of tests/chaos/plants/name.patch, until the bug is found or for MINUTES (default 2); fails if it is not found
 #   PLANT=all    one bug after the other
 #   PLANT=none   the same faults without any bug
 #   TESTS=1      with PLANT: also runs the tests that PROMISES.md names for the bug, on the patched copy; fails unless one of
@@ -13,15 +13,16 @@ cd "$(dirname "$0")/.."
 root=$PWD
 plants=$root/tests/chaos/plants
 
-# Built first and run by itself, so that cargo has not the last word.
+# The test is built first and run without cargo, so that the verdict is the last line of the output.
 build() { # cargo options; prints the program of the test
   cargo test "$@" --test chaos --no-run --message-format=json |
     jq -r 'select(.reason == "compiler-artifact" and .target.name == "chaos") | .executable | select(.)' | tail -n 1
 }
 run() { "$1" --ignored --exact for_long --nocapture; }
 
-# The bug is applied to a copy: the work tree is never changed. One copy serves all bugs, so that only what differs between
-# two of them is built again: a file is written if its text differs. Debug builds: a release takes minutes to build for each.
+# The bug is applied to a copy: the work tree is never changed. One copy serves all bugs, and only files whose text differs
+# are written, so that only the difference between two bugs is built again. Builds are debug builds: a release build takes
+# minutes for each bug.
 tree=$root/target/plants/tree
 find_bug() { # name
   local name=$1 test said

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the tests' own checkers, if it is not there or not up to date, and prints the path of
-# its Python.
+# Creates the Python environment of the tests' own checkers if it is missing or out of date, and prints the path of its
+# Python.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 wanted=$root/tests/e2e/requirements.txt
 venv=$root/target/checker-venv
-# Tests that run side by side ask at once.
+# The lock serves tests that run in parallel.
 mkdir -p "$root/target"
 exec 9>"$root/target/checker-venv.lock"
 flock 9

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Three nodes over a Postgres and a Redis of their own, behind HAProxy with deploy/haproxy.cfg: what docker-compose.yml
-# starts, without containers. Everything is in a temporary directory and gone at the end.
+# Starts three nodes with a Postgres and a Redis of their own, behind HAProxy with deploy/haproxy.cfg: the services of
+# docker-compose.yml, without containers. All files are in a temporary directory, which is removed at the end.
 #
 #   scripts/cluster.sh [PATH-TO-THREADLINE]          until Ctrl-C
-#   scripts/cluster.sh PATH-TO-THREADLINE check      follows runs through it, then ends
+#   scripts/cluster.sh PATH-TO-THREADLINE check      follows runs through the cluster, then ends
 #
-# THREADLINE_API_KEY is used if it is set; THREADLINE_LISTEN says where the balancer listens (default 127.0.0.1:7420).
+# THREADLINE_API_KEY is used if it is set; THREADLINE_LISTEN is the address of the balancer (default 127.0.0.1:7420).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "${1:-$root/target/release/threadline}")
@@ -21,7 +21,7 @@ work=$(mktemp -d)
 chmod 711 "$work"
 pids=()
 node_pids=()
-# Nodes first, so that they end their runs while there is a store. SIGINT has no drain delay, but a shell's background
+# Nodes are stopped first, so that they end their runs while the store is available. SIGINT has no drain delay, but a shell's background
 # process ignores it unless it installs a handler: curl and HAProxy do not.
 finish() {
   local status=$?
@@ -40,7 +40,7 @@ trap finish EXIT
 trap 'exit 0' INT TERM
 trap 'echo "not ok - line $LINENO: $BASH_COMMAND" >&2' ERR
 
-# Ports that are free, and outside of the range that connections are given theirs from.
+# Free ports outside of the range of ephemeral ports.
 read -r pg redis n1 n2 n3 <<<"$(python3 - <<'PY'
 import os, socket
 ports, port = [], 20000 + os.getpid() % 6000 * 2
@@ -59,7 +59,7 @@ until_ready() { # what, command
     if "${@:2}" >/dev/null 2>&1; then return; fi
     sleep 0.1
   done
-  echo "$1 did not get ready" >&2
+  echo "$1 did not become ready" >&2
   exit 1
 }
 
@@ -84,7 +84,7 @@ until_ready Redis redis-cli -p "$redis" ping
 
 THREADLINE_API_KEY=${THREADLINE_API_KEY:-$(python3 -c 'import secrets; print(secrets.token_hex(32))')}
 export THREADLINE_API_KEY
-# As long as the balancer takes to notice.
+# Time that the balancer needs to notice that a node drains, in seconds.
 export THREADLINE_DRAIN_DELAY=${THREADLINE_DRAIN_DELAY:-3}
 export THREADLINE_STORE="postgres://threadline@127.0.0.1:$pg/threadline" THREADLINE_REDIS="redis://127.0.0.1:$redis/"
 unset THREADLINE_USER THREADLINE_CONFIG
@@ -110,9 +110,9 @@ Three nodes on ports ${nodes[*]}, Postgres on $pg, Redis on $redis, and the bala
   $program run chat "Hello"        # on one node
   $program tail chat               # from another
 
-Kill a node and see who goes on: kill -9 ${node_pids[0]}. Ctrl-C ends everything.
+Kill a node and see that the others continue: kill -9 ${node_pids[0]}. Ctrl-C ends everything.
 TEXT
-  # Nodes may be killed; the balancer is what is waited for.
+  # The script waits for the balancer, because nodes may be killed.
   wait "${pids[-1]}"
   exit 0
 fi
@@ -122,9 +122,9 @@ ok() { passed=$((passed + 1)); echo "ok $passed - $1"; }
 api() { curl -fsS -H "Authorization: Bearer $THREADLINE_API_KEY" -H 'Threadline-User: alice' "$@"; }
 export THREADLINE_USER=alice
 ok "three nodes are up behind $THREADLINE_URL"
-if curl -fs "$THREADLINE_URL/v1/threads" >/dev/null; then false; fi; ok "without the key nobody is let in"
+if curl -fs "$THREADLINE_URL/v1/threads" >/dev/null; then false; fi; ok "a request without the key is refused"
 
-# A run on one node; a socket on another and an event stream on the third follow it.
+# A run on one node is followed by a socket on another node and an event stream on the third.
 api "$THREADLINE_URL/v1/threads" -d '{"threadId":"run"}' >/dev/null
 timeout 90 "$program" tail run --raw --url "http://127.0.0.1:$n2" >"$work/socket.ndjson" 2>"$work/socket.log" &
 socket=$!
@@ -137,13 +137,13 @@ api -T "$root/examples/pydantic-ai/recorded-run.ndjson" -X POST -H 'Content-Type
   "http://127.0.0.1:$n1/v1/threads/run/runs?runId=first" >/dev/null
 events=$(grep -c . "$root/examples/pydantic-ai/recorded-run.ndjson")
 api -H 'Accept: application/x-ndjson' "$THREADLINE_URL/v1/threads/run/events?limit=10000" >"$work/log.ndjson"
-[ "$(wc -l <"$work/log.ndjson")" -ge "$events" ]; ok "a run of $events events went in through one node"
+[ "$(wc -l <"$work/log.ndjson")" -ge "$events" ]; ok "a run of $events events was appended through one node"
 all_seen() {
   [ "$(wc -l <"$work/socket.ndjson")" -ge "$events" ] && [ "$(wc -l <"$work/balanced.ndjson")" -ge "$events" ] &&
     [ "$(grep -c '^id: ' "$work/stream.sse")" -ge "$events" ]
 }
 until_ready "the readers" all_seen
-cmp -s "$work/socket.ndjson" "$work/balanced.ndjson"; ok "readers on the other nodes and through the balancer saw it, byte for byte"
+cmp -s "$work/socket.ndjson" "$work/balanced.ndjson"; ok "readers on the other nodes and through the balancer received it, byte for byte"
 
 # A streamed run through the balancer arrives while it is under way: nothing is buffered.
 api "$THREADLINE_URL/v1/threads" -d '{"threadId":"live"}' >/dev/null
@@ -158,30 +158,30 @@ until_ready "the first event" has A; ok "a streamed request passes through unbuf
 echo '{"type":"RUN_FINISHED"}' >&9
 exec 9>&-
 wait $live
-has RUN_FINISHED; ok "and ends its run"
+has RUN_FINISHED; ok "a streamed request ends its run"
 
-# A rolling restart: every node is told to stop, one after the other, while requests go on.
+# A rolling restart: every node is stopped, one after the other, while requests continue.
 for number in 0 1 2; do
   kill -TERM "${node_pids[number]}"
   for try in $(seq 40); do
     api "$THREADLINE_URL/v1/threads" -d "{\"threadId\":\"while-$number-$try\"}" >/dev/null
   done
-  wait "${node_pids[number]}" || { echo "node $number did not end well" >&2; false; }
+  wait "${node_pids[number]}" || { echo "node $number did not end with exit code 0" >&2; false; }
   node $number
   until_ready "node $number" curl -fs "http://127.0.0.1:${nodes[number]}/readyz"
-  sleep 2.5 # the balancer looks every second, and takes a node out after two looks
+  sleep 2.5 # the balancer checks every second, and removes a node after two failed checks
 done
-ok "120 requests during a rolling restart, none refused"
+ok "none of 120 requests during a rolling restart was refused"
 api "$THREADLINE_URL/v1/threads/run/runs" -d '{"runId":"second","leaseSeconds":60}' >/dev/null
 api "$THREADLINE_URL/v1/threads/run/runs/second/events" -d '[{"type":"X"}]' >/dev/null
 api -X POST "$THREADLINE_URL/v1/threads/run/runs/second/finish" >/dev/null
 more() { tail -n1 "$work/balanced.ndjson" | grep -q RUN_FINISHED && tail -n1 "$work/socket.ndjson" | grep -q RUN_FINISHED &&
   cmp -s "$work/socket.ndjson" "$work/balanced.ndjson" && [ "$(wc -l <"$work/balanced.ndjson")" -gt "$(wc -l <"$work/log.ndjson")" ]; }
-until_ready "the readers after the restart" more; ok "readers came back and missed nothing"
+until_ready "the readers after the restart" more; ok "readers reconnected and missed no event"
 
-# A node that is killed is not missed.
+# Reads do not fail when a node is killed.
 kill -KILL "${node_pids[1]}"
 wait "${node_pids[1]}" 2>/dev/null || true
 for try in $(seq 20); do api "$THREADLINE_URL/v1/threads/run" >/dev/null; done
-ok "reads go on when a node is killed"
+ok "reads continue when a node is killed"
 echo "all $passed checks passed"

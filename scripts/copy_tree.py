@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes a copy of the work tree with a patch applied: copy_tree.py DIRECTORY PATCH, or --check PATCH … to see that patches apply.
+"""Copies the work tree with a patch applied: copy_tree.py DIRECTORY PATCH, or --check PATCH … to check that patches apply.
 
-Only files whose text differs are written, so that a build in the copy sees what has changed and nothing else.
+Only files whose text differs are written, so that a build in the copy compiles only the changed files.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ def patched(patch):
             if name in files:
                 (Path(directory) / name).parent.mkdir(parents=True, exist_ok=True)
                 (Path(directory) / name).write_bytes(files[name][0])
-        # Without context that matches exactly it is another patch.
+        # A patch whose context does not match exactly may change another place, so it is refused.
         applied = subprocess.run(
             ["git", "apply", "--recount", "--whitespace=nowarn", str(patch.resolve())],
             cwd=directory,

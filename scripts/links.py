@@ -4,7 +4,7 @@
 usage: links.py            exit 1 if a link leads to no file or directory, or an anchor to no heading
        links.py --self-test
 
-Checked are [text](target), ![text](target), [text]: target, and src, srcset and href of HTML. Code is left out. Links to other
+Checked are [text](target), ![text](target), [text]: target, and src, srcset and href of HTML. Code is skipped. Links to other
 hosts are not followed.
 """
 
@@ -27,7 +27,7 @@ NAMED = re.compile(r"<(?:a|[a-z]+\d?)\s[^>]*?\b(?:id|name)\s*=\s*[\"']([^\"']+)[
 
 
 def prose(text):
-    """The lines outside of fenced code, with their numbers."""
+    """Yields the lines outside of fenced code, with their numbers."""
     fence = None
     for number, line in enumerate(text.split("\n"), 1):
         found = FENCE.match(line)
@@ -45,7 +45,7 @@ def without_code(line):
 
 
 def slug(heading):
-    """The anchor of a heading, as GitHub makes it."""
+    """Returns the anchor of a heading, as GitHub generates it."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     text = re.sub(r"<[^>`]+>(?=[^`]*(?:`[^`]*`[^`]*)*$)", "", text)
     text = re.sub(r"\\(.)", r"\1", text).replace("`", "").replace("*", "")
@@ -54,7 +54,7 @@ def slug(heading):
 
 
 def anchors(text):
-    """The anchors of a page: headings, repeated ones with a number, and ids of HTML."""
+    """Returns the anchors of a page: headings, repeated ones with a number, and ids of HTML."""
     found, seen = set(), {}
     for _, line in prose(text):
         found.update(NAMED.findall(without_code(line)))
@@ -77,7 +77,7 @@ def links(text):
 
 
 def broken(root, pages, tracked):
-    """What is wrong in these pages, a line each, and how many links were looked at."""
+    """Returns the errors of these pages, a line each, and the number of links that were checked."""
     wrong, looked_at, known = [], 0, {}
     folders = {parent.as_posix() for path in tracked for parent in Path(path).parents}
     for page in pages:
@@ -108,7 +108,7 @@ def broken(root, pages, tracked):
 
 
 def self_test():
-    """The check itself fails where it has to."""
+    """Tests that the check fails for invalid links."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         (root / "docs").mkdir()

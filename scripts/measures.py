@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures of the code base that a redesign is judged by: circles of imports, imports between APIs, prose, duplication.
+"""Measures the structure of the code base: circles of imports, imports between APIs, prose, duplication.
 
 usage: measures.py            print each measure, its bound and its goal
-       measures.py --check    the same; exit 1 if one is over its bound in scripts/measures.json
+       measures.py --check    the same; exit 1 if a measure is over its bound in scripts/measures.json
        measures.py --lower    write today's figures into scripts/measures.json where they are below the bound
        measures.py --list ID  print the places that a measure counts
 
-A bound is what the figure may be today; it is lowered with the code and never raised. A goal is where it is to end.
+A bound is the largest permitted figure; it is lowered when the code improves and never raised. A goal is the intended figure.
 """
 
 import json
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BOUNDS = ROOT / "scripts" / "measures.json"
 NAME = re.compile(r"[A-Za-z_]\w*")
-# The first words by which a comment is known to speak of nothing by name.
+# First words of comments that do not name their subject.
 PRONOUNS = (
     "it its they their them he she this that these those what which who whom whose whoever whatever whether "
     "nobody nothing somebody something everybody everything anybody anything where when how why"
@@ -27,7 +27,7 @@ PRONOUNS = (
 
 
 def strip(text):
-    """Rust source without comments, and with strings and characters emptied; lines stay lines."""
+    """Returns Rust source without comments, with strings and characters emptied; line numbers stay the same."""
     pattern = re.compile(
         r'//[^\n]*|/\*.*?\*/|b?r(?P<h>#*)".*?"(?P=h)|b?"(?:\\.|[^"\\])*"|\'(?:\\[^\n]{1,8}?|[^\'\\\n])\'', re.S
     )
@@ -40,7 +40,7 @@ def strip(text):
 
 
 def without_tests(code):
-    """Without items under #[cfg(test)] or #[cfg(any(test, …))]."""
+    """Removes items under #[cfg(test)] or #[cfg(any(test, …))]."""
     while found := re.search(r"#\[cfg\((?:any\()?test\b[^\]]*\]", code):
         depth, at = 0, found.end()
         while at < len(code):
@@ -80,7 +80,7 @@ def sources():
 
 
 def tree(text, prefix=()):
-    """The paths of a `use` tree, as (segments, name it is known by)."""
+    """Returns the paths of a `use` tree, as (segments, local name)."""
     depth, start, parts = 0, 0, []
     for at, letter in enumerate(text + ","):
         if letter in "{}":
@@ -121,14 +121,14 @@ class Graph:
                         if found.group(1):
                             self.exports[source.module][name] = path
             code = re.sub(r"\buse\s+[^;]+;", ";", source.code)
-            # `$crate::…` is a path of the files that use a macro.
+            # A path that begins with `$crate` belongs to the files that use the macro.
             for found in re.finditer(r"(?<![$\w])[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)+", code):
                 path = self.absolute(segments(found.group()), source.module)
                 if path:
                     self.uses[source.module].append(path)
 
     def absolute(self, path, module):
-        """A path of the workspace without `crate`, `self` and `super`; None for other packages."""
+        """Resolves `crate`, `self` and `super` in a path of the workspace; returns None for other packages."""
         if path[:1] == ("crate",):
             return (module[:1] if module[:1] in self.crates else ()) + path[1:]
         if path[:1] == ("threadline",):
@@ -147,7 +147,7 @@ class Graph:
         return None
 
     def target(self, path, seen=()):
-        """The file in which the item of a path stands."""
+        """Returns the file that defines the item of a path."""
         for length in range(len(path), -1, -1):
             module, rest = path[:length], path[length:]
             if module in self.files:
@@ -170,14 +170,14 @@ class Graph:
         for module, paths in self.uses.items():
             for path in paths:
                 to = self.target(path)
-                # The root is a table of contents.
+                # Imports of the root are not counted: it only lists the modules.
                 if to and to != module and module:
                     found[module].add(to)
         return found
 
 
 def circles(edges):
-    """Strongly connected sets of more than one file, the largest first (Tarjan's algorithm, without recursion)."""
+    """Returns strongly connected sets of more than one file, the largest first (Tarjan's algorithm, without recursion)."""
     index, low, on, stack, found = {}, {}, set(), [], []
     for root in list(edges):
         if root in index:
@@ -213,8 +213,8 @@ def circles(edges):
     return sorted(found, key=len, reverse=True)
 
 
-# What each top-level module of `src` may import of its siblings, and which packages it must not know. Between crates the
-# manifests decide.
+# Siblings that each top-level module of `src` may import, and packages that it must not use. Between crates the manifests
+# decide.
 LAYERS = {
     "agents": ((), "redis sqlx axum hyper"),
     "titles": (("agents",), "redis sqlx axum hyper reqwest"),
@@ -223,14 +223,14 @@ LAYERS = {
     "app": (("agents", "api", "config", "titles"), ""),
     "telemetry": ((), "redis sqlx axum hyper reqwest"),
     "progress": ((), "redis sqlx axum hyper reqwest"),
-    # From one store to another, through files.
+    # Moves threads from one store to another, through files.
     "transfer": (("progress",), "redis sqlx axum hyper reqwest"),
     "cli": (("app", "config", "transfer", "progress"), "redis sqlx axum hyper"),
-    # Ways into parsers, in builds for fuzzers only.
+    # Entry points of parsers, in builds for fuzzers only.
     "fuzzing": (("agents", "api", "titles", "transfer"), "redis sqlx"),
 }
-# Files that may be longer than 500 lines: the reference of all ports, which reads as one specification, and every limit in one
-# place, a line or two each.
+# Files that may be longer than 500 lines: the reference implementation of all ports, which reads as one specification, and the
+# list of all limits, with one or two lines for each.
 LONG = ("crates/store/src/memory/mod.rs", "crates/core/src/limits.rs")
 PANICS = re.compile(r"\.unwrap\(\)|\.expect\(|\b(?:panic|todo|unimplemented|unreachable)!\(")
 BACK_ENDS = re.compile(r"\b(?:SqliteStore|MemoryStore)\b")
@@ -240,30 +240,30 @@ DOORS = ("rest", "socket", "agui", "conversations", "copilotkit", "console")
 
 
 def door(module):
-    """The API that a file belongs to; the socket is one of its own."""
+    """Returns the API of a file; the socket counts as a separate one."""
     if module[:1] != ("api",) or len(module) < 2 or module[1] not in DOORS:
         return None
     return module[1]
 
 
 def against_layers(files, pairs):
-    """Imports within `src` that LAYERS does not allow, and modules that have no place in it."""
+    """Yields imports within `src` that LAYERS does not allow, and modules that LAYERS does not list."""
     root = {source.module: source for source in files if not source.crate and source.module}
     for module, source in root.items():
         top = module[0]
         if top not in LAYERS:
-            yield f"{source.path}: {top} has no place in LAYERS"
+            yield f"{source.path}: {top} is not listed in LAYERS"
             continue
         for package in LAYERS[top][1].split():
             if re.search(rf"(?<![\w:]){package}::", source.code):
-                yield f"{source.path}: {top} must not know {package}"
+                yield f"{source.path}: {top} must not use {package}"
     for module, to in pairs:
         if module in root and to in root and to[0] != module[0] and to[0] not in LAYERS.get(module[0], ((), ""))[0]:
             yield f"{root[module].path} -> {root[to].path}"
 
 
 def comments(files):
-    """Comment blocks as (path, line, is it documentation, text)."""
+    """Yields comment blocks as (path, line, True for doc comments, text)."""
     for source in files:
         block, kind, begin = [], None, 0
         for number, line in enumerate(source.text.splitlines() + [""], 1):
@@ -282,12 +282,12 @@ def first_word(text):
 
 
 def shape(line):
-    """A line with its names, strings and numbers taken out."""
+    """Returns a line without its names, strings and numbers."""
     return re.sub(r"\b(?!fn|let|if|else|match|for|while|return|impl|struct|enum|pub|async|await|mut|self)\w+\b", "·", line)
 
 
 def duplicates(files, size=6):
-    """Pairs of places with at least `size` equal lines of code, each counted once."""
+    """Returns pairs of places with at least `size` equal lines of code, each counted once."""
     places = defaultdict(list)
     for source in files:
         lines = [(n, " ".join(line.split())) for n, line in enumerate(source.code.splitlines(), 1)]
@@ -302,13 +302,13 @@ def duplicates(files, size=6):
             for other in where:
                 if one < other and not (one[0] == other[0] and abs(one[1] - other[1]) < size):
                     pairs.add((one, other))
-    # A longer equal stretch is one pair: what follows another pair line by line belongs to it.
+    # A longer equal stretch is one pair: pairs that follow another pair line by line belong to it.
     begins = [p for p in pairs if ((p[0][0], p[0][1] - 1), (p[1][0], p[1][1] - 1)) not in {((a[0], a[1]), (b[0], b[1])) for a, b in pairs}]
     return sorted(f"{a[0]}:{a[2]} = {b[0]}:{b[2]}" for a, b in begins)
 
 
 def measure():
-    """Each measure's places by its id."""
+    """Returns the places that each measure counts, by its id."""
     files = sources()
     graph = Graph(files)
     edges = graph.edges()
@@ -353,7 +353,7 @@ def measure():
 
 
 def client_packages():
-    """What somebody who uses the client crate compiles."""
+    """Returns the packages that users of the client crate compile."""
     command = ["cargo", "tree", "--locked", "-p", "threadline-client", "-e", "normal", "--prefix", "none", "--format", "{p}"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return sorted({" ".join(line.split()[:2]) for line in listed.splitlines() if line})

@@ -4,7 +4,7 @@
 usage: promises.py PLANT    the tests of the rows of PROMISES.md that name this bug
        promises.py --list   the planted bugs that rows name
 
-Left out are tests that only `make test-full` runs, and those that cargo does not run. Quick programs come first.
+Tests that only `make test-full` runs, and tests that cargo does not run, are omitted. Quick programs come first.
 """
 
 import re
@@ -13,12 +13,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = re.compile(r"`([^`:]+)::([^`]+)`(?:\s*\(([^)]*)\))?")
-# Programs from the quickest on; others come behind them.
+# Test programs, the quickest first; other programs come after them.
 ORDER = ["--lib", "--test model", "--test contract", "--test e2e", "--test faults", "--test nodes"]
 
 
 def rows():
-    """The tests of each row as (path, name, marks), and its planted bugs."""
+    """Yields the tests of each row as (path, name, marks), and its planted bugs."""
     for line in (ROOT / "PROMISES.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) == 5 and re.fullmatch(r"[PIR]\d+", cells[0]):
@@ -31,13 +31,13 @@ def modules(path):
 
 
 def target(path, name):
-    """The program of a test, and a part of its full name there that no other test has."""
+    """Returns the program of a test, and a part of the test's full name that no other test of the program has."""
     path = Path(path)
     parts = path.parts
     if parts[0] == "tests":
         program, inside = f"--test {parts[1]}", modules(Path(*parts[2:]))
         made_by_macro = parts[1] == "contract" and not re.search(rf"#\[tokio::test.*\n.*fn {name}\b", (ROOT / path).read_text())
-        # `contract!` makes `on_sqlite::name`, and so on, without the module of the function.
+        # `contract!` generates `on_sqlite::name` and so on, without the module of the function.
         return program, "::" + name if made_by_macro else "::".join([*inside, name])
     if parts[0] == "crates":
         return f"-p threadline-{parts[1]} --lib", "::".join([*modules(Path(*parts[3:])), "tests", name])

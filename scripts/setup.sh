@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sees to it that what the build and the tests need is there: installs Debian packages where it may, else says which.
-# Rust itself has to be there already. `setup.sh run` (the default), `setup.sh test` or `setup.sh bench`; `setup.sh copilotkit`
-# is `test` and CopilotKit's older releases, which only `make test-full` runs.
+# Installs the Debian packages that the build and the tests need; without the permission to install, it prints their names.
+# Rust has to be installed already. `setup.sh run` (the default), `setup.sh test` or `setup.sh bench`; `setup.sh copilotkit`
+# is `test` plus CopilotKit's older releases, which only `make test-full` uses.
 set -euo pipefail
 older=""
 if [ "${1:-}" = "copilotkit" ]; then
@@ -12,7 +12,7 @@ fi
 need_rust="1.94"
 packages=()
 want() { command -v "$1" >/dev/null 2>&1 || packages+=("$2"); }
-# Servers stand where no PATH may lead.
+# Programs of servers may be in a directory that is not in PATH.
 want_server() { PATH="$PATH:/usr/sbin" want "$@"; }
 
 if ! command -v cargo >/dev/null 2>&1; then
@@ -28,7 +28,7 @@ fi
 want cc build-essential       # SQLite, zstd and the TLS library are built from C
 want curl curl                # examples and smoke test
 if [ "${1:-run}" != "run" ]; then
-  # Tests and benchmark start servers of their own from these.
+  # Tests and benchmarks start their own servers from these packages.
   compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || want postgres postgresql
   want_server redis-server redis-server
 fi
@@ -47,7 +47,7 @@ if [ "${1:-run}" = "test" ]; then
   python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages+=(python3-venv)
 fi
 
-# Packages of servers would start them; only their programs are wanted. An administrator's own policy stays in force.
+# The packages would start their servers, but only their programs are needed. An administrator's own policy stays in force.
 quietly() {
   local policy=/usr/sbin/policy-rc.d status=0
   if [ -e "$policy" ]; then policy=""; else printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy"; fi
@@ -82,7 +82,7 @@ if [ "${have%%.*}" -lt "$need_node" ]; then
   echo "Node $have is too old: the tests need >= $need_node (https://nodejs.org/en/download)." >&2
   exit 1
 fi
-# npm notes in node_modules what it installed; it is up to date if that is newer than what is asked for.
+# npm records in node_modules what it installed; the record is up to date if it is newer than the lock file.
 node_packages() {
   if [ "$1/node_modules/.package-lock.json" -nt "$1/package-lock.json" ]; then return; fi
   echo "Installing the npm packages of ${1#"$root"/}" >&2
@@ -92,7 +92,7 @@ node_packages() {
 root=$(cd "$(dirname "$0")/.." && pwd)
 folders=(
   tests/agui tests/real/node
-  # CopilotKit as its users have it.
+  # Published releases of CopilotKit.
   tests/copilotkit/packages/newest tests/copilotkit/packages/browser
   examples/copilotkit examples/agentkit examples/react
   sdk/typescript console
@@ -100,21 +100,21 @@ folders=(
 if [ -n "$older" ]; then
   folders+=(tests/copilotkit/packages/1.69 tests/copilotkit/packages/1.57 examples/copilotkit/runtime)
 fi
-# At the same time: most of it is waiting for the network.
+# Installations run in parallel, because most of their time is waiting for the network.
 installing=()
 for each in "${folders[@]}"; do
   node_packages "$root/$each" &
   installing+=($!)
 done
-# What the examples need of Python, and what the tests check with.
+# Python packages of the examples.
 "$root/scripts/example-venv.sh" >/dev/null
-# AG-UI's SDK for Python, the newest: the examples have the one that their agent is built on.
+# The newest AG-UI SDK for Python; the examples use the version that their agent requires.
 "$root/scripts/venv.sh" "$root/tests/real/python/requirements.txt" "$root/target/agui-venv" >/dev/null
-# What examines the server from outside.
+# Tools that test the server from outside.
 "$root/scripts/venv.sh" "$root/tests/e2e/wire/requirements.txt" "$root/target/wire-venv" >/dev/null
 "$root/scripts/checker-venv.sh" >/dev/null
 for each in "${installing[@]}"; do wait "$each"; done
-# The package for TypeScript, built: its own tests pack it, and others use it as its users do.
+# The TypeScript package is built here: its own tests pack it, and other tests use the packed form as its users do.
 if [ -n "$(find "$root/sdk/typescript/src" "$root/sdk/typescript/tsconfig.build.json" -newer "$root/sdk/typescript/dist/index.js" -print -quit 2>&1)" ]; then
   echo "Building sdk/typescript" >&2
   npm run --prefix "$root/sdk/typescript" --silent build

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the shell blocks of README.md and docs/tour.md, and those of OPERATIONS.md under "Authentication", word for word, as a newcomer
-# would, and checks their results. Then: two readers of which one is away for half of the run, a real agent that streams live, and
-# one that Threadline runs. Prints one line a check; fails at the first that does not hold, and if a shell block of README.md or
-# docs/tour.md was not run.
+# Runs the shell blocks of README.md and docs/tour.md, and those of OPERATIONS.md under "Authentication", verbatim, as a new user
+# would, and checks their results. Then checks two readers, one of them disconnected for half of the run, an agent that streams
+# live, and an agent that Threadline runs. Prints one line per check. Fails at the first failed check, and if a shell block of
+# README.md or docs/tour.md was not run.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "${1:?usage: tour.sh PATH-TO-THREADLINE}")
@@ -11,7 +11,7 @@ server=""
 passed=0
 trap 'status=$?; [ -n "$server" ] && kill "$server" 2>/dev/null; wait 2>/dev/null; [ $status -eq 0 ] || cat "$work"/*.log >&2; rm -rf "$work"; exit $status' EXIT
 trap 'echo "not ok - line $LINENO: $BASH_COMMAND" >&2' ERR
-# Said after what it names; a check that does not hold has ended the tour before.
+# ok NAME: prints a check that has passed; a failed check ends the script before.
 ok() { passed=$((passed + 1)); echo "ok $passed - $1"; }
 fail() { echo "not ok - $1" >&2; exit 1; }
 
@@ -26,13 +26,13 @@ done
 curl -fsS "$url/healthz" | grep ok >/dev/null; ok "the server answers on $url"
 export THREADLINE_URL=$url
 
-# The blocks of the pages, word for word: only the address and the path of the program are this test's.
+# Blocks are run verbatim, except for the address and the path of the program.
 # block FILE HEADING N [LANGUAGE]: the N-th shell block (or of that language) under the heading.
 block() {
   echo "$1 | $2 | $3 | ${4:-sh}" >>"$work/blocks"
   awk -v heading="## $2" -v n="$3" -v fence="\`\`\`${4:-sh}" '$0 == heading { on = 1; next } on && /^## / { exit } on && $0 == fence { k++; inside = k == n; next } /^```$/ { inside = 0 } inside' "$root/$1" | grep . || fail "no block $*"
 }
-# All shell blocks of a page, as `block` notes them.
+# Lists all shell blocks of a page, in the format in which `block` records them.
 blocks_of() { awk -v file="$1" '/^## / { heading = substr($0, 4); k = 0 } $0 == "```sh" { print file " | " heading " | " ++k " | sh" }' "$root/$1"; }
 # snippet WORDS: the code in the row of README's table of APIs that begins with these words.
 snippet() {
@@ -40,7 +40,7 @@ snippet() {
   awk -F' [|] ' -v row="| $1" '$1 == row { print $2 }' "$root/README.md" | sed -n 's/^`\(.*\)`$/\1/p' | grep . || fail "no snippet of $1"
 }
 here() { sed -e "s#http://localhost:7420#$url#g" -e "s#target/release/threadline#$program#g" -e 's#=127.0.0.1:7421#=127.0.0.1:0#'; }
-# as NAME: runs what it is given, in the directory of the repository, into NAME.out; readers that follow for ever: as NAME follow
+# as NAME: runs its input in the directory of the repository, with the output in NAME.out; `as NAME follow` is for endless readers.
 as() {
   here >"$work/$1.sh"
   grep -q . "$work/$1.sh" || fail "nothing to run as $1"
@@ -48,42 +48,42 @@ as() {
   if [ "${2:-}" = follow ]; then exec timeout 120 bash -euo pipefail "$work/$1.sh" >"$work/$1.out" 2>"$work/$1.log"; fi
   timeout 120 bash -euo pipefail "$work/$1.sh" >"$work/$1.out" 2>"$work/$1.log"
 }
-# holds FILE WORDS [TIMES]: waits until they are in it, as often.
+# holds FILE WORDS [TIMES]: waits until FILE contains WORDS, TIMES times.
 holds() {
   for _ in $(seq 300); do
     if [ "$({ grep -o -- "$2" "$1" 2>/dev/null || true; } | wc -l)" -ge "${3:-1}" ]; then return; fi
     sleep 0.1
   done
-  fail "$1 never had $2"
+  fail "$1 does not contain $2"
 }
 
 block README.md Start 1 | sed "s#^make #make -n -C '$root' #" >"$work/commands.sh"
 bash -euo pipefail "$work/commands.sh" >"$work/commands.out"
 grep 'cargo build' "$work/commands.out" | grep -v -- --quiet >/dev/null; ok "make run shows the progress of its build"
 grep 'cargo test' "$work/commands.out" >/dev/null; ok "make test runs the tests"
-block README.md Start 2 | as chat; ok "README's first conversation runs to its end"
-tail -n1 "$work/chat.out" | jq -e '[.messages[] | select(.role == "user").content] == ["Hello there"]' >/dev/null; ok "and shows it"
+block README.md Start 2 | as chat; ok "README's first conversation is completed"
+tail -n1 "$work/chat.out" | jq -e '[.messages[] | select(.role == "user").content] == ["Hello there"]' >/dev/null; ok "README's first conversation is shown"
 snippet "curl, any HTTP client" | as events
 jq -e '.events | length > 0' "$work/events.out" >/dev/null; ok "README's curl reads its events"
 snippet "a message list saved whole" | as document
-jq -e '.messages[0].content == "Hello there"' "$work/document.out" >/dev/null; ok "and its messages as a document"
+jq -e '.messages[0].content == "Hello there"' "$work/document.out" >/dev/null; ok "README's curl reads the messages as a document"
 snippet "an agent with an HTTP endpoint" | as agent
 jq -e '.origin == "api"' "$work/agent.out" >/dev/null; ok "README's agent is added over the API"
 grep -qF "$(snippet Rust)" "$root/examples/rust/follow.rs"; ok "README's line of Rust is the example's"
 grep -qxF "$(snippet "SkillKit (Elixir)")" "$root/docs/skillkit.md"; ok "README's line of Elixir is that of docs/skillkit.md"
 curl -fsS -X DELETE "$url/v1/threads/chat" >/dev/null
 
-# docs/tour.md, from its beginning.
+# The blocks of docs/tour.md, from its beginning.
 tour=docs/tour.md
 block $tour "Chat with the demo agent" 1 | as demo
-tail -n1 "$work/demo.out" | jq -e '.messages or .state' >/dev/null; ok "the tour's conversation runs to its end"
+tail -n1 "$work/demo.out" | jq -e '.messages or .state' >/dev/null; ok "the tour's conversation is completed"
 block $tour "Chat with the demo agent" 2 | as again
 curl -fsS "$url/v1/threads/chat/messages" >"$work/messages.json"
-jq -e '[.messages[] | select(.role == "user").content] == ["Hello there", "Hello again", "help"]' "$work/messages.json" >/dev/null; ok "and is continued"
+jq -e '[.messages[] | select(.role == "user").content] == ["Hello there", "Hello again", "help"]' "$work/messages.json" >/dev/null; ok "the tour's conversation is continued"
 curl -fsS -X DELETE "$url/v1/threads/chat" >/dev/null
 
 block $tour "Five minutes with curl" 1 | as make
-jq -e '.threadId == "demo"' "$work/make.out" >/dev/null; ok "a thread is made"
+jq -e '.threadId == "demo"' "$work/make.out" >/dev/null; ok "a thread is created"
 block $tour "Five minutes with curl" 2 | as tail follow &
 tail=$!
 block $tour "Five minutes with curl" 3 | as sse follow &
@@ -91,11 +91,11 @@ sse=$!
 block $tour "Five minutes with curl" 4 | as stream
 jq -e '.run.status == "finished"' "$work/stream.out" >/dev/null; ok "a recorded run is streamed in"
 holds "$work/tail.out" RUN_FINISHED; ok "threadline tail has followed it"
-holds "$work/sse.out" RUN_FINISHED; ok "and so has curl, as server-sent events"
+holds "$work/sse.out" RUN_FINISHED; ok "curl has followed it as server-sent events"
 kill $tail $sse 2>/dev/null || true
 block $tour "Five minutes with curl" 5 | as cursor follow &
 cursor=$!
-holds "$work/cursor.out" RUN_FINISHED 2; ok "a reader goes on from its cursor"
+holds "$work/cursor.out" RUN_FINISHED 2; ok "a reader continues from its cursor"
 kill $cursor 2>/dev/null || true
 block $tour "Five minutes with curl" 6 | as conflict
 jq -e -s '.[1].status == 409 and .[1].type == "/problems/run-active" and .[2].status == "finished"' "$work/conflict.out" >/dev/null; ok "a second run is refused while one is active"
@@ -112,7 +112,7 @@ jq -e '.agentId == "trips" and .origin == "api"' "$work/trips.out" >/dev/null; o
 block $tour "Push from your own program" 1 | as push
 grep 'is finished' "$work/push.out" >/dev/null; ok "a run is pushed with Python's standard library"
 
-# Chat at once.
+# A chat with the demo agent over the API.
 curl -fsS "$url/v1/threads" -d '{"threadId":"chat"}' >/dev/null
 say() { curl -fsS "$url/v1/threads/chat/runs" -d '{"agentId":"demo","runId":"'"$1"'","input":{"messages":[{"role":"user","content":"'"$2"'"}]}}' >/dev/null; }
 for words in Hello Again; do
@@ -121,14 +121,14 @@ for words in Hello Again; do
   tail -n1 "$work/$words.ndjson" | jq -e '.type == "RUN_FINISHED"' >/dev/null; ok "the demo agent answers to $words"
 done
 curl -fsS "$url/v1/threads/chat/messages" >"$work/messages.json"
-jq -e '[.messages[] | select(.role == "user").content] == ["Hello", "Again"]' "$work/messages.json" >/dev/null; ok "what was said is there"
-jq -e '[.messages[] | select(.role == "assistant")] | length >= 2' "$work/messages.json" >/dev/null; ok "and what was answered"
-curl -fsS "$url/v1/threads/chat/state" | jq -e '.state.plan.runs == 2' >/dev/null; ok "the state has gone on from run to run"
+jq -e '[.messages[] | select(.role == "user").content] == ["Hello", "Again"]' "$work/messages.json" >/dev/null; ok "the user's messages are stored"
+jq -e '[.messages[] | select(.role == "assistant")] | length >= 2' "$work/messages.json" >/dev/null; ok "the agent's messages are stored"
+curl -fsS "$url/v1/threads/chat/state" | jq -e '.state.plan.runs == 2' >/dev/null; ok "the state continues from run to run"
 timeout 60 "$program" run chat "Hello again" 2>/dev/null | grep . >/dev/null; ok "threadline run shows an answer"
 curl -fsS "$url/agui/demo" -d '{"threadId":"chat","messages":[{"role":"user","content":"Over AG-UI"}]}' | tail -n 2 | grep RUN_FINISHED >/dev/null; ok "an AG-UI client gets the run's events"
 
 curl -fsS "$url/v1/threads" -d '{"threadId":"away"}' >/dev/null
-# One reader follows all the way; the other one leaves after 300 events and comes back later.
+# One reader follows the whole run; the other one disconnects after 250 events and reconnects later.
 timeout 60 "$program" tail away --json >"$work/follower.ndjson" 2>"$work/follower.log" &
 follower=$!
 recording=$root/examples/pydantic-ai/recorded-run.ndjson
@@ -137,14 +137,14 @@ half() { head -n 300 "$recording"; sleep 1; tail -n +301 "$recording"; }
 half | curl -fsS -T - -X POST -H 'Content-Type: application/x-ndjson' "$url/v1/threads/away/runs?runId=first" >"$work/run.json" &
 upload=$!
 (timeout 60 "$program" tail away --json 2>"$work/away.log" || true) | head -n 250 >"$work/away.ndjson"
-wait $upload || fail "the run was not taken: $(cat "$work/run.json")"
+wait $upload || fail "the run was not accepted: $(cat "$work/run.json")"
 jq -e '.run.status == "finished"' "$work/run.json" >/dev/null; ok "a recorded run of $total events is streamed in"
 after=$(tail -n1 "$work/away.ndjson" | jq .seq)
 timeout 60 "$program" tail away --json --after "$after" --until-caught-up >>"$work/away.ndjson" 2>>"$work/away.log"
 for _ in $(seq 100); do [ "$(wc -l <"$work/follower.ndjson")" -ge "$total" ] && break; sleep 0.1; done
 kill $follower 2>/dev/null || true
-cmp "$work/follower.ndjson" "$work/away.ndjson"; ok "who was away for half of it has seen the same"
-curl -fsS -H 'Accept: application/x-ndjson' "$url/v1/threads/away/events" | cmp - "$work/follower.ndjson"; ok "and so says the log"
+cmp "$work/follower.ndjson" "$work/away.ndjson"; ok "a reader that was disconnected for half of the run has received the same events"
+curl -fsS -H 'Accept: application/x-ndjson' "$url/v1/threads/away/events" | cmp - "$work/follower.ndjson"; ok "the log contains the same events"
 jq -e -s 'map(.seq) == [range(1; length + 1)]' "$work/follower.ndjson" >/dev/null; ok "seqs are dense"
 sed 's/^{"seq":[0-9]*,"runId":"first","at":"[^"]*","event"://; s/}$//' "$work/follower.ndjson" | cmp - "$recording"; ok "payloads are kept byte for byte"
 
@@ -162,16 +162,16 @@ grep -q 'RUN_FINISHED' "$work/run.out"; ok "an agent under uvicorn is run by thi
 kill -INT $server; wait $server; ok "Ctrl-C ends the server with exit code 0"
 server=""
 
-# "Authentication" of OPERATIONS.md, word for word, in one shell as a reader would.
+# The blocks of "Authentication" in OPERATIONS.md, verbatim and in one shell.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 url=http://127.0.0.1:$port
 { for n in 1 2 3; do block OPERATIONS.md Authentication $n; [ $n -gt 1 ] || echo 'server=$!'; [ $n -ne 2 ] || echo echo; done; echo 'kill -INT $server; wait $server'; } | here >"$work/people.sh"
 grep -q 'keys create backend' "$work/people.sh"
 (cd "$work" && THREADLINE_URL=$url THREADLINE_LISTEN=127.0.0.1:$port THREADLINE_DATA=$work/people timeout 120 bash -euo pipefail people.sh >people.out 2>people.log)
 grep '"token"' "$work/people.out" | jq -e '.token | length > 100' >/dev/null; ok "\"Authentication\" gives a user a token"
-grep -q id.example.com "$work/people.out"; ok "and has an identity provider sign tokens"
+grep -q id.example.com "$work/people.out"; ok "\"Authentication\" lets an identity provider sign tokens"
 
-# The operator's key, a backend's, a user's token, and a backend that authenticates its users.
+# Credentials: the operator's key, a backend's key, a user's token, and a backend that authenticates its users.
 THREADLINE_API_KEY=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
 export THREADLINE_API_KEY
 "$program" serve --listen 127.0.0.1:0 --data "$work/closed" >"$work/closed.out" 2>"$work/closed.log" &
@@ -192,8 +192,8 @@ curl -fsS "$url/v1/threads" -H "Authorization: Bearer $token" -d '{"threadId":"h
 other=$("$program" token bob)
 [ "$(status "$url/v1/threads/hers" -H "Authorization: Bearer $other")" = 404 ]; ok "another user does not see it"
 ticket=$(curl -fsS -X POST "$url/v1/socket-tickets" -H "Authorization: Bearer $token" | jq -r .ticket)
-[ "$(status "$url/v1/socket?ticket=$ticket")" = 400 ] || fail "the ticket is not taken: $(cat "$work/answer.json")"
-[ "$(status "$url/v1/socket?ticket=$ticket")" = 401 ]; ok "a ticket is good once"
+[ "$(status "$url/v1/socket?ticket=$ticket")" = 400 ] || fail "the ticket is not accepted: $(cat "$work/answer.json")"
+[ "$(status "$url/v1/socket?ticket=$ticket")" = 401 ]; ok "a ticket is valid once"
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 BACKEND_KEY=$backend PORT=$port python3 "$root/examples/sign_in/server.py" >"$work/sign_in.log" 2>&1 &
 sign_in=$!
@@ -204,10 +204,10 @@ kill $sign_in
 "$program" users erase alice --yes | jq -e '.erased.threads == 1' >/dev/null; ok "a user is erased, with a receipt"
 "$program" keys revoke backend >/dev/null
 [ "$(status "$url/v1/threads" -H "Authorization: Bearer $backend")" = 401 ]; ok "a revoked key is refused"
-"$program" audit | grep key.revoked >/dev/null; ok "and the audit knows"
+"$program" audit | grep key.revoked >/dev/null; ok "the audit log records the revocation"
 kill -INT $server; wait $server
 server=""
-# No shell block or shell snippet that was left out.
+# Every shell block and shell snippet has been run.
 { blocks_of README.md; blocks_of $tour; } >"$work/wanted"
 awk -F' [|] ' '/^## / { on = $0 == "## APIs" } on && $2 ~ /^`(curl|python3) / { sub(/^[|] /, "", $1); print "README.md | APIs | " $1 }' "$root/README.md" >>"$work/wanted"
 left=$(grep -vxFf "$work/blocks" "$work/wanted" || true)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Python environment DIRECTORY of what REQUIREMENTS names, if it is not there or not up to date, and prints the path
-# of its Python. Usage: scripts/venv.sh REQUIREMENTS DIRECTORY
+# Creates the Python environment DIRECTORY with the packages of REQUIREMENTS if it is missing or out of date, and prints the
+# path of its Python. Usage: scripts/venv.sh REQUIREMENTS DIRECTORY
 set -euo pipefail
 wanted=$1
 venv=$2

@@ -129,7 +129,7 @@ impl Client {
         &self.config
     }
 
-    /// URL `<base>/v1/<segments>`; fails if a segment cannot stand in a path.
+    /// URL `<base>/v1/<segments>`; fails if a segment is not valid in a path.
     pub(super) fn url(&self, segments: &[&str]) -> Result<Url, ClientError> {
         if let Some(id) = segments.iter().find(|id| matches!(**id, "" | "." | "..")) {
             // Every URL parser on the way takes these segments for steps in the path, however they are written.

@@ -260,7 +260,7 @@ impl Producer {
     }
 
     /// Ends the run with an error: its open parts are closed, and RUN_ERROR is appended. A batch that was never
-    /// answered is given up.
+    /// answered is not sent again.
     pub async fn fail(self, code: Option<&str>, message: Option<&str>) -> Result<Run, ClientError> {
         let Target { client, thread, run, .. } = &*self.target;
         client.retrying(|| client.fail(thread, run, code, message)).await

@@ -13,7 +13,7 @@ use super::{
 };
 use threadline_core::Seq;
 
-/// Heartbeats that may fail to arrive before a connection is taken for dead.
+/// Missed heartbeats after which a connection counts as broken.
 const MISSED_HEARTBEATS: u32 = 3;
 
 /// Start of a tail, and the events that it follows.

@@ -155,7 +155,7 @@ pub const FOOTPRINT_THREADS: usize = 10_000;
 pub const TICKET_SWEEP: usize = 64;
 /// Time between two sweeps of old socket tickets if none is made: tickets hold the ids of their users.
 pub const TICKET_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
-/// Timeout of an import of a thread: after this long without a step it is given up, and its staged data is removed.
+/// Timeout of an import of a thread: after this long without a step it is abandoned, and its staged data is removed.
 pub const STAGING_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// Threads that one export or import transfers at once.
 pub const TRANSFER_THREADS: usize = 4;
@@ -384,8 +384,8 @@ pub const POLL_SESSION_QUEUE: usize = 4;
 pub const AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest read timeout that a definition can allow an agent.
 pub const MAX_AGENT_IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
-/// Timeout of an agent's events for a store that takes none. The run is then given up, and ended by this node if it
-/// can, else by the reaper once the lease has expired.
+/// Timeout of an agent's events while the store accepts none. The driver then stops, and the run is ended by this node
+/// if possible, else by the reaper once the lease has expired.
 pub const AGENT_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Agent runs that one node drives at once.
 pub const MAX_AGENT_RUNS: usize = 4_096;

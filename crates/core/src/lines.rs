@@ -2,8 +2,8 @@
 
 use memchr::memchr;
 
-/// Events of a body in their order. An empty body holds one empty event, as [`slice::split`] has it, which looks at each
-/// byte by itself and costs ten times as much.
+/// Events of a body in their order. An empty body holds one empty event, as with [`slice::split`], which checks each
+/// byte separately and costs ten times as much.
 pub fn lines(body: &[u8]) -> Lines<'_> {
     Lines(Some(body))
 }

@@ -120,7 +120,7 @@ impl Clock {
         Self(None)
     }
 
-    /// Makes a clock that stands still until [`Clock::advance`] is called.
+    /// Creates a clock that changes only when [`Clock::advance`] is called.
     pub fn manual(start: Timestamp) -> Self {
         Self(Some(Arc::new(AtomicI64::new(start.0))))
     }

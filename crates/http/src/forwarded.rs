@@ -85,8 +85,8 @@ mod tests {
         };
         assert_eq!(named("x-real-ip", b"\xff").as_deref(), Some("\u{fffd}"));
         assert_eq!(named("x-forwarded-host", "x".repeat(500).as_bytes()).map(|value| value.len()), Some(SHOWN_CHARS));
-        for nobody in [&b""[..], b" , ", b"127.0.0.1,"] {
-            assert_eq!(named("x-forwarded-for", nobody), None);
+        for empty in [&b""[..], b" , ", b"127.0.0.1,"] {
+            assert_eq!(named("x-forwarded-for", empty), None);
         }
         // Parameters that name no machine do not count.
         assert_eq!(named("forwarded", b"proto=https;secret=\"192.0.2.1\""), None);

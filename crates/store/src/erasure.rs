@@ -18,7 +18,7 @@ pub struct IdlePage {
 /// Finds idle threads, and removes the rows that a deleted user leaves behind.
 #[async_trait]
 pub trait ErasureStore: Send + Sync {
-    /// Looks at the next `window` keys after `after`, threads and tombstones of all projects alike, for threads of this
+    /// Searches the next `window` keys after `after`, among threads and tombstones of all projects, for threads of this
     /// project that were last used (their sort time) before `before` and have no active run. One short statement, which
     /// needs no index of its own.
     async fn idle_threads(

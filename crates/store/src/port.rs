@@ -45,7 +45,7 @@ pub trait ThreadStore: Send + Sync {
     async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool>;
 
     /// Removes up to `rows` log rows of deleted threads, and the other rows of those that have no log rows left.
-    /// Threads whose import was given up are included. True if there may be more to do.
+    /// Threads whose import was abandoned are included. True if there may be more to do.
     async fn purge(&self, rows: usize) -> StoreResult<bool>;
 }
 

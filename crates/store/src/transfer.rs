@@ -2,7 +2,7 @@
 //!
 //! A thread keeps its epoch, seqs, fences, records of runs and times. An import first *stages* it, in as many steps as
 //! necessary and invisible to all clients; [`TransferStore::publish`] makes all of it visible in one commit. Staged
-//! data that is not touched for [`STAGING_TIMEOUT`](threadline_core::limits::STAGING_TIMEOUT) is given up: the purge
+//! data that is not touched for [`STAGING_TIMEOUT`](threadline_core::limits::STAGING_TIMEOUT) is abandoned: the purge
 //! removes it.
 
 use std::{
@@ -68,7 +68,7 @@ pub enum Published {
     Done,
     /// A thread of this id was created meanwhile; the staged data stays invisible.
     Taken,
-    /// The staged data was removed: it was given up, or another import replaced it.
+    /// The staged data was removed: the import was abandoned, or another import replaced the data.
     Gone,
 }
 
@@ -126,7 +126,7 @@ pub trait ExportStore: Send + Sync {
 /// Interface for export and import, in addition to [`Store`].
 #[async_trait]
 pub trait TransferStore: Store + ExportStore {
-    /// Begins to stage a thread, with its first part. Data that was staged under this id before is given up.
+    /// Begins to stage a thread, with its first part. Data that was staged under this id before is discarded.
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging>;
 
     /// Stages another part. False, and nothing is changed, if the staged data was removed.
@@ -138,7 +138,7 @@ pub trait TransferStore: Store + ExportStore {
     /// any version, and an imported feed settles it, but not later changes.
     async fn publish(&self, key: ThreadKey, moved: &MovedThread) -> StoreResult<Published>;
 
-    /// Gives up the staged data of a thread.
+    /// Discards the staged data of a thread.
     async fn unstage(&self, key: ThreadKey) -> StoreResult<()>;
 
     /// Takes over a feed as [`FeedImage::taking`] says; false if nothing had to change. Entries of threads that are not

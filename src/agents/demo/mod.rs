@@ -167,7 +167,7 @@ fn fail(script: &mut Script, said: &Said) -> Ending {
 fn answer_at_length(script: &mut Script) -> Ending {
     const THINGS: [&str; 5] = [
         "leave for a while and come back, nothing will be missing here.",
-        "close the window, I go on writing whether you watch or not.",
+        "close the window, I keep on writing whether you watch or not.",
         "open a second window, both of them will show the very same.",
         "cut the network, and watch how the rest arrives when it returns.",
         "stop me now, and what was written so far will stay.",
@@ -189,7 +189,7 @@ fn help(script: &mut Script, tools: &[Tool]) -> Ending {
     script.think("The user wants to know what I can do.");
     let mut text =
         "I am the **demo agent**. Whatever you say, I think, plan, call a tool and answer. Some words do more:\n\n\
-                    - **approve**: I ask for your approval and go on when I have it\n\
+                    - **approve**: I ask for your approval and continue when I have it\n\
                     - **error**: I fail in the middle of a sentence\n\
                     - **long**: I write about 2,000 tokens\n\
                     - **help**: this list\n"

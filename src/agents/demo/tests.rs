@@ -43,12 +43,12 @@ fn verify(events: &[Value]) {
             assert!(used.contains(&part("TOOL_CALL")) && !open.contains(&part("TOOL_CALL")), "{event}");
         } else if let Some(of) = kind.strip_suffix("_START").or(kind.strip_suffix("_STARTED")).filter(|of| *of != "RUN")
         {
-            assert!(used.insert(part(of)) && open.insert(part(of)), "{event} opens what was opened before");
+            assert!(used.insert(part(of)) && open.insert(part(of)), "{event} opens a part that was opened before");
         } else if let Some(of) = kind.strip_suffix("_END").or(kind.strip_suffix("_FINISHED")).filter(|of| *of != "RUN")
         {
-            assert!(open.remove(&part(of)), "{event} closes what is not open");
+            assert!(open.remove(&part(of)), "{event} closes a part that is not open");
         } else if let Some(of) = kind.strip_suffix("_CONTENT").or(kind.strip_suffix("_ARGS")) {
-            assert!(open.contains(&part(of)), "{event} goes on with what is not open");
+            assert!(open.contains(&part(of)), "{event} continues a part that is not open");
         }
     }
 }

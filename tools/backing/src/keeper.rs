@@ -1,4 +1,4 @@
-//! One server in a process of its own, with a home directory, ended with the test that started it.
+//! A server in a process of its own, with a home directory. The server ends with the test that started it.
 
 use std::{
     fs,
@@ -15,12 +15,12 @@ use nix::{
     unistd::Pid,
 };
 
-/// The longest that a server may take to get ready: recovery after a kill included, on a busy machine.
+/// Timeout for the start of a server, including recovery after a kill, on a busy machine.
 const READY: Duration = Duration::from_secs(60);
 
-/// A small shell process between the test and a server. It reads commands from a pipe whose other end only this
-/// process holds: should the test die in whatever way, the pipe ends, and the shell kills the server and cleans up.
-/// It stands in a process group of its own, so that Ctrl-C reaches the test first.
+/// A small shell process between the test and a server. The shell reads commands from a pipe whose other end only this
+/// process holds: if the test dies, the pipe ends, and the shell kills the server and cleans up. The shell has a
+/// process group of its own, so that Ctrl-C reaches the test first.
 #[derive(Debug)]
 pub struct Keeper {
     home: PathBuf,
@@ -31,8 +31,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// With an empty home named after what is kept there. `under` comes before the shell (unshare and the like), and
-    /// `last_words` are shell text that is run when all is over, before the home is removed.
+    /// Starts a keeper with an empty home that is named after the server. `under` is a prefix of the shell's command
+    /// line, such as `unshare`, and `last_words` is shell text that is run at the end, before the home is removed.
     pub fn new(name: &str, under: &[&str], last_words: &str) -> Self {
         let home =
             tempfile::Builder::new().prefix(&format!("threadline-{name}-")).tempdir().expect("a directory").keep();
@@ -47,12 +47,12 @@ impl Keeper {
         Self { home, child, words, answers: BufReader::new(answers), server: None }
     }
 
-    /// Where the server works and writes. Its log is the file `log` in it.
+    /// Working directory of the server. Its log is the file `log` there.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// The server; it need not be alive any more.
+    /// Process id of the server, which may have ended.
     pub fn pid(&self) -> Pid {
         self.server.expect("started")
     }
@@ -64,7 +64,7 @@ impl Keeper {
         let mut answer = String::new();
         let heard = told.and_then(|()| self.answers.read_line(&mut answer));
         assert!(heard.is_ok(), "the keeper of {:?} is gone: {heard:?}", self.home);
-        answer.trim().parse().unwrap_or_else(|_| panic!("the keeper of {:?} says {answer:?} to {line}", self.home))
+        answer.trim().parse().unwrap_or_else(|_| panic!("the keeper of {:?} answers {answer:?} to {line}", self.home))
     }
 
     /// Runs shell text to its end.
@@ -74,7 +74,8 @@ impl Keeper {
         assert!(status == 0, "status {status} of: {text}\n{}", self.said(from));
     }
 
-    /// Starts a command line and waits until it has written `phrase` to its log; else what it wrote before it died.
+    /// Starts a command line and waits until its log contains `phrase`. Fails with the log if the process ends before,
+    /// or after a timeout.
     pub fn start(&mut self, command: &str, phrase: &str) -> Result<(), String> {
         let from = self.said_so_far();
         let pid = Pid::from_raw(self.ask(&format!("start {command}")));
@@ -94,21 +95,21 @@ impl Keeper {
         }
     }
 
-    /// SIGKILL to the server by its pid; returns when it and all its children are gone.
+    /// Sends SIGKILL to the server. Returns after the server and all its children have ended.
     pub fn kill(&mut self) {
         self.ask("kill");
     }
 
-    /// Whether the server runs (or is stopped by a signal).
+    /// True if the server runs, or is stopped by a signal.
     pub fn is_running(&self) -> bool {
         is_running(self.pid())
     }
 
-    /// A signal to the server and all its children. A stopped parent makes no new ones.
+    /// Sends a signal to the server and then to all its children: a stopped parent creates no new ones.
     pub fn signal_all(&self, signal: Signal) {
         kill(self.pid(), signal).expect("the server is there");
         for child in at_home(self.pid()) {
-            // It may have ended by itself meanwhile.
+            // The child may have ended meanwhile.
             let _ = kill(child, signal);
         }
     }
@@ -117,7 +118,7 @@ impl Keeper {
         fs::metadata(self.home.join("log")).map_or(0, |log| log.len())
     }
 
-    /// The log from an offset on.
+    /// Returns the log from an offset on.
     pub fn said(&self, from: u64) -> String {
         let mut text = Vec::new();
         let Ok(mut log) = fs::File::open(self.home.join("log")) else { return String::new() };
@@ -136,18 +137,18 @@ impl Drop for Keeper {
         }
         drop(self.words.take());
         let _ = self.child.wait();
-        // The keeper has done so, unless it was killed.
+        // The shell has removed the home, unless the shell was killed.
         let _ = fs::remove_dir_all(&self.home);
     }
 }
 
-/// Whether a process is there and not a zombie.
+/// True if a process exists and is not a zombie.
 pub fn is_running(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// All processes in the same working directory as this one, without it.
+/// Returns all other processes with the same working directory as this one.
 fn at_home(pid: Pid) -> Vec<Pid> {
     let place = |pid: &str| fs::metadata(format!("/proc/{pid}/cwd")).ok().map(|place| (place.dev(), place.ino()));
     let Some(home) = place(&pid.to_string()) else { return Vec::new() };

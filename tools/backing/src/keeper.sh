@@ -1,13 +1,14 @@
-# Keeps one server of a test: starts and kills it as told on standard input, a line each. When that ends, because the
-# test is done with it or died in whatever way, kills what is left, does the last words and removes the home.
+# Keeps one server of a test: starts and kills it by commands on standard input, one per line. At the end of standard
+# input, because the test is done or has died, kills the remaining processes, runs the last words and removes the home.
 home=$1
 last_words=$2
 pid=
 started=
-# When the test is gone, the kernel hangs up on a group with stopped processes in it; and nobody reads answers then.
+# After the test has died, the kernel sends SIGHUP to a process group with stopped processes, and no process reads answers.
 trap '' HUP PIPE
 
-# Everything that works in the home, whoever its parent is: a killed server leaves children behind.
+# each COMMAND: applies COMMAND to every process whose working directory is the home, regardless of its parent: a killed
+# server leaves children behind.
 each() {
   for cwd in /proc/[0-9]*/cwd; do
     if [ "$cwd" -ef "$home" ] || [ "$cwd" -ef "$home/data" ]; then
@@ -19,7 +20,7 @@ each() {
 count() { left=$((left + 1)); }
 slay() { kill -9 "$1"; }
 
-# Children mostly end by themselves once their server is gone; those that are stopped or stuck do not.
+# gone TURNS: kills the server and waits for its children; those that have not ended after TURNS are killed as well.
 gone() {
   if [ -n "$pid" ]; then
     kill -9 "$pid"
@@ -57,7 +58,7 @@ while read -r word text; do
 done
 
 gone 0
-# A killed Postgres leaves a small segment of shared memory.
+# A killed Postgres leaves a small segment of shared memory, which is removed here.
 while read -r _ segment _ _ creator _; do
   case $started in *" $creator "*) ipcrm -m "$segment" ;; esac
 done </proc/sysvipc/shm

@@ -1,8 +1,7 @@
-//! What production stands on, for tests: private Postgres and Redis processes, and a network between that can be
-//! broken.
+//! Services of production for tests: private Postgres and Redis processes, and a proxy that injects network faults.
 //!
-//! Everything here is ended, and its files are removed, when it is dropped and when the test process dies in whatever
-//! way. A Postgres or Redis that is not installed fails the test with what to install.
+//! Every service is stopped, and its files are removed, when it is dropped and when the test process dies. If Postgres
+//! or Redis is not installed, the test fails with the name of the package.
 
 #![allow(clippy::unwrap_used, reason = "test code: a failure is a panic")]
 

@@ -22,12 +22,12 @@ use super::{keeper::Keeper, ports::free_port};
 const MISSING: &str = "these tests need PostgreSQL: install the package postgresql (apt-get install postgresql)";
 const READY: &str = "database system is ready to accept connections";
 
-/// What is placed on a small file system of its own.
+/// Data that is placed on a small file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SmallDisk {
-    /// The tables, so many MiB; the write-ahead log stays where it is. A full disk makes statements fail.
+    /// The tables, with this size in MiB; the write-ahead log is elsewhere. A full disk makes statements fail.
     Tables(usize),
-    /// Everything. A full disk also makes the server end itself, and start only when there is room again.
+    /// All data, with this size in MiB. A full disk also ends the server, which starts only after space is freed.
     Everything(usize),
 }
 
@@ -39,7 +39,7 @@ impl SmallDisk {
     }
 }
 
-/// A private cluster on 127.0.0.1, fsync on. As root it is run as an unprivileged user.
+/// A private cluster on 127.0.0.1, with fsync on. Tests that run as root start it as an unprivileged user.
 #[derive(Debug)]
 pub struct Postgres {
     keeper: Mutex<Keeper>,
@@ -50,17 +50,17 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts one, with settings beyond the default ones.
+    /// Starts a cluster, with settings in addition to the default ones.
     pub fn start(options: &[(&str, &str)]) -> Self {
         Self::launch(options, None)
     }
 
-    /// Starts one with a part of it on a small file system (a tmpfs), which can be filled.
+    /// Starts a cluster with a part of its data on a small file system (a tmpfs), which can be filled.
     pub fn on_small_disk(disk: SmallDisk, options: &[(&str, &str)]) -> Self {
         Self::launch(options, Some(disk))
     }
 
-    /// The one that all tests of this process may use, each with a database of its own.
+    /// Returns the cluster that all tests of this process share, each with a database of its own.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(|| Self::start(&[]))
@@ -75,7 +75,7 @@ impl Postgres {
         for _ in 0..5 {
             let port = free_port();
             let home = keeper.home().display();
-            // In a file instead of /dev/shm, where a killed server would leave it.
+            // Shared memory is a file in the home instead of /dev/shm, where a killed server would leave it behind.
             let command = format!(
                 "{}{binaries}/postgres -D {home}/data -p {port} -c listen_addresses=127.0.0.1 -c max_connections=200 \
                  -c unix_socket_directories={home} -c dynamic_shared_memory_type=mmap{settings}",
@@ -98,29 +98,29 @@ impl Postgres {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its port on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Of one of its databases; `postgres` is always there.
+    /// URL of a database; `postgres` always exists.
     pub fn url(&self, database: &str) -> String {
         self.url_by(&format!("127.0.0.1:{}", self.port), database)
     }
 
-    /// Of one of its databases, by another way: a proxy, a pooler.
+    /// URL of a database at another address, such as that of a proxy or a pooler.
     pub fn url_by(&self, address: &str, database: &str) -> String {
         format!("postgres://postgres@{address}/{database}")
     }
 
-    /// The URL of a new, empty database.
+    /// Creates an empty database, and returns its URL.
     pub fn fresh_database(&self) -> String {
         let name = format!("fresh_{}_{}", process::id(), self.databases.fetch_add(1, Ordering::Relaxed));
         self.psql("postgres", &format!("CREATE DATABASE {name}"));
         self.url(&name)
     }
 
-    /// Carries out SQL in a database; what it answers, a line a row, columns with `|` between.
+    /// Executes SQL in a database. Returns the rows as lines, with columns separated by `|`.
     pub fn psql(&self, database: &str, sql: &str) -> String {
         let mut command = Command::new(binaries().join("psql"));
         command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", &self.url(database), "-c", sql]);
@@ -129,12 +129,12 @@ impl Postgres {
         String::from_utf8(output.stdout).expect("UTF-8").trim_end().to_owned()
     }
 
-    /// A whole database as SQL.
+    /// Dumps a whole database as SQL.
     pub fn dump(&self, url: &str) -> Vec<u8> {
         let mut command = Command::new(binaries().join("pg_dump"));
         let output = command.args(["--no-owner", "--no-privileges", "-d", url]).output().expect("pg_dump runs");
         assert!(output.status.success(), "pg_dump: {}", String::from_utf8_lossy(&output.stderr));
-        // Only the newest clients know these lines.
+        // Older clients do not know these lines.
         let lines = output.stdout.split_inclusive(|byte| *byte == b'\n');
         lines
             .filter(|line| !line.starts_with(b"\\restrict") && !line.starts_with(b"\\unrestrict"))
@@ -143,7 +143,7 @@ impl Postgres {
             .collect()
     }
 
-    /// Carries out what [`Postgres::dump`] has written, in an empty database.
+    /// Loads the output of [`Postgres::dump`] into an empty database.
     pub fn load(&self, url: &str, dump: &[u8]) {
         let file = self.home().join(format!("dump-{}", self.databases.fetch_add(1, Ordering::Relaxed)));
         fs::write(&file, dump).expect("written");
@@ -154,22 +154,22 @@ impl Postgres {
         fs::remove_file(file).expect("removed");
     }
 
-    /// Of the postmaster.
+    /// Process id of the postmaster.
     pub fn pid(&self) -> Pid {
         self.keeper().pid()
     }
 
-    /// Whether the postmaster is there; on a full disk it ends itself.
+    /// True if the postmaster runs; on a full disk it ends by itself.
     pub fn is_running(&self) -> bool {
         self.keeper().is_running()
     }
 
-    /// `kill -9` of the postmaster, and waits until it and its backends are gone. One that has ended itself is gone too.
+    /// Kills the postmaster with SIGKILL, if it runs, and waits until the postmaster and its backends have ended.
     pub fn kill(&self) {
         self.keeper().kill();
     }
 
-    /// Starts it again on its data and port; returns when it is ready.
+    /// Kills the cluster, and starts it again with the same data and port. Returns when it is ready.
     pub fn restart(&self) {
         let mut keeper = self.keeper();
         keeper.kill();
@@ -181,7 +181,7 @@ impl Postgres {
         }
     }
 
-    /// Starts it again as a standby that nobody feeds: it reads, and takes no writes until it is promoted.
+    /// Restarts the cluster as a standby without a primary: it serves reads, and refuses writes until it is promoted.
     pub fn restart_as_standby(&self) {
         let mut keeper = self.keeper();
         keeper.kill();
@@ -190,45 +190,45 @@ impl Postgres {
         let owner = owner();
         chown(&signal, Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("Postgres' own file");
         let ready = "database system is ready to accept read";
-        keeper.start(&self.command, ready).unwrap_or_else(|said| panic!("Postgres is no standby:\n{said}"));
+        keeper.start(&self.command, ready).unwrap_or_else(|said| panic!("Postgres is not a standby:\n{said}"));
     }
 
-    /// SIGSTOP to all its processes.
+    /// Sends SIGSTOP to all its processes.
     pub fn stop_signal(&self) {
         self.keeper().signal_all(Signal::SIGSTOP);
     }
 
-    /// SIGCONT to all its processes.
+    /// Sends SIGCONT to all its processes.
     pub fn cont(&self) {
         self.keeper().signal_all(Signal::SIGCONT);
     }
 
-    /// Its small disk is full from now on: it shrinks to what is used, which takes no time.
+    /// Fills the small disk by shrinking it to the used size, which is instantaneous.
     pub fn fill_disk(&self) {
-        // What is used may grow between the two.
+        // The used size may grow between the two commands, so both are repeated.
         let used = "$(df -k --output=used $home/data | tail -n 1 | tr -d ' ')";
         let full = format!("mount -o remount,size={used}k $home/data");
         self.keeper().run(&format!("for turn in $(seq 500); do {full} && exit 0; sleep 0.01; done; exit 1"));
     }
 
-    /// Makes room again.
+    /// Restores the size of the small disk.
     pub fn free_disk(&self) {
         let mib = self.disk_mib.expect("a small disk");
         self.keeper().run(&format!("mount -o remount,size={mib}m $home/data"));
     }
 
-    /// Where its files are.
+    /// Directory of its files.
     pub fn home(&self) -> PathBuf {
         self.keeper().home().to_owned()
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub fn log(&self) -> String {
         self.keeper().said(0)
     }
 }
 
-/// A home with a copy of the template in it.
+/// Creates a home with a copy of the template.
 fn prepare(template: &Path, disk: Option<SmallDisk>) -> Keeper {
     let namespace = if geteuid().is_root() { "-m" } else { "-Urm" };
     let mut keeper = match disk {
@@ -253,7 +253,7 @@ fn prepare(template: &Path, disk: Option<SmallDisk>) -> Keeper {
     keeper
 }
 
-/// Who runs Postgres: it refuses to be run by root.
+/// User that runs Postgres, which refuses to run as root.
 fn owner() -> User {
     if !geteuid().is_root() {
         return User::from_uid(getuid()).expect("users can be looked up").expect("this user");
@@ -262,18 +262,17 @@ fn owner() -> User {
     known("postgres").or_else(|| known("nobody")).expect("as root these tests need a user postgres or nobody")
 }
 
-/// What comes before a command line to run it as [`owner`].
+/// Prefix of a command line that runs it as [`owner`].
 fn unprivileged(in_namespace: bool) -> String {
     let owner = owner();
     if geteuid().is_root() {
         return format!("setpriv --reuid={} --regid={} --clear-groups ", owner.uid, owner.gid);
     }
-    // In a namespace of our own we look like root.
+    // In a namespace of its own, the process appears to be root.
     if in_namespace { format!("unshare -U --map-user={} --map-group={} ", getuid(), getgid()) } else { String::new() }
 }
 
-/// Where initdb, postgres and psql are: of the newest version installed.
-/// Where Postgres' own programs are.
+/// Directory of initdb, postgres and psql, of the newest installed version.
 pub fn binaries() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let versions = versions.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -284,7 +283,7 @@ pub fn binaries() -> PathBuf {
     places.iter().find(has_all).expect(MISSING).clone()
 }
 
-/// Cargo's directory for files of tests, `target/tmp`. Cargo tells it to test programs only, not to a library.
+/// Cargo's directory for files of tests, `target/tmp`. Cargo passes its path to test programs only, not to a library.
 fn target_tmp() -> PathBuf {
     let test = env::current_exe().expect("the path of the test program");
     let tmp = test.ancestors().nth(3).expect("target/debug/deps/test").join("tmp");
@@ -292,7 +291,7 @@ fn target_tmp() -> PathBuf {
     tmp
 }
 
-/// An empty cluster, packed: unpacking it is quicker than making one. Made once for all test runs.
+/// Archive of an empty cluster, created once for all test runs: unpacking is faster than initdb.
 fn template(binaries: &Path) -> PathBuf {
     static TEMPLATE: Mutex<()> = Mutex::new(());
     let _one = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,14 +308,14 @@ fn template(binaries: &Path) -> PathBuf {
     let unprivileged = unprivileged(false);
     let binaries = binaries.display();
     keeper.run(&format!("{unprivileged}{binaries}/initdb -D $home/data -U postgres -A trust -E UTF8 --locale=C -N"));
-    // Others may do the same at this moment; each one's work is whole when it gets the name.
+    // Other processes may create the same archive now; each archive is complete when it is renamed.
     let own = packed.with_extension(format!("{}.tar", process::id()));
     keeper.run(&format!("tar -c -C $home/data -f {} .", quoted(&own.to_string_lossy())));
     fs::rename(own, &packed).expect("renamed");
     packed
 }
 
-/// As one word of the shell.
+/// Quotes a text as one word of the shell.
 pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

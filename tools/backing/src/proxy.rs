@@ -1,4 +1,4 @@
-//! A TCP proxy that can be broken while it runs.
+//! A TCP proxy that injects network faults while it runs.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -25,23 +25,23 @@ use tokio::{
 use super::ports::free_port;
 
 const CHUNK: usize = 16 * 1_024;
-/// Chunks of one direction that may be on their way: a delay alone does not throttle.
+/// Most chunks under way in one direction; enough that a delay alone does not throttle.
 const ON_THE_WAY: usize = 64;
 
-/// What becomes of the bytes of one direction.
+/// Treatment of the bytes of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Flow {
-    /// They go through.
+    /// Bytes are forwarded at once.
     Pass,
-    /// They come later by this, and by up to as much as the jitter more, in order.
+    /// Bytes are delayed by this time plus a random part of the jitter, and stay in order.
     Delay(Duration, Duration),
-    /// So many a second.
+    /// Bytes per second.
     Bandwidth(u64),
-    /// Connections stay open, and nothing moves.
+    /// Connections stay open, but no bytes are forwarded.
     Stall,
 }
 
-/// Which direction.
+/// Direction of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     ToServer,
@@ -49,20 +49,20 @@ pub enum Way {
     Both,
 }
 
-/// How a connection ends.
+/// Kind of the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// As if the other side had closed it.
+    /// The connection ends as if the other side had closed it.
     Fin,
-    /// As if the other side had crashed.
+    /// The connection ends as if the other side had crashed.
     Reset,
 }
 
-/// One direction of all connections.
+/// State of one direction of all connections.
 #[derive(Debug)]
 struct Direction {
     flow: watch::Sender<Flow>,
-    /// Bytes until the cut that was asked for; negative: none was.
+    /// Bytes until the requested cut; negative if no cut was requested.
     left: AtomicI64,
     moved: AtomicU64,
 }
@@ -72,7 +72,7 @@ impl Direction {
         Self { flow: watch::Sender::new(Flow::Pass), left: AtomicI64::new(-1), moved: AtomicU64::new(0) }
     }
 
-    /// How much of a chunk may still go through before the cut, if that falls into it.
+    /// Bytes of a chunk that are forwarded before the cut, if the cut is within the chunk.
     fn cut_within(&self, length: usize) -> Option<usize> {
         let take = |left: i64| (left >= 0).then(|| if left <= length as i64 { -1 } else { left - length as i64 });
         let before = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
@@ -86,15 +86,15 @@ struct Shared {
     seed: u64,
     to_server: Direction,
     to_client: Direction,
-    /// How the cut after some bytes ends the connection.
+    /// Kind of the cut after a number of bytes.
     cut_after: watch::Sender<Cut>,
-    /// Moves with each cut of all connections.
+    /// Number and kind of the last cut of all connections.
     cut: watch::Sender<(u64, Cut)>,
     refusing: watch::Sender<bool>,
     connections: AtomicU64,
 }
 
-/// Stands between clients and a server of 127.0.0.1. Runs on a thread of its own.
+/// Proxy between clients and a server on 127.0.0.1. Runs on an OS thread of its own.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -103,12 +103,12 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// To the server on this port.
+    /// Starts a proxy to the server on this port.
     pub fn start(port: u16) -> Self {
         Self::seeded(port, 0)
     }
 
-    /// With a seed for what it leaves to chance.
+    /// Starts a proxy with a seed for its random choices.
     pub fn seeded(port: u16, seed: u64) -> Self {
         let shared = Arc::new(Shared {
             target: (Ipv4Addr::LOCALHOST, port).into(),
@@ -128,12 +128,12 @@ impl Proxy {
         Self { shared, address, runtime: Some(runtime) }
     }
 
-    /// Where clients connect.
+    /// Address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Changes what becomes of bytes, also on connections that are open.
+    /// Changes the treatment of bytes, also on open connections.
     pub fn set(&self, way: Way, flow: Flow) {
         if way != Way::ToClient {
             self.shared.to_server.flow.send_replace(flow);
@@ -148,25 +148,25 @@ impl Proxy {
         self.shared.cut.send_modify(|(turn, cut)| (*turn, *cut) = (*turn + 1, how));
     }
 
-    /// Cuts the connection on which the last one of the next `bytes` comes, once, after that byte.
+    /// Cuts one connection, once: the one that carries the last of the next `bytes`, directly after that byte.
     pub fn cut_after(&self, way: Way, bytes: u64, how: Cut) {
         self.shared.cut_after.send_replace(how);
         let direction = if way == Way::ToClient { &self.shared.to_client } else { &self.shared.to_server };
         direction.left.store(bytes as i64, Ordering::Relaxed);
     }
 
-    /// Refuses new connections; those that are open go on.
+    /// Refuses new connections; open ones continue.
     pub fn refuse(&self) {
         self.shared.refusing.send_replace(true);
     }
 
-    /// Cut, and refused from now on.
+    /// Cuts all connections, and refuses new ones.
     pub fn partition(&self) {
         self.refuse();
         self.cut(Cut::Reset);
     }
 
-    /// All goes through again.
+    /// Ends all faults.
     pub fn heal(&self) {
         self.set(Way::Both, Flow::Pass);
         self.shared.to_server.left.store(-1, Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl Proxy {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Bytes moved so far, both ways.
+    /// Bytes forwarded so far, in both directions.
     pub fn moved(&self) -> u64 {
         self.shared.to_server.moved.load(Ordering::Relaxed) + self.shared.to_client.moved.load(Ordering::Relaxed)
     }
@@ -187,7 +187,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // May happen on a thread of another runtime, which must not wait.
+        // The drop may happen on a thread of another runtime, which must not block.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -223,18 +223,18 @@ async fn accept(shared: Arc<Shared>, first: std::net::TcpListener, address: Sock
     }
 }
 
-/// How one direction of a connection ended.
+/// End of one direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The sender has closed it, and everything went through.
+    /// The sender has closed the connection, and all bytes were forwarded.
     Closed,
-    /// One of the sides is gone.
+    /// One of the sides has broken the connection.
     Broken,
-    /// By [`Proxy::cut_after`].
+    /// The connection was cut by [`Proxy::cut_after`].
     Cut,
 }
 
-/// One connection, to its end.
+/// Serves one connection to its end.
 async fn connection(shared: Arc<Shared>, mut client: TcpStream, number: u64) {
     let mut cut = shared.cut.subscribe();
     let Ok(mut server) = TcpStream::connect(shared.target).await else { return end(&[&client], Cut::Reset) };
@@ -252,7 +252,7 @@ async fn connection(shared: Arc<Shared>, mut client: TcpStream, number: u64) {
                 ended = &mut down => (ended, false),
             };
             match first {
-                // The other direction goes on until it is closed as well.
+                // The other direction continues until it is closed as well.
                 (End::Closed, true) => down.await,
                 (End::Closed, false) => up.await,
                 (ended, _) => ended,
@@ -270,17 +270,17 @@ async fn connection(shared: Arc<Shared>, mut client: TcpStream, number: u64) {
     end(&[&client, &server], how);
 }
 
-/// Says how these sockets are closed when they are dropped.
+/// Sets how these sockets are closed when they are dropped.
 fn end(sockets: &[&TcpStream], how: Cut) {
     if how == Cut::Reset {
         for socket in sockets {
-            // A socket that is broken already needs no reset.
+            // A broken socket needs no reset.
             let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
         }
     }
 }
 
-/// Moves one direction of a connection. Reading goes ahead of writing by what may be on its way.
+/// Forwards one direction of a connection. Up to [`ON_THE_WAY`] chunks are read ahead of writing.
 async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, direction: &Direction, mut rng: Rng) -> End {
     let (sender, mut receiver) = mpsc::channel::<(Instant, Vec<u8>)>(ON_THE_WAY);
     let reading = async move {

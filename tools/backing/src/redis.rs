@@ -16,7 +16,7 @@ use super::{keeper::Keeper, ports::free_port, postgres::quoted};
 
 const READY: &str = "Ready to accept connections";
 
-/// A private server on 127.0.0.1 that keeps nothing on disk, unless options say otherwise.
+/// A private server on 127.0.0.1, without persistence by default.
 #[derive(Debug)]
 pub struct Redis {
     keeper: Mutex<Keeper>,
@@ -26,17 +26,17 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts one, with options beyond the default ones: `("appendonly", "yes")`.
+    /// Starts a server, with options in addition to the default ones: `("appendonly", "yes")`.
     pub fn start(options: &[(&str, &str)]) -> Self {
         Self::launch(options, false)
     }
 
-    /// Starts one that also speaks TLS, under a certificate for `localhost` of an authority of its own.
+    /// Starts a server that also serves TLS, with a certificate for `localhost` that a private authority has signed.
     pub fn with_tls(options: &[(&str, &str)]) -> Self {
         Self::launch(options, true)
     }
 
-    /// One that the tests of a process share.
+    /// Returns the server that the tests of this process share.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Redis> = OnceLock::new();
         SHARED.get_or_init(|| Self::start(&[]))
@@ -80,7 +80,7 @@ impl Redis {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its port on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -95,49 +95,49 @@ impl Redis {
         format!("rediss://localhost:{}/", self.tls_port.expect("started with TLS"))
     }
 
-    /// The certificate of its authority (PEM), of a server with TLS.
+    /// Certificate of the authority (PEM), of a server with TLS.
     pub fn authority(&self) -> PathBuf {
         self.keeper().home().join("ca.pem")
     }
 
-    /// Of the server.
+    /// Process id of the server.
     pub fn pid(&self) -> Pid {
         self.keeper().pid()
     }
 
-    /// Whether it is there.
+    /// True if the server runs.
     pub fn is_running(&self) -> bool {
         self.keeper().is_running()
     }
 
-    /// `kill -9`.
+    /// Kills the server with SIGKILL.
     pub fn kill(&self) {
         self.keeper().kill();
     }
 
-    /// Starts it again on its port; empty, unless it keeps a file.
+    /// Restarts the server on its port; without persistence, it is empty then.
     pub fn restart(&self) {
         let mut keeper = self.keeper();
         keeper.kill();
         keeper.start(&self.command, READY).unwrap_or_else(|said| panic!("Redis did not start again:\n{said}"));
     }
 
-    /// SIGSTOP.
+    /// Sends SIGSTOP.
     pub fn stop_signal(&self) {
         self.keeper().signal_all(Signal::SIGSTOP);
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn cont(&self) {
         self.keeper().signal_all(Signal::SIGCONT);
     }
 
-    /// Sends a command; the answer as text, items of a list a line each, nil as `(nil)`.
+    /// Sends a command. Returns the answer as text, with one line per item of a list, and nil as `(nil)`.
     pub fn command(&self, words: &[&str]) -> String {
         self.try_command(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// [`Redis::command`] of a server that may not answer.
+    /// Does the same as [`Redis::command`], for a server that may not answer.
     pub fn try_command(&self, words: &[&str]) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -149,12 +149,12 @@ impl Redis {
         answer(&mut BufReader::new(stream))
     }
 
-    /// Where its files are.
+    /// Directory of its files.
     pub fn home(&self) -> PathBuf {
         self.keeper().home().to_owned()
     }
 
-    /// What is published within this time: `(channel, message)`.
+    /// Returns the messages that are published within this time, as `(channel, message)`.
     pub fn overhear(&self, time: Duration) -> Vec<(String, String)> {
         let deadline = Instant::now() + time;
         let mut heard = Vec::new();
@@ -174,13 +174,13 @@ impl Redis {
         heard
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub fn log(&self) -> String {
         self.keeper().said(0)
     }
 }
 
-/// One answer of RESP2.
+/// Reads one answer of RESP2.
 fn answer(from: &mut impl BufRead) -> std::io::Result<String> {
     let mut line = String::new();
     from.read_line(&mut line)?;
@@ -204,7 +204,7 @@ fn answer(from: &mut impl BufRead) -> std::io::Result<String> {
     }
 }
 
-/// An authority, and a certificate for `localhost` and 127.0.0.1 that it has signed.
+/// Creates an authority, and a certificate for `localhost` and 127.0.0.1 that the authority has signed.
 fn certify(home: &Path) {
     let openssl = |words: &str| {
         let output = Command::new("openssl").args(words.split(' ')).current_dir(home).output();

@@ -1,4 +1,4 @@
-//! `threadline-bench` as a program: which figures it gives, not what they are.
+//! Tests of the program `threadline-bench`: the keys of its figures, not their values.
 
 use std::{
     process::{Command, Output, Stdio},
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use threadline_backing::{Postgres, Redis};
 
-/// What other programs read.
+/// Keys that other programs read.
 const KEYS: [&str; 22] = [
     "append.store_ratio_to_bare",
     "append.socket_ratio",
@@ -40,7 +40,7 @@ const KEYS: [&str; 22] = [
     "disk.raw_bytes_per_event",
 ];
 
-/// What they read where nodes share a Postgres and a Redis, beside that.
+/// Additional keys for nodes that share a Postgres and a Redis.
 const SHARED_KEYS: [&str; 11] = [
     "append.bare_events_per_s",
     "append.socket_ratio_1",
@@ -72,7 +72,7 @@ fn bench(arguments: &[&str]) -> Output {
 
 fn figures(workload: &str) -> Map<String, Value> {
     let output = bench(&[workload, "--json"]);
-    // One object, and nothing else.
+    // Standard output is a single object.
     serde_json::from_slice(&output.stdout).expect("a JSON object")
 }
 
@@ -89,7 +89,7 @@ fn check(figures: &Map<String, Value>, keys: impl IntoIterator<Item = &'static s
         assert!(figures.contains_key(key), "{key} is not among {:?}", figures.keys());
     }
     for (key, value) in figures {
-        // So little memory may not show at all.
+        // Memory of so few subscribers may not be measurable.
         let least = if key.starts_with("memory.") { 0.0 } else { f64::MIN_POSITIVE };
         assert!(value.as_f64().is_some_and(|number| number >= least), "{key}: {value}");
     }
@@ -103,17 +103,17 @@ fn a_workload_left_out_leaves_its_keys_out() {
 }
 
 #[test]
-fn people_get_a_table_that_judges() {
+fn the_table_for_people_compares_figures_with_their_bounds() {
     let output = bench(&["resume"]);
     let table = String::from_utf8(output.stdout).expect("text");
     assert!(table.contains("coming back 1,000 events behind"), "{table}");
     let table = String::from_utf8(bench(&["disk"]).stdout).expect("text");
     assert!(table.contains("budget") && (table.contains(" met") || table.contains("MISSED")), "{table}");
-    // Progress is for terminals.
+    // Progress is shown on terminals only.
     assert!(!String::from_utf8_lossy(&output.stderr).contains('\r'));
 }
 
-/// A Postgres and a Redis with something in them.
+/// A Postgres and a Redis that contain other data.
 struct Shared {
     postgres: Postgres,
     redis: Redis,
@@ -121,7 +121,7 @@ struct Shared {
 
 impl Shared {
     fn start() -> Self {
-        // What it keeps is of no worth, and making databases takes its time.
+        // Durability is not needed here, and without fsync databases are created faster.
         let (postgres, redis) = (Postgres::start(&[("fsync", "off")]), Redis::start(&[]));
         postgres.psql("postgres", "CREATE TABLE log (own text); INSERT INTO log VALUES ('kept')");
         redis.command(&["SET", "own", "kept"]);
@@ -138,7 +138,7 @@ impl Shared {
         self.postgres.psql("postgres", "SELECT datname FROM pg_database WHERE datname LIKE 'threadline%'")
     }
 
-    /// What was there is there, and nothing else.
+    /// Checks that the servers contain the original data and no other.
     fn check_untouched(&self) {
         assert_eq!(self.databases(), "");
         assert_eq!(self.postgres.psql("postgres", "SELECT own FROM log"), "kept");
@@ -162,12 +162,12 @@ fn nodes_that_share_servers_have_their_figures_and_leave_nothing_there() {
 #[test]
 fn a_measurement_that_is_stopped_leaves_nothing_on_the_servers() {
     let shared = Shared::start();
-    // Long enough to be still at it when it is stopped.
+    // This measurement takes so long that it still runs when it is stopped.
     let bench = shared.bench(&["live", "--rate", "100"]).spawn().expect("the program runs");
     let deadline = Instant::now() + Duration::from_secs(60);
     let keys = || shared.redis.command(&["DBSIZE"]).parse::<u64>().expect("a number");
     while shared.databases().is_empty() || keys() < 2 {
-        assert!(Instant::now() < deadline, "nothing was begun");
+        assert!(Instant::now() < deadline, "the measurement has not begun");
         thread::sleep(Duration::from_millis(20));
     }
     kill(Pid::from_raw(bench.id() as i32), Signal::SIGINT).expect("it runs");

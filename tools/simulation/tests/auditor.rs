@@ -1,4 +1,4 @@
-//! The auditor: once nothing changes any more, it reads everything over the wire and compares it with the books.
+//! The auditor: once the logs no longer change, it reads everything over the wire and compares it with the records.
 
 use std::{collections::HashMap, sync::atomic::Ordering::SeqCst};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{client::Client, judge::Found, network, reader::how_it_is, reply::Reply};
 
-/// Waits for the end of all runs, and judges.
+/// Waits for the end of all runs, and checks the logs, runs and leases.
 pub async fn audit(mut client: Client) {
     let world = client.world.clone();
     while !world.is_calm() || world.producing.load(SeqCst) > 0 || !world.active().is_empty() {
@@ -17,7 +17,7 @@ pub async fn audit(mut client: Client) {
     let (mut found, mut at_rest) = (Found::default(), std::collections::BTreeMap::new());
     for lane in &world.lanes {
         let path = format!("/v1/threads/{}", lane.thread);
-        // No thread is locked.
+        // Every thread accepts a new run.
         lane.with("last", |run| run.started = true);
         let start = json!({ "runId": "last" }).to_string();
         for (path, body) in [(format!("{path}/runs"), start), (format!("{path}/runs/last/finish"), "{}".into())] {
@@ -46,7 +46,7 @@ async fn runs(client: &mut Client, path: &str) -> HashMap<String, Value> {
     runs.map(|run| (run["runId"].as_str().expect("an id").to_owned(), run.clone())).collect()
 }
 
-/// The whole log as NDJSON, and its epoch.
+/// Reads the whole log as NDJSON, and its epoch.
 async fn log(client: &mut Client, path: &str) -> (String, String) {
     loop {
         let node = client.node();
@@ -62,17 +62,17 @@ async fn log(client: &mut Client, path: &str) -> (String, String) {
     }
 }
 
-/// No run that was promised to live is ended for its silence before.
+/// Checks that no run was ended for its silence before the end of its promised lease.
 fn check_leases(client: &Client, runs: &HashMap<String, Value>) {
     let leases = client.world.leases.lock().expect("lock");
     for (id, run) in runs.iter().filter(|(_, run)| run["errorCode"] == "lease-expired") {
         if run["endedAt"].as_str() < leases.get(id).map(String::as_str) {
-            client.world.tally.violation(format!("its lease went to {:?}, but: {run}", leases.get(id)));
+            client.world.tally.violation(format!("its lease was promised until {:?}, but: {run}", leases.get(id)));
         }
     }
 }
 
-/// A 409 is true: the run that it names was active at some moment between the request and its answer.
+/// Checks each 409: the run that it names was active at some time between the request and its answer.
 fn check_held(client: &Client, thread: &str, runs: &HashMap<String, Value>) {
     for held in client.world.held.lock().expect("lock").iter().filter(|held| held.thread == thread) {
         let (asked, answered) = (held.asked.to_string(), held.answered.to_string());

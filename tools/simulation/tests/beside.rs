@@ -1,4 +1,4 @@
-//! The lock and the bus beside the store, as nodes see them: slow, failing, forgetful, and out of order.
+//! The lock and the bus as nodes see them: slow, failing, losing data, and out of order.
 
 use std::{
     collections::BTreeMap,
@@ -16,12 +16,12 @@ use tokio::{sync::mpsc, time::sleep};
 
 use crate::{plan::Plan, world::World};
 
-/// All locks: run and end of life by name. They are judged by the clock of the simulation, as Redis does by its own.
+/// All locks: run and expiry by name. They expire by the clock of the simulation, as in Redis by its own.
 #[derive(Debug, Default)]
 pub struct Locks(Mutex<BTreeMap<String, (String, Timestamp)>>);
 
 impl Locks {
-    /// It restarts empty.
+    /// Removes all locks, like a restart of Redis without persistence.
     pub fn vanish(&self) {
         self.held().clear();
     }
@@ -31,14 +31,14 @@ impl Locks {
     }
 }
 
-/// One node's way to the locks.
+/// Access of one node to the locks.
 pub struct Gate {
     pub node: usize,
     pub world: Arc<World>,
 }
 
 impl Gate {
-    /// Does something with the locks that are alive, or fails before or after it.
+    /// Applies `work` to the locks that have not expired, or fails before or after it.
     async fn ask<T: Send + std::fmt::Debug>(
         &self,
         what: &str,
@@ -61,7 +61,7 @@ impl Gate {
         });
         sleep(Duration::from_millis(after)).await;
         self.world.trace.note(&Plan::node(self.node), format_args!("lock {what}: {result:?} {answered}"));
-        result.filter(|_| answered).ok_or_else(|| LockError("it is out of reach".into()))
+        result.filter(|_| answered).ok_or_else(|| LockError("the lock is unreachable".into()))
     }
 
     fn until(&self, claim: &Claim) -> (String, Timestamp) {
@@ -122,7 +122,7 @@ impl Lock for Gate {
     }
 }
 
-/// Hints under way between nodes. The driver delivers what is due.
+/// Hints under way between nodes. The driver delivers those that are due.
 #[derive(Debug, Default)]
 pub struct Ether {
     ends: BTreeMap<usize, mpsc::Sender<BusMessage>>,
@@ -130,13 +130,13 @@ pub struct Ether {
 }
 
 impl Ether {
-    /// Hands over what has arrived by now.
+    /// Delivers the hints that are due.
     pub fn deliver(&mut self, now: Timestamp) {
         let (due, later) = std::mem::take(&mut self.under_way).into_iter().partition(|(at, ..)| *at <= now);
         self.under_way = later;
         for (_, node, heard) in due {
             if let Some(end) = self.ends.get(&node) {
-                // What does not fit is lost.
+                // Hints that do not fit the queue are lost.
                 let _ = end.try_send(heard);
             }
         }
@@ -149,7 +149,7 @@ struct End {
     world: Arc<World>,
 }
 
-/// A node joins.
+/// Connects a node to the bus.
 pub fn join(world: &Arc<World>, node: usize) -> BusEnd {
     let (sender, heard) = mpsc::channel(4_096);
     world.ether().ends.insert(node, sender);
@@ -157,7 +157,7 @@ pub fn join(world: &Arc<World>, node: usize) -> BusEnd {
 }
 
 impl End {
-    /// On its way to a node: lost, doubled, or late.
+    /// Sends a hint to a node; the hint may be lost, duplicated or delayed.
     fn send(&self, to: usize, heard: &BusMessage) {
         let plan = &self.world.plan;
         let now = self.world.clock.now();

@@ -1,4 +1,4 @@
-//! A client that goes to another node whenever the one that it talks to does not answer well.
+//! A client that switches to another node when its node does not answer as expected.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ impl Client {
         Self { world, name, rng, node }
     }
 
-    /// The node that it talks to.
+    /// Name of the client's current node.
     pub fn node(&self) -> String {
         Plan::node(self.node)
     }
@@ -29,7 +29,7 @@ impl Client {
         self.world.trace.note(&self.name, what);
     }
 
-    /// Goes to another node, or comes again to this one, after a moment.
+    /// Chooses a node at random, which may be the same one, and waits for a moment.
     pub async fn move_on(&mut self) {
         self.world.counts().reconnects += 1;
         self.node = self.rng.between(0, self.world.plan.nodes as u64 - 1) as usize;
@@ -46,7 +46,7 @@ impl Client {
         self.heard(&method, path, reply).await
     }
 
-    /// Sends a request whose body comes line by line, once.
+    /// Sends a request once, with a body that is sent line by line.
     pub async fn stream(&mut self, path: &str, lines: Vec<(u64, String)>) -> Reply {
         let reply = network::stream(&self.node(), path, lines).await;
         self.heard(&Method::POST, path, reply).await
@@ -57,7 +57,7 @@ impl Client {
             Reply::Done(status, _) => self.note(format_args!("{method} {path}: {status}")),
             Reply::Refused(slug, _) => self.note(format_args!("{method} {path}: {slug}")),
             Reply::Unknown(why) => {
-                // Nothing may go wrong inside a node, whatever happens outside.
+                // A fault outside of a node must not cause an internal error.
                 if why.starts_with("500") {
                     self.world.tally.violation(format!("{method} {path}: {why}"));
                 }
@@ -69,7 +69,7 @@ impl Client {
         reply
     }
 
-    /// Sends it until there is a clear answer.
+    /// Sends a request until it gets a clear answer.
     pub async fn insist(&mut self, method: Method, path: &str, body: &str) -> Reply {
         loop {
             match self.send(method.clone(), path, body).await {

@@ -1,7 +1,7 @@
-//! Deterministic simulation: several nodes, each the product as it runs, over one store, with clients on a simulated
-//! network. What breaks, and when, comes from the seed, and the same seed gives the same trace.
+//! Deterministic simulation: several nodes, each running the product, over one store, with clients on a simulated
+//! network. The seed decides all faults and their times, and the same seed gives the same trace.
 //!
-//! `THREADLINE_SEEDS=<count>` runs more, `THREADLINE_SEED=<seed>` one of them.
+//! `THREADLINE_SEEDS=<count>` sets the number of seeds, `THREADLINE_SEED=<seed>` runs one of them.
 
 mod auditor;
 mod beside;
@@ -31,19 +31,20 @@ use std::{
 use planted::Design;
 use simulation::{Outcome, run};
 
-/// A seed takes less than a second. One that takes this long hangs: a task never waits, or waits for itself.
+/// Time after which a seed counts as hanging; most take less than a second. A task then loops without waiting, or waits
+/// for itself.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// Runs a seed on a thread of its own; what hangs is left behind.
+/// Runs a seed on an OS thread of its own; a thread that hangs is abandoned.
 fn watched(seed: u64, design: Design) -> Outcome {
     let (sender, outcome) = mpsc::channel();
     let thread = thread::spawn(move || sender.send(Box::new(run(seed, design))).is_ok());
     match outcome.recv_timeout(HANGS) {
         Ok(outcome) => *outcome,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{}\nit hangs; {}", plan::Plan::of(seed), again(seed)),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{}\nthe seed hangs; {}", plan::Plan::of(seed), again(seed)),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
             let _ = thread.join();
-            panic!("{}\nit panicked; {}", plan::Plan::of(seed), again(seed));
+            panic!("{}\nthe seed panicked; {}", plan::Plan::of(seed), again(seed));
         }
     }
 }
@@ -52,7 +53,7 @@ fn again(seed: u64) -> String {
     format!("run it again with THREADLINE_SEED={seed} make simulation")
 }
 
-/// Does something with each seed, on all cores; panics with the first seed that does.
+/// Applies `work` to each seed, on all cores; a panic of `work` is passed on.
 fn on_all_cores<T: Send>(seeds: &[u64], work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -68,7 +69,7 @@ fn on_all_cores<T: Send>(seeds: &[u64], work: impl Fn(u64) -> T + Sync) -> Vec<T
     done.into_inner().expect("lock")
 }
 
-/// Panics if a promise was broken, and shows what there is to see.
+/// Panics if a promise was broken, with the end of the trace.
 fn assert_kept(seed: u64, outcome: &Outcome) {
     if std::env::var("THREADLINE_TRACE").is_ok() {
         println!("{}", outcome.trace.join("\n"));
@@ -76,7 +77,7 @@ fn assert_kept(seed: u64, outcome: &Outcome) {
     let last = outcome.trace.len().saturating_sub(25);
     assert!(
         outcome.violations.is_empty(),
-        "{}\nbroken: {:#?}\nthe last that happened (THREADLINE_TRACE=1 shows all):\n{}\n{}",
+        "{}\nbroken: {:#?}\nthe end of the trace (THREADLINE_TRACE=1 shows all of it):\n{}\n{}",
         outcome.plan,
         outcome.violations,
         outcome.trace[last..].join("\n"),
@@ -133,12 +134,12 @@ fn the_same_seed_gives_the_same_trace() {
         }
         trace::digest(&first)
     });
-    // Different seeds are different.
+    // Different seeds must have different traces.
     let different: std::collections::BTreeSet<_> = digests.iter().collect();
     assert_eq!(different.len(), digests.len());
 }
 
-/// The negative controls: each planted bug is found, and soon.
+/// Negative controls: each planted bug is found within 200 seeds.
 #[test]
 fn planted_bugs_are_found() {
     for design in Design::PLANTED {

@@ -1,4 +1,4 @@
-//! The simulated network: what the nodes listen on, and what the clients speak over it.
+//! The simulated network: the listeners of nodes, and the HTTP and WebSocket clients.
 
 use std::{
     convert::Infallible,
@@ -34,11 +34,11 @@ pub const KEY: &str = "simulated";
 /// The user that owns the threads.
 pub const USER: &str = "alice";
 const PORT: u16 = 7420;
-/// A client gives up an answer after this time.
+/// Timeout of a client for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The simulated network sends nothing again and asks nobody whether he is still there. So a connection on which
-/// something was lost is reset after this time, as keep-alive and retransmission see to it elsewhere.
+/// Time after which a connection that has lost a packet is reset. The simulated network has neither retransmission nor
+/// keep-alive, by which real ones detect such a loss.
 const NOTICED: Duration = Duration::from_secs(4);
 
 /// A port of a node.
@@ -116,13 +116,13 @@ async fn connect(node: &str) -> Option<TcpStream> {
     timeout(PATIENCE, TcpStream::connect((node, PORT))).await.ok()?.ok()
 }
 
-/// Sends a request over a connection of its own; `None` if no answer begins.
+/// Sends a request over a new connection; `None` if no answer begins in time.
 pub async fn open(node: &str, method: Method, path: &str, accept: &str, body: &str) -> Option<Response<Incoming>> {
     let body = Full::new(Bytes::copy_from_slice(body.as_bytes())).boxed_unsync();
     send(node, method, path, ["application/json", accept], body, PATIENCE).await
 }
 
-/// Sends lines one after the other, with pauses of so many milliseconds before them, and waits for the answer.
+/// Sends a request whose body consists of lines, each after a pause in milliseconds, and waits for the answer.
 pub async fn stream(node: &str, path: &str, lines: Vec<(u64, String)>) -> Reply {
     let most = PATIENCE + lines.iter().map(|(pause, _)| Duration::from_millis(*pause)).sum();
     let body = stream::unfold(lines.into_iter(), async |mut lines| {
@@ -158,7 +158,7 @@ async fn send(
         let connection = tokio::spawn(connection).abort_handle();
         let answer = timeout(patience, sender.send_request(request)).await;
         if answer.is_err() {
-            // Who gives up hangs up.
+            // A client closes its connection after a timeout.
             connection.abort();
         }
         answer.ok()?.ok()
@@ -166,7 +166,7 @@ async fn send(
     answer.await
 }
 
-/// A request with its whole answer.
+/// Sends a request, and waits for its whole answer.
 pub async fn ask(node: &str, method: Method, path: &str, body: &str) -> Reply {
     whole(open(node, method, path, "*/*", body).await).await
 }
@@ -184,7 +184,7 @@ async fn whole(answer: Option<Response<Incoming>>) -> Reply {
 
 pub type Socket = WebSocketStream<TcpStream>;
 
-/// Opens a socket; `None` if that does not succeed.
+/// Opens a socket; `None` on failure.
 pub async fn socket(node: &str) -> Option<Socket> {
     let stream = connect(node).await?;
     let request = Request::builder()
@@ -203,18 +203,18 @@ pub async fn socket(node: &str) -> Option<Socket> {
     Some(socket)
 }
 
-/// What a socket gave within a time.
+/// Result of waiting for a frame of a socket.
 pub enum Heard {
-    /// A frame of text that is no heartbeat.
+    /// A text frame other than a heartbeat.
     Frame(String),
-    /// A sign of life.
+    /// A heartbeat or a control frame.
     Beat,
     Nothing,
-    /// It is closed, or broken.
+    /// The socket is closed or broken.
     End,
 }
 
-/// Listens to a socket for a time.
+/// Waits up to `time` for a frame.
 pub async fn listen(socket: &mut Socket, time: Duration) -> Heard {
     match timeout(time, socket.next()).await {
         Err(_) => Heard::Nothing,
@@ -225,7 +225,7 @@ pub async fn listen(socket: &mut Socket, time: Duration) -> Heard {
     }
 }
 
-/// The next frame of text that is no heartbeat; `None` once the socket is broken, or silent for too long.
+/// Returns the next text frame other than a heartbeat; `None` if the socket is broken, or silent for too long.
 pub async fn frame(socket: &mut Socket) -> Option<String> {
     loop {
         match listen(socket, PATIENCE).await {

@@ -1,46 +1,46 @@
-//! What a seed chooses: who is there, how bad the weather is, and what breaks when.
+//! The plan of a seed: its nodes and clients, the rates of failures, and the faults with their times.
 
 use std::{fmt, time::Duration};
 
 use crate::rng::Rng;
 
-/// How often the store misbehaves, in percent of its calls.
+/// Rates of failures of the store, in percent of its calls.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Weather {
-    /// Nothing is done, and an error is the answer.
+    /// The call fails and changes nothing.
     pub fails_before: u64,
-    /// It is done, and an error is the answer.
+    /// The call takes effect, but its caller gets an error.
     pub fails_after: u64,
-    /// It takes up to a second instead of some milliseconds.
+    /// The call takes up to a second instead of some milliseconds.
     pub slow: u64,
 }
 
-/// Something that breaks for a while.
+/// A fault that lasts for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// A node dies with all that it has in memory, and comes back.
+    /// A node is killed, loses all that it has in memory, and is started again.
     Crash(usize),
-    /// A node is told to end, does so in an orderly way, and comes back.
+    /// A node is asked to shut down, drains, and is started again.
     Drain(usize),
     /// A node does not reach the store.
     CutOff(usize),
     /// The store takes long for this node.
     Slow(usize),
-    /// Nothing passes between a node and a client; what was under way is lost, and neither side is told.
+    /// No packet passes between a node and a client; packets under way are lost, and neither side is notified.
     Split(usize, usize),
-    /// What passes between a node and a client arrives only afterwards.
+    /// Packets between a node and a client arrive only after the fault.
     Hold(usize, usize),
     /// No client reaches this node.
     Isolate(usize),
     /// A node does not reach the lock.
     NoLock(usize),
-    /// What a node tells the others is lost.
+    /// Hints from a node to the others are lost.
     NoBus(usize),
     /// All locks vanish.
     Flush,
 }
 
-/// When, in milliseconds of the simulation.
+/// A fault with its times, in milliseconds of the simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
     pub from: u64,
@@ -48,7 +48,7 @@ pub struct Fault {
     pub what: What,
 }
 
-/// What a client is there for.
+/// Task of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Starts runs and appends to them, each in another style.
@@ -63,7 +63,7 @@ pub enum Role {
     Stopper,
 }
 
-/// What a seed chooses.
+/// Everything that a seed decides before the simulation starts.
 #[derive(Debug)]
 pub struct Plan {
     pub seed: u64,
@@ -72,19 +72,19 @@ pub struct Plan {
     pub clients: Vec<Role>,
     /// Seconds that a run may be silent.
     pub lease: u64,
-    /// Milliseconds that a message takes, at most.
+    /// Longest latency of a message, in milliseconds.
     pub latency: u64,
     pub weather: Weather,
     /// Percent of the calls of the lock that fail.
     pub lock_fails: u64,
     /// Percent of the hints between nodes that are lost.
     pub bus_loses: u64,
-    /// Milliseconds that a hint takes, at most: later ones overtake it.
+    /// Longest latency of a hint, in milliseconds; later hints may overtake it.
     pub bus_delays: u64,
-    /// How far the clocks of nodes are from the store's, in milliseconds.
+    /// Differences between the clocks of nodes and the store's, in milliseconds.
     pub skew: Vec<i64>,
     pub faults: Vec<Fault>,
-    /// From here on nothing breaks, and no run is started; in milliseconds.
+    /// Time after which no fault happens and no run is started, in milliseconds.
     pub calm: u64,
 }
 
@@ -161,7 +161,7 @@ impl Plan {
         format!("client{number}")
     }
 
-    /// Which client has this name on the network.
+    /// The number of the client with this name on the network.
     pub fn number(name: &str) -> Option<usize> {
         name.strip_prefix("client")?.parse().ok()
     }

@@ -1,31 +1,31 @@
-//! Bugs that are put in on purpose: the simulation is worth something only if it finds each of them.
+//! Planted bugs: the simulation is of use only if it finds each of them.
 
 use threadline_store::{Append, Appended, DynStore, StoreResult};
 
-/// What runs: the product as it is, or with a bug.
+/// The simulated product: the real one, or one with a planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Design {
     Real,
-    /// An append is acknowledged, and was never stored.
+    /// An append is acknowledged, but not stored.
     AcksBeforeCommit,
     /// An append of a run that is over goes into the log of the one that is active.
     NoFenceCheck,
-    /// Nobody looks for runs that are due.
+    /// No node ends runs that are due.
     NoReaper,
-    /// A node knows a thread's head as it was when it first asked.
+    /// A node keeps the first head of a thread that it reads, and never reads a newer one.
     StaleHeads,
-    /// A reader asks for its last event once more when it comes again.
+    /// A reader that reconnects requests its last event again.
     InclusiveCursor,
-    /// A reader passes over what came while its connection was away.
+    /// A reader that reconnects skips an event after its cursor.
     SkipsAhead,
-    /// A reader drops a frame now and then, and does not look at the seqs.
+    /// A reader drops some frames, and does not check the seqs.
     DropsFrames,
-    /// A producer sends what has no answer under a new number.
+    /// A producer resends a batch without an answer under a new producerSeq.
     RetriesAsNew,
 }
 
 impl Design {
-    /// Those with a bug.
+    /// All designs with a planted bug.
     pub const PLANTED: [Self; 8] = [
         Self::AcksBeforeCommit,
         Self::NoFenceCheck,
@@ -38,7 +38,7 @@ impl Design {
     ];
 }
 
-/// Says that it was done.
+/// Acknowledges the appends without storing them.
 pub async fn only_say(store: &DynStore, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>> {
     let mut answers = Vec::new();
     for append in batch {
@@ -64,7 +64,7 @@ pub async fn only_say(store: &DynStore, batch: &[Append]) -> StoreResult<Vec<Opt
     Ok(answers)
 }
 
-/// Appends behind whatever run is active.
+/// Appends to the active run, regardless of the fence.
 pub async fn with_any_fence(store: &DynStore, batch: &[Append]) -> StoreResult<Vec<Option<Appended>>> {
     let mut batch = batch.to_vec();
     for append in &mut batch {

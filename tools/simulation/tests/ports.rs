@@ -1,4 +1,4 @@
-//! The store as one node sees it: it takes time, fails before or after its work, and is out of reach for a while.
+//! The store as one node sees it: slow, failing before or after a call takes effect, and unreachable for a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,13 +12,13 @@ use crate::{
     world::World,
 };
 
-/// One node's way to the store that all of them share.
+/// Access of one node to the store that all nodes share.
 pub struct Way {
     pub node: usize,
     pub world: Arc<World>,
 }
 
-/// What comes of a call.
+/// Fate of a call.
 struct Fate {
     before: Duration,
     after: Duration,

@@ -1,4 +1,4 @@
-//! Producers: each does one run after the other, on threads that it shares with other producers, and is interrupted.
+//! Producers: each writes one run after the other to threads that it shares with other producers, under faults.
 
 use std::collections::VecDeque;
 
@@ -18,23 +18,23 @@ use crate::{
     world::Held,
 };
 
-/// Whether a run goes on.
+/// Next step of a producer in its run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Goes,
-    /// Its next events are to be the last.
+    /// The next batch has to end the run.
     Stops,
     Over,
 }
 
-/// A run as its producer does it.
+/// A producer with its current run.
 struct Work {
     client: Client,
     thread: usize,
     id: String,
 }
 
-/// Does runs until nothing breaks any more.
+/// Writes runs until the faults have ended.
 pub async fn work(client: Client) {
     let world = client.world.clone();
     let mut work = Work { client, thread: 0, id: String::new() };
@@ -42,7 +42,7 @@ pub async fn work(client: Client) {
         let create = json!({ "threadId": Plan::thread(thread) }).to_string();
         let made = work.client.insist(Method::POST, "/v1/threads", &create).await;
         if !matches!(made, Reply::Done(..)) {
-            world.tally.violation(format!("a thread was not made: {made:?}"));
+            world.tally.violation(format!("a thread was not created: {made:?}"));
         }
     }
     let mut number = 0;
@@ -61,7 +61,7 @@ pub async fn work(client: Client) {
     world.produced();
 }
 
-/// Stops runs of others now and then.
+/// Stops runs of other clients at random times.
 pub async fn stop(mut client: Client) {
     while !client.world.is_calm() {
         client.pause(300, 3_000).await;
@@ -92,7 +92,7 @@ impl Work {
         self.client.world.tally.violation(format!("{}: {what}", self.id));
     }
 
-    /// Starts the run; false if another one is there, or nobody needs it any more.
+    /// Starts the run; false if another run is active, or the start was refused.
     async fn start(&mut self) -> bool {
         self.with(|_| ());
         let body = json!({ "runId": self.id, "leaseSeconds": self.client.world.plan.lease }).to_string();
@@ -108,13 +108,13 @@ impl Work {
                 false
             }
             reply => {
-                self.wrong(format_args!("its start: {reply:?}"));
+                self.wrong(format_args!("the start got {reply:?}"));
                 false
             }
         }
     }
 
-    /// Notes that a start was refused because of another run.
+    /// Records that a start was refused because another run was active.
     fn held(&self, asked: Timestamp, problem: &Value) {
         let world = &self.client.world;
         let by = problem["run"]["runId"].as_str().unwrap_or_default().to_owned();
@@ -123,7 +123,7 @@ impl Work {
         world.counts().held += 1;
     }
 
-    /// Notes until when the run was promised to live.
+    /// Records the end of the lease that an answer promised.
     fn leased(&self, answer: &Value) {
         if let Some(until) = answer["leaseUntil"].as_str() {
             let leases = &mut self.client.world.leases.lock().expect("lock");
@@ -132,7 +132,7 @@ impl Work {
         }
     }
 
-    /// New events: their batch, as JSON, and the producerSeq of the first.
+    /// Creates events; returns the number of their batch, the batch as JSON, and the producerSeq of the first event.
     fn prepare(&mut self, terminal: bool) -> (usize, String, usize) {
         let count = self.client.rng.between(1, 12) as usize;
         let id = self.id.clone();
@@ -163,12 +163,12 @@ impl Work {
         self.with(|run| run.batches[batch].fate = Fate::Refused);
         self.client.world.counts().fenced += 1;
         if slug != "run-fenced" {
-            self.wrong(format_args!("it may be over, but was told: {problem}"));
+            self.wrong(format_args!("only run-fenced is a valid refusal, but the answer is {problem}"));
         }
         Step::Over
     }
 
-    /// A run by requests.
+    /// Writes a run with a request for each batch.
     async fn requests(&mut self) {
         if !self.start().await {
             return;
@@ -188,7 +188,7 @@ impl Work {
             if step == Step::Stops && self.client.rng.chance(80) {
                 (stops, left) = (true, 1);
             }
-            // Some are too slow for their lease, some give up.
+            // Some producers are too slow for their lease, and some abandon the run.
             match self.client.rng.between(0, 99) {
                 0..=3 => self.client.pause(500, 6_000).await,
                 4..=5 => return,
@@ -205,7 +205,7 @@ impl Work {
             match self.client.send(Method::POST, &path, &events).await {
                 Reply::Done(_, receipt) => return self.acked(batch, &receipt),
                 Reply::Refused(slug, problem) => return self.refused(batch, &slug, &problem),
-                // Some never ask again.
+                // Some producers do not retry.
                 Reply::Unknown(_) if self.client.rng.chance(10) => return Step::Over,
                 Reply::Unknown(_) if self.client.world.design == Design::RetriesAsNew => {
                     let run = self.path(&format!("/{}", self.id));
@@ -218,7 +218,7 @@ impl Work {
         }
     }
 
-    /// Ends the run, or forgets to.
+    /// Ends the run, or leaves it to the reaper.
     async fn end(&mut self) {
         let how = match self.client.rng.between(0, 9) {
             0..=4 => "finish",
@@ -234,7 +234,7 @@ impl Work {
         }
     }
 
-    /// A finished run at once.
+    /// Appends a complete run with one request.
     async fn whole(&mut self) {
         let terminal = self.client.rng.chance(50);
         let (batch, events, _) = self.prepare(terminal);
@@ -247,11 +247,11 @@ impl Work {
                 self.acked(batch, &json!({ "firstSeq": first, "lastSeq": first + count - 1 }));
             }
             Reply::Refused(slug, _) if slug == "run-active" => self.with(|run| run.batches[batch].fate = Fate::Refused),
-            reply => self.wrong(format_args!("whole: {reply:?}")),
+            reply => self.wrong(format_args!("the complete run got {reply:?}")),
         }
     }
 
-    /// A run as the body of one request, whose bytes keep it alive.
+    /// Writes a run as the body of one request, whose bytes extend the lease.
     async fn streamed(&mut self) {
         self.with(|run| run.streamed = true);
         let terminal = self.client.rng.chance(50);
@@ -260,7 +260,7 @@ impl Work {
         let asked = self.client.world.clock.now();
         let (mut from, lease) = (0, self.client.world.plan.lease);
         loop {
-            // Longer than the lease now and then: blank lines keep the run, or it is silent and loses it.
+            // Some pauses are longer than the lease: blank lines extend it, or it expires in silence.
             let (is_slow, is_silent) = (self.client.rng.chance(10), self.client.rng.chance(30));
             let longest = if is_slow { 1_500 * lease } else { 200 };
             let mut pieces = Vec::new();
@@ -278,18 +278,18 @@ impl Work {
                     self.with(|run| (run.started, run.ended) = (true, true));
                     let (run, count) = (&answer["run"], lines.len() as u64);
                     let first = run["firstSeq"].as_u64().unwrap_or(0);
-                    // One that was stopped has only a part of it.
+                    // A stopped run has only some of the events.
                     if run["producerSeq"].as_u64() >= Some(count) && run["status"] != "stopped" {
                         self.acked(batch, &json!({ "firstSeq": first, "lastSeq": first + count - 1 }));
                     }
                     return;
                 }
                 Reply::Refused(slug, problem) if slug == "run-active" => return self.held(asked, &problem),
-                // A part of it may be there: this is no refusal of the whole.
+                // Some of the events may be stored, so the batch does not count as refused.
                 Reply::Refused(slug, _) if slug == "run-fenced" => return,
                 Reply::Refused(slug, problem) => return self.wrong(format_args!("streamed: {slug} {problem}")),
                 Reply::Unknown(_) if self.client.rng.chance(10) => return,
-                // From the beginning, or from where the run stands.
+                // The retry begins with the first event, or after the last stored one.
                 Reply::Unknown(_) => {
                     from = 0;
                     let run = self.path(&format!("/{}", self.id));
@@ -304,7 +304,7 @@ impl Work {
         }
     }
 
-    /// A run by frames of a socket, several of them under way at once.
+    /// Writes a run with frames of a socket, several of them under way at once.
     async fn frames(&mut self) {
         if !self.start().await {
             return;
@@ -319,7 +319,7 @@ impl Work {
                 continue;
             };
             for (_, text) in &pending {
-                // A break shows with the next answer.
+                // An error of the socket is found when the next answer is read.
                 let _ = socket.feed(Message::text(String::clone(text))).await;
             }
             let _ = socket.flush().await;
@@ -342,7 +342,7 @@ impl Work {
         if terminal { self.with(|run| run.ended = true) } else { self.end().await }
     }
 
-    /// Says nothing for longer than the lease, but that it is alive. The answers are read with those to its appends.
+    /// Sends only heartbeats, for longer than the lease. Their answers are read with those to the appends.
     async fn beat(&mut self, socket: &mut Socket) {
         let lease = self.client.world.plan.lease * 1_000;
         for number in 0..self.client.rng.between(1, 6) {
@@ -355,7 +355,7 @@ impl Work {
         }
     }
 
-    /// Sends up to 6 ahead, then takes one answer. `None`: the socket broke.
+    /// Sends batches until 6 have no answer, then reads one answer; `None` if the socket broke.
     async fn turn(
         &mut self,
         socket: &mut Socket,
@@ -385,7 +385,7 @@ impl Work {
             let problem = &answer["error"];
             self.client.note(format_args!("{} batch {batch}: {}", self.id, slug(problem)));
             return match slug(problem).as_str() {
-                // What follows one that failed comes too early; all of them are sent again.
+                // Appends after a failed one leave a gap. The producer sends all of them again.
                 "draining" | "store-unavailable" | "producer-seq-gap" => None,
                 slug => Some(self.refused(batch, slug, problem)),
             };

@@ -1,4 +1,4 @@
-//! Readers: they come again with their cursor after each break, on any node, until they have seen all there is.
+//! Readers: each reconnects with its cursor after a broken connection, to any node, until it has received every event.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,12 +18,12 @@ use crate::{
     seen::Sight,
 };
 
-/// Time for a reader to have seen everything once nothing changes any more: a silent connection, the way to another
-/// node, and the recheck.
+/// Time within which a reader receives every event once the logs no longer change: the timeout of a silent connection,
+/// the reconnect to another node, and the recheck.
 const CATCH_UP: Duration = Duration::from_secs(9);
-/// A reader looks this often whether it is done.
+/// Interval at which a reader checks whether it is done.
 const LOOK: Duration = Duration::from_millis(400);
-/// After this many looks without any byte the connection is taken for dead.
+/// Checks without any received byte after which a connection counts as broken.
 const SILENT: usize = 7;
 
 /// A reader of logs.
@@ -31,7 +31,7 @@ struct Reader {
     client: Client,
     sight: Sight,
     kind: &'static str,
-    /// When there was nothing more to come.
+    /// Time at which the logs no longer changed.
     settled: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ impl Reader {
         Self { client, sight, kind, settled: None }
     }
 
-    /// Whether it has seen all there is, or had the time to.
+    /// True if the reader has received every event, or [`CATCH_UP`] has passed.
     fn is_done(&mut self) -> bool {
         let Some(logs) = self.client.world.logs.get() else { return false };
         let now = self.client.world.now();
@@ -59,7 +59,7 @@ impl Reader {
         false
     }
 
-    /// Waits until the threads are there, since a reader of none would be refused.
+    /// Waits until the threads exist, since the server refuses a reader of a missing thread.
     async fn see_threads(&mut self) {
         for thread in 0..self.client.world.plan.threads {
             let path = format!("/v1/threads/{}", Plan::thread(thread));
@@ -69,7 +69,7 @@ impl Reader {
         }
     }
 
-    /// Frames that subscribe, from where they were left; planted readers do not quite.
+    /// Returns frames that subscribe after the reader's cursors; planted bugs shift the cursors.
     fn ask(&mut self) -> Vec<String> {
         let shift = match self.client.world.design {
             Design::InclusiveCursor => -1,
@@ -88,7 +88,7 @@ impl Reader {
     }
 }
 
-/// A socket, at whichever node gives one.
+/// Opens a socket, at the first node that accepts it.
 async fn connect(client: &mut Client) -> Socket {
     loop {
         if let Some(socket) = network::socket(&client.node()).await {
@@ -142,7 +142,7 @@ impl Reader {
         if !text.starts_with(r#"{"welcome""#) {
             self.sight.frame(text);
         }
-        // Not the epoch, which is another one each time.
+        // Epochs differ between two executions of a seed, so the trace omits them.
         self.client.note(text.split(r#""epoch":""#).map(|part| part.get(16..).unwrap_or(part)).collect::<String>());
     }
 }
@@ -185,7 +185,7 @@ impl Reader {
     }
 }
 
-/// Follows the feed: at the end its newest entry of each thread must be how the thread is.
+/// Follows the feed: in the end, the newest entry of each thread must agree with the thread.
 pub async fn feed(client: Client) {
     let mut feed = Feed { client, cursor: 0, threads: BTreeMap::new(), settled: None };
     while !feed.is_done() {
@@ -199,7 +199,7 @@ pub async fn feed(client: Client) {
 struct Feed {
     client: Client,
     cursor: u64,
-    /// Whether a run is active, and when the last one began or ended.
+    /// For each thread: true if a run is active, and the time at which the last run began or ended.
     threads: BTreeMap<String, (bool, String)>,
     settled: Option<Duration>,
 }
@@ -238,7 +238,7 @@ impl Feed {
         }
     }
 
-    /// Whether to go on with this socket.
+    /// Processes a frame; false if the reader must open another socket.
     fn take(&mut self, frame: &Value) -> bool {
         let wrong = |what: String| self.client.world.tally.violation(what);
         if let Some(problem) = frame.get("error") {
@@ -250,7 +250,7 @@ impl Feed {
         for entry in frame["feed"]["entries"].as_array().into_iter().flatten() {
             let at = entry["cursor"].as_u64().unwrap_or(0);
             if at <= self.cursor {
-                wrong(format!("the feed after {} gave {entry}", self.cursor));
+                wrong(format!("the feed after {} returned {entry}", self.cursor));
             }
             self.cursor = at;
             let (id, thread) = (entry["threadId"].as_str().expect("an id"), &entry["thread"]);
@@ -261,7 +261,7 @@ impl Feed {
     }
 }
 
-/// What of a thread its feed must tell.
+/// The members of a thread that its feed entry must agree with.
 pub fn how_it_is(thread: &Value) -> (bool, String) {
     (!thread["activeRun"].is_null(), thread["lastRunAt"].as_str().unwrap_or_default().to_owned())
 }

@@ -1,4 +1,4 @@
-//! Runs a seed: builds the hosts, lets time pass, breaks things as planned, and looks whether promises are kept.
+//! Runs a seed: creates the hosts, advances the time, injects the planned faults, and checks the promises.
 
 use std::{
     collections::BTreeSet,
@@ -27,23 +27,23 @@ use crate::{
     world::{BEGIN, Counts, World},
 };
 
-/// How far the hosts advance at once; also the least time that a message takes.
+/// Step of the simulated time; also the least latency of a message.
 const TICK: Duration = Duration::from_millis(10);
-/// By then everything must be over, after nothing breaks any more.
+/// Time after the last fault within which all clients have to be done.
 const REST: Duration = Duration::from_secs(40);
 
 /// The name of the auditor on the network.
 const AUDITOR: &str = "auditor";
 
-/// What came of a seed.
+/// Outcome of a seed.
 pub struct Outcome {
     pub plan: String,
     pub violations: Vec<String>,
     pub trace: Vec<String>,
     pub counts: Counts,
-    /// Events that were acknowledged.
+    /// Number of events that were acknowledged.
     pub acked: u64,
-    /// Events in the logs.
+    /// Number of events in the logs.
     pub events: usize,
     /// Simulated time.
     pub time: Duration,
@@ -101,7 +101,7 @@ pub fn run(seed: u64, design: Design) -> Outcome {
     }
 }
 
-/// A node: the product, as `threadline serve` runs it, on another network and another store.
+/// Runs a node: the product as `threadline serve` runs it, but on the simulated network and store.
 async fn serve(world: Arc<World>, node: usize) -> turmoil::Result {
     let mut told = world.drain[node].subscribe();
     let port = Port::bind(world.clone(), node).await?;
@@ -112,23 +112,23 @@ async fn serve(world: Arc<World>, node: usize) -> turmoil::Result {
     let timing = LockTiming { ttl: Duration::from_secs(world.plan.lease), heartbeat: Duration::from_secs(1) };
     let ports = Ports { store, clock, lock, bus: beside::join(&world, node), timing, limits: Limits::default() };
     let app = App::over(port, ports, Some(KEY), Vec::new())?;
-    // Whoever does not read or send is given up sooner than usual: a seed has only seconds.
+    // Timeouts of clients are shorter than usual, because a seed simulates only seconds.
     let second = Duration::from_secs(1);
     let patience =
         Timeouts { heartbeat: second, drain: second, header: 5 * second, body: 5 * second, ..Timeouts::default() };
     let sound = app.with_timeouts(patience).run(async { told.changed().await.unwrap_or_default() }).await;
     if !sound {
-        world.tally.violation(format!("{} has ended because a part of it failed", Plan::node(node)));
+        world.tally.violation(format!("{} has stopped because one of its tasks failed", Plan::node(node)));
     }
     world.node(node).ended = true;
-    // The end of the process is the end of its connections: the driver sees to that.
+    // The driver ends the connections, as the end of a process does.
     std::future::pending().await
 }
 
 struct Driver<'a> {
     sim: Sim<'a>,
     world: Arc<World>,
-    /// The last moment at which no node could have ended a run.
+    /// Last time at which no node was able to end a run.
     unable: Timestamp,
     /// Links that are cut or held.
     broken: BTreeSet<(usize, usize)>,
@@ -165,7 +165,7 @@ impl Driver<'_> {
                 return;
             }
             if self.sim.elapsed() > end {
-                return self.world.tally.violation("it does not come to rest".into());
+                return self.world.tally.violation("the clients are not done in time".into());
             }
         }
     }
@@ -209,8 +209,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Ends a node with all that it has in memory. Its connections end, as they do with a process; but in an order that
-    /// no seed decides, so that they must not be given their delays in that order.
+    /// Kills a node, with all that it has in memory. Its connections are closed in an order that the seed does not
+    /// decide, so packets are held until all are closed: latencies must not be drawn in that order.
     fn kill(&mut self, node: usize) {
         let name = Plan::node(node);
         let clients = (0..self.world.plan.clients.len()).filter(|client| !self.broken.contains(&(node, *client)));
@@ -220,7 +220,7 @@ impl Driver<'_> {
         whole.iter().for_each(|client| self.sim.release(name.as_str(), client.as_str()));
     }
 
-    /// Ends what has ended, and notes whether there is a node that can end runs.
+    /// Kills nodes that have shut down, and records whether a node is able to end runs.
     fn look(&mut self) {
         let calm = self.world.plan.is_calm(self.sim.elapsed());
         let weather = self.world.plan.weather;

@@ -1,4 +1,4 @@
-//! What the nodes and clients of one seed share: the store that survives, the clock, the weather, and the books.
+//! State that the nodes and clients of one seed share: the durable store, the clocks, the failures, and the records.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,22 +25,22 @@ use crate::{
     trace::Trace,
 };
 
-/// When every simulation begins.
+/// Time at which every simulation begins.
 pub const BEGIN: Timestamp = Timestamp(1_800_000_000_000);
 
-/// What a node meets on its way to the store.
+/// State of a node and of its connections to the store, the lock and the bus.
 pub struct Node {
     pub rng: Rng,
     pub cut_off: bool,
     pub slow: bool,
     pub no_lock: bool,
     pub no_bus: bool,
-    /// It has ended after it was told to.
+    /// The node has shut down as requested.
     pub ended: bool,
     first_heads: HashMap<ThreadKey, Head>,
 }
 
-/// That a run was refused because of another one, and when.
+/// A start of a run that was refused because another run was active, with its times.
 pub struct Held {
     pub thread: String,
     pub by: String,
@@ -48,7 +48,7 @@ pub struct Held {
     pub answered: Timestamp,
 }
 
-/// What was seen, to know that it was seen at all.
+/// Counts of events that every simulation has to exercise.
 #[derive(Debug, Default, Clone)]
 pub struct Counts {
     pub calls: usize,
@@ -76,38 +76,38 @@ impl Counts {
 }
 
 impl Counts {
-    /// What never happens is not tested.
+    /// Panics if an event happened so rarely that it counts as untested.
     pub fn assert_everything_happened(&self) {
         let Self { calls, failed_before, failed_after, reconnects, retries, held, fenced, stops } = *self;
         let all = [calls, failed_before, failed_after, reconnects, retries, held, fenced, stops];
-        assert!(all.iter().all(|count| *count >= 20), "too little of something has happened: {self:?}");
+        assert!(all.iter().all(|count| *count >= 20), "an event happened fewer than 20 times: {self:?}");
     }
 }
 
-/// See the module.
+/// Shared state of a simulation, as described at the top of this file.
 pub struct World {
     pub plan: Plan,
     pub design: Design,
-    /// The store's.
+    /// Clock of the store.
     pub clock: Clock,
-    /// The nodes', which are off by what the plan says.
+    /// Clocks of the nodes, which differ from the store's as planned.
     pub clocks: Vec<Clock>,
     pub store: Arc<MemoryStore>,
     pub trace: Trace,
     pub tally: Arc<Tally>,
     pub lanes: Vec<Arc<Lane>>,
-    /// Producers that are not done.
+    /// Number of producers that are not done.
     pub producing: AtomicUsize,
-    /// Tells a node to end.
+    /// Asks a node to shut down.
     pub drain: Vec<watch::Sender<()>>,
-    /// For each node and each client: told when something on their link is lost.
+    /// For each node and each client: notified when a packet on their link is lost.
     pub cuts: Vec<Vec<watch::Sender<()>>>,
-    /// The logs, once nothing changes any more.
+    /// The logs, once they no longer change.
     pub logs: OnceLock<HashMap<String, Vec<Event>>>,
-    /// What the feed must tell of each thread by then.
+    /// Contents that the feed must report for each thread by then.
     pub at_rest: OnceLock<BTreeMap<String, (bool, String)>>,
     pub held: Mutex<Vec<Held>>,
-    /// Until when runs were promised to live, as the wire says it.
+    /// Ends of the leases that were promised to runs, as they are written on the wire.
     pub leases: Mutex<HashMap<String, String>>,
     pub locks: Locks,
     ether: Mutex<Ether>,
@@ -158,19 +158,19 @@ impl World {
         self.ether.lock().expect("lock")
     }
 
-    /// The time since the beginning, where a host asks.
+    /// Simulated time since the beginning, at the host that calls.
     pub fn now(&self) -> Duration {
         turmoil::sim_elapsed().unwrap_or_default()
     }
 
-    /// Lets the clocks go on, and what is under way arrive.
+    /// Advances the clocks, and delivers the hints that are due.
     pub fn advance(&self, time: Duration) {
         self.clock.advance(time);
         self.clocks.iter().for_each(|clock| clock.advance(time));
         self.ether().deliver(self.clock.now());
     }
 
-    /// Whether nothing breaks any more.
+    /// True once the faults have ended.
     pub fn is_calm(&self) -> bool {
         self.plan.is_calm(self.now())
     }
@@ -183,7 +183,7 @@ impl World {
         self.counts.lock().expect("lock")
     }
 
-    /// Notes a call of the store.
+    /// Records a call of the store.
     pub fn call(&self, node: usize, call: Call<'_>, done: bool, answered: bool) {
         let mut counts = self.counts();
         counts.calls += 1;
@@ -200,32 +200,32 @@ impl World {
             .collect();
         let fate = match (done, answered) {
             (true, true) => "",
-            (true, false) => " and the answer is lost",
+            (true, false) => " takes effect, answer lost",
             (false, _) => " fails",
         };
         self.trace.note(&Plan::node(node), format_args!("{} {key}{appends}{fate}", call.name));
     }
 
-    /// What a node first saw of these heads.
+    /// Returns these heads as the node first read them.
     pub fn first_heads(&self, node: usize, heads: Vec<Head>) -> Vec<Head> {
         let known = &mut self.node(node).first_heads;
         heads.into_iter().map(|head| known.entry(head.key).or_insert(head).clone()).collect()
     }
 
-    /// The runs that are active, by the store itself.
+    /// Returns the active runs, read directly from the store.
     pub fn active(&self) -> Vec<Run> {
         let project = ProjectId::new("default").expect("an id");
         let newest = |lane: &Arc<Lane>| {
             let id = ThreadId::new(&lane.thread).expect("an id");
-            // The store in memory never waits.
+            // Calls of the memory store complete at once.
             let thread = self.store.thread(&project, &id).now_or_never()?.ok()??;
             self.store.runs(thread.key, None, 1).now_or_never()?.ok()?.pop()
         };
         self.lanes.iter().filter_map(newest).filter(|run| run.status.is_active()).collect()
     }
 
-    /// P5: no run is active 5 s after it was due, if there was a node that could end it. `unable` is the last moment at
-    /// which there was none.
+    /// P5: no run is active 5 s after it was due, if a node was able to end it. `unable` is the last time at which
+    /// no node was.
     pub fn check_ends(&self, unable: Timestamp) {
         let now = self.clock.now();
         for run in self.active() {
@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    /// A producer is done.
+    /// Records that a producer is done.
     pub fn produced(&self) {
         self.producing.fetch_sub(1, SeqCst);
     }

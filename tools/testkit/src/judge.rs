@@ -1,5 +1,5 @@
-//! What the log must be, given what the producers know: linear, because every event carries an id of its own and a
-//! thread is one total order.
+//! Checks a log against the records of its producers. The check is linear, because every event has an id and a thread
+//! is one total order.
 
 use std::{collections::HashMap, fmt};
 
@@ -17,7 +17,7 @@ pub struct Event {
     pub payload: String,
 }
 
-/// What was there.
+/// Result of the check of some logs.
 #[derive(Debug, Default)]
 pub struct Found {
     pub logs: HashMap<String, Vec<Event>>,
@@ -55,8 +55,8 @@ impl fmt::Display for Found {
 }
 
 impl Found {
-    /// Compares what the producers of a thread know with its log (NDJSON), its record and those of its runs. Nothing may
-    /// be under way.
+    /// Compares the records of a thread's producers with its log (NDJSON), the thread itself and its runs. No request
+    /// may be under way.
     pub fn judge(
         &mut self,
         lane: &Lane,
@@ -72,7 +72,7 @@ impl Found {
             let (seq, event) = envelope(line);
             log.push(event);
             if seq != log.len() as u64 {
-                wrong(format!("seq {seq} stands where {} should", log.len()));
+                wrong(format!("seq {seq} is at the position of seq {}", log.len()));
             }
         }
         if thread["tail"] != log.len() || thread["epoch"] != epoch {
@@ -82,7 +82,7 @@ impl Found {
         for (id, record) in lane.runs().iter() {
             let Some(run) = runs.get(id) else {
                 if record.started || spans.contains_key(id.as_str()) {
-                    wrong(format!("run {id} was acknowledged and is not there"));
+                    wrong(format!("run {id} was acknowledged, but does not exist"));
                 }
                 continue;
             };
@@ -96,14 +96,14 @@ impl Found {
             }
         }
         if let Some(foreign) = spans.keys().find(|id| !lane.runs().contains_key(**id)) {
-            wrong(format!("run {foreign} is not of this thread"));
+            wrong(format!("run {foreign} belongs to another thread"));
         }
         self.events += log.len();
         self.logs.insert(lane.thread.clone(), log);
     }
 }
 
-/// Where each run stands, `first..end`: in one piece, with one terminal event, at its end.
+/// Returns the range of each run, `first..end`. Each run must be contiguous and have one terminal event, at its end.
 fn spans<'a>(log: &'a [Event], wrong: &impl Fn(String)) -> HashMap<&'a str, (usize, usize)> {
     let mut spans = HashMap::new();
     let mut first = 0;
@@ -116,7 +116,7 @@ fn spans<'a>(log: &'a [Event], wrong: &impl Fn(String)) -> HashMap<&'a str, (usi
         }
         if last {
             if spans.insert(log[at].run.as_str(), (first, at + 1)).is_some() {
-                wrong(format!("run {} is in pieces", log[at].run));
+                wrong(format!("run {} is not contiguous", log[at].run));
             }
             first = at + 1;
         }
@@ -124,7 +124,7 @@ fn spans<'a>(log: &'a [Event], wrong: &impl Fn(String)) -> HashMap<&'a str, (usi
     spans
 }
 
-/// A run's record against its events.
+/// Checks a run against its events.
 fn check_record(run: &Value, events: &[Event], first: usize, wrong: &impl Fn(String)) {
     let count = events.len() as u64;
     let placed = count == 0 || (run["firstSeq"] == first as u64 + 1 && run["lastSeq"] == first as u64 + count);
@@ -136,7 +136,8 @@ fn check_record(run: &Value, events: &[Event], first: usize, wrong: &impl Fn(Str
     }
 }
 
-/// What the producer sent against what is in the log: a prefix of it, then only what the server closed it with.
+/// Checks the producer's events against the log: the log has a prefix of them, and after it only the server's own
+/// events that close the run.
 fn check_run(id: &str, record: &RunRecord, events: &[Event], first: usize, wrong: &impl Fn(String), found: &mut Found) {
     let own = events.iter().zip(&record.events).take_while(|(event, sent)| event.payload == **sent).count();
     let mark = format!(r#""id":"{id}#"#);
@@ -167,13 +168,13 @@ fn check_run(id: &str, record: &RunRecord, events: &[Event], first: usize, wrong
             Fate::Unknown => {
                 found.torn += 1;
                 if !record.streamed {
-                    wrong(format!("run {id}: batch {number} {sent:?} is torn, the log has {own} of the run"));
+                    wrong(format!("run {id}: batch {number} {sent:?} is incomplete, the log has {own} of the run"));
                 }
             }
         }
     }
     if record.ended && events.is_empty() {
-        wrong(format!("run {id}: its end was acknowledged, the log shows nothing"));
+        wrong(format!("run {id}: its end was acknowledged, but the log has no events of it"));
     }
 }
 
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// A run of two batches, the first one acknowledged; what the check says about a log of it.
+    /// Returns the findings of the check for a run of two batches, of which the first one was acknowledged.
     fn verdict(second: Fate, change: impl FnOnce(&mut Vec<Event>)) -> Vec<String> {
         let mut record = RunRecord { started: true, ..RunRecord::default() };
         let mut rng = Rng::new(1, 1);
@@ -202,7 +203,7 @@ mod tests {
         said.into_inner()
     }
 
-    /// The negative control: the check must see what it is there for.
+    /// Negative control: the check must find every kind of error.
     #[test]
     fn the_check_sees_losses_doubles_changes_tears_and_ghosts() {
         let close = |log: &mut Vec<Event>, left: usize| {

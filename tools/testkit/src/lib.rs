@@ -1,5 +1,5 @@
-//! What several test programs share: chance that can be repeated, the record of what clients were told, and the judge of
-//! what the log must then be; and a store whose calls can be seen, held and failed.
+//! Code that several test programs share: repeatable random numbers, the record of requests and answers, the check of
+//! logs against that record, and a store whose calls can be observed, delayed and failed.
 
 #![allow(clippy::unwrap_used, reason = "test code: a failure is a panic")]
 

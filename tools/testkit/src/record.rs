@@ -1,4 +1,4 @@
-//! What the clients sent and what they were told.
+//! Record of the clients' requests and their answers.
 
 use std::{
     collections::HashMap,
@@ -13,14 +13,14 @@ use tokio::sync::Notify;
 
 use crate::rng::Rng;
 
-/// What is known of events that were sent together.
+/// Outcome of events that were sent together, as far as the client knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Answered with success: these events begin at this seq.
+    /// The events were acknowledged, and begin at this seq.
     Acked(u64),
-    /// Given up without a clear answer.
+    /// The client stopped without a clear answer.
     Unknown,
-    /// Refused clearly.
+    /// The events were refused.
     Refused,
 }
 
@@ -35,19 +35,19 @@ pub struct Sent {
 /// A run as its producer knows it.
 #[derive(Debug, Default)]
 pub struct RunRecord {
-    /// Its own events, in the order of their producerSeq.
+    /// The producer's events, in the order of their producerSeq.
     pub events: Vec<String>,
     pub batches: Vec<Sent>,
-    /// Its start was acknowledged.
+    /// The start was acknowledged.
     pub started: bool,
-    /// Its end was acknowledged.
+    /// The end was acknowledged.
     pub ended: bool,
-    /// The server cuts the batches as it likes.
+    /// The run was sent as one stream, which the server divides into batches.
     pub streamed: bool,
 }
 
 impl RunRecord {
-    /// New events, with ids of their own, that are about to be sent. Their fate is unknown.
+    /// Creates a batch of events that is about to be sent. Its fate is unknown. Returns the number of the batch.
     pub fn prepare(&mut self, id: &str, count: usize, terminal: bool, rng: &mut Rng) -> usize {
         let from = self.events.len();
         for number in from..from + count {
@@ -66,14 +66,14 @@ impl RunRecord {
         self.batches.len() - 1
     }
 
-    /// A batch as JSON.
+    /// Returns a batch as JSON.
     pub fn array(&self, batch: usize) -> String {
         let Sent { from, to, .. } = self.batches[batch];
         format!("[{}]", self.events[from..to].join(","))
     }
 }
 
-/// A thread that lives through the whole test.
+/// A thread that exists during the whole test.
 #[derive(Debug)]
 pub struct Lane {
     pub thread: String,
@@ -94,7 +94,7 @@ impl Lane {
     }
 }
 
-/// What the whole load counts, and tells the one who kills.
+/// Counts of the whole load, and notifications for the task that kills servers.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub acked: AtomicU64,
@@ -116,7 +116,7 @@ impl Tally {
         self.first_ack.lock().expect("not poisoned").get_or_insert_with(Instant::now);
     }
 
-    /// When the first acknowledgement came since the last time this was asked.
+    /// Returns the time of the first acknowledgement since the last call.
     pub fn take_first_ack(&self) -> Option<Instant> {
         self.first_ack.lock().expect("not poisoned").take()
     }
@@ -125,12 +125,12 @@ impl Tally {
         self.retried.fetch_add(u64::from(times), Ordering::Relaxed);
     }
 
-    /// Something that must not be.
+    /// Adds a violation of a promise.
     pub fn violation(&self, what: String) {
         self.violations.lock().expect("not poisoned").push(what);
     }
 
-    /// All that must not be and was.
+    /// Returns all violations of promises.
     pub fn violations(&self) -> Vec<String> {
         self.violations.lock().expect("not poisoned").clone()
     }

@@ -1,20 +1,20 @@
-//! What came of a request.
+//! Outcome of a request.
 
 use serde_json::Value;
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Debug)]
 pub enum Reply {
-    /// 2xx.
+    /// 2xx: the request was carried out.
     Done(u16, Value),
-    /// 4xx: it was not carried out. The slug of the problem, and the problem.
+    /// 4xx: the request was not carried out. The slug of the problem, and the problem.
     Refused(String, Value),
-    /// No answer, or 5xx: it may have been carried out or not.
+    /// No answer, 408, 429 or 5xx: the request may have been carried out.
     Unknown(String),
 }
 
 impl Reply {
-    /// Of an answer.
+    /// Outcome of a request with this answer.
     pub fn of(status: u16, body: Value) -> Self {
         match status {
             200..300 => Self::Done(status, body),
@@ -38,7 +38,7 @@ impl Reply {
     }
 }
 
-/// The last part of a problem's type.
+/// Returns the last part of a problem's type.
 pub fn slug(problem: &Value) -> String {
     problem["type"].as_str().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default().to_owned()
 }

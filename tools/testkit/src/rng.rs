@@ -1,6 +1,6 @@
-//! Chance that can be repeated (SplitMix64).
+//! Repeatable random numbers (SplitMix64).
 
-/// The seed of this run: `THREADLINE_SEED`, or one that is printed.
+/// Returns the seed in `THREADLINE_SEED`, or a new one. The seed is printed.
 pub fn seed() -> u64 {
     let given = std::env::var("THREADLINE_SEED").ok();
     let seed = match given {
@@ -31,7 +31,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// `low..=high`
+    /// Number in `low..=high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.draw() % (high - low + 1)
     }
@@ -41,7 +41,7 @@ impl Rng {
         self.draw() % 100 < percent
     }
 
-    /// `1..=2^bits`, small numbers as likely as large ones.
+    /// Number in `1..=2^bits`; small numbers are as likely as large ones.
     pub fn spread(&mut self, bits: u64) -> u64 {
         let high = self.between(0, bits);
         self.between(1, 1 << high)

@@ -1,6 +1,6 @@
-//! Seeds: how many, or which one, and who says so when a test fails.
+//! Seeds of a test: their number, or a single one, and the seed of a failed test.
 
-/// The seeds to run: `1..=count`, or as many as `THREADLINE_SEEDS` says, or the one of `THREADLINE_SEED`.
+/// Returns the seeds to run: `1..=count`, as many as in `THREADLINE_SEEDS`, or the single one in `THREADLINE_SEED`.
 pub fn seeds(count: u64) -> Vec<u64> {
     let number = |name: &str| {
         let text = std::env::var(name).ok()?;
@@ -12,7 +12,7 @@ pub fn seeds(count: u64) -> Vec<u64> {
     }
 }
 
-/// Says which seed it was if the test panics.
+/// Prints the seed if the test panics.
 pub struct Announce(pub u64);
 
 impl Drop for Announce {

@@ -1,4 +1,4 @@
-//! What a subscriber has seen, whatever brought it: it must be exactly the log.
+//! Events that a subscriber has received, over any transport: they must be exactly the log.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{judge::Event, record::Tally, reply::slug};
 
-/// What a subscriber has seen of one log.
+/// Events of one log that a subscriber has received.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub epoch: Option<String>,
@@ -18,7 +18,7 @@ pub struct Seen {
     subscribed: bool,
 }
 
-/// All that a subscriber has seen.
+/// Events of all logs that a subscriber has received.
 #[derive(Debug)]
 pub struct Sight {
     logs: BTreeMap<String, Seen>,
@@ -52,7 +52,7 @@ struct FrameBatch<'a> {
     events: Vec<&'a RawValue>,
 }
 
-/// One line of NDJSON or one `data:` of SSE.
+/// Parses one line of NDJSON or one `data:` of SSE.
 pub fn envelope(text: &str) -> (u64, Event) {
     let Envelope { seq, run_id, event } = serde_json::from_str(text).expect("an envelope");
     (seq, Event { run: run_id, payload: event.get().to_owned() })
@@ -63,7 +63,7 @@ impl Sight {
         Self { logs: threads.into_iter().map(|thread| (thread, Seen::default())).collect(), tally }
     }
 
-    /// How much of a log was seen.
+    /// Number of received events of a log.
     pub fn count(&self, thread: &str) -> usize {
         self.logs[thread].events.len()
     }
@@ -72,12 +72,12 @@ impl Sight {
         self.logs.get_mut(thread).expect("asked for")
     }
 
-    /// The connection is a new one.
+    /// Begins a new connection, without subscriptions.
     pub fn begin(&mut self) {
         self.logs.values_mut().for_each(|seen| seen.subscribed = false);
     }
 
-    /// Frames that ask for what is not subscribed (any more), from where it was left.
+    /// Returns frames that subscribe to all logs without a subscription, each after the last received event.
     pub fn ask(&mut self) -> Vec<String> {
         let unasked = self.logs.iter_mut().filter(|(_, seen)| !seen.subscribed);
         let ask = unasked.map(|(thread, seen)| {
@@ -88,14 +88,14 @@ impl Sight {
         ask.collect()
     }
 
-    /// The query that asks for a log over HTTP, from where it was left.
+    /// Returns the query string that reads a log over HTTP, after the last received event.
     pub fn query(&self, thread: &str) -> String {
         let Seen { epoch, events, .. } = &self.logs[thread];
         let epoch = epoch.as_ref().map(|epoch| format!("&epoch={epoch}")).unwrap_or_default();
         format!("after={}{epoch}", events.len())
     }
 
-    /// Takes an event in; it must be the next one.
+    /// Adds an event, which must be the next one.
     pub fn take(&mut self, thread: &str, seq: u64, event: Event) {
         let seen = self.seen(thread);
         let had = seen.events.len();
@@ -108,12 +108,11 @@ impl Sight {
     fn caught_up(&self, thread: &str, at: &Value) {
         let had = self.count(thread);
         if at["seq"] != had {
-            self.tally
-                .violation(format!("a subscriber of {thread} has {had} events and was told that this is all: {at}"));
+            self.tally.violation(format!("a subscriber of {thread} has {had} events, but caught up at {at}"));
         }
     }
 
-    /// A frame of the socket.
+    /// Processes a frame of the socket.
     pub fn frame(&mut self, text: &str) {
         if let Some(frame) = text.strip_prefix(r#"{"events":"#) {
             let frame: Frame<'_> = serde_json::from_str(&frame[..frame.len() - 1]).expect("a frame of events");
@@ -143,7 +142,7 @@ impl Sight {
             match slug(problem).as_str() {
                 "thread-not-found" | "log-replaced" => *self.seen(thread) = Seen::default(),
                 "draining" | "store-unavailable" => self.seen(thread).subscribed = false,
-                _ => self.tally.violation(format!("a subscriber of {thread} was told {problem}")),
+                _ => self.tally.violation(format!("a subscriber of {thread} got {problem}")),
             }
         }
     }
@@ -152,14 +151,14 @@ impl Sight {
         let epoch = hello["epoch"].as_str().map(str::to_owned);
         let had = self.seen(thread).epoch.take();
         if had.is_some() && had != epoch {
-            self.tally.violation(format!("{thread}: asked for epoch {had:?}, was given {epoch:?}"));
+            self.tally.violation(format!("{thread}: requested epoch {had:?}, got {epoch:?}"));
         }
         self.seen(thread).epoch = epoch;
     }
 
-    /// The whole messages at the beginning of `buffer`, which is what came of an event stream.
+    /// Processes the complete messages at the beginning of `buffer`, which holds received bytes of an event stream.
     pub fn messages(&mut self, thread: &str, buffer: &mut Vec<u8>) {
-        // A message that did not come whole does not count.
+        // An incomplete message does not count.
         while let Some(end) = buffer.windows(2).position(|pair| pair == b"\n\n") {
             let message = String::from_utf8(buffer.drain(..end + 2).collect()).expect("UTF-8");
             let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name));
@@ -181,7 +180,7 @@ impl Sight {
         }
     }
 
-    /// The logs of which not all was seen.
+    /// Returns the logs with events that were not received.
     pub fn behind(&self, logs: &HashMap<String, Vec<Event>>) -> Vec<String> {
         let short = |(thread, seen): (&String, &Seen)| {
             let tail = logs[thread].len();
@@ -190,13 +189,13 @@ impl Sight {
         self.logs.iter().filter_map(short).collect()
     }
 
-    /// Compares all that was seen, byte for byte.
+    /// Compares all received events with the logs, byte for byte.
     pub fn compare(&self, kind: &str, logs: &HashMap<String, Vec<Event>>) {
         for (thread, seen) in &self.logs {
             if let Some(at) = (0..seen.events.len()).find(|at| logs[thread].get(*at) != Some(&seen.events[*at])) {
                 let is = logs[thread].get(at);
                 self.tally.violation(format!(
-                    "a {kind} subscriber saw at {thread}:{} {:?}, the log has {is:?}",
+                    "a {kind} subscriber received at {thread}:{} {:?}, the log has {is:?}",
                     at + 1,
                     seen.events[at]
                 ));

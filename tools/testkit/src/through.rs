@@ -1,4 +1,4 @@
-//! A store whose calls go through something: it sees each one, and may count, hold, delay or fail it.
+//! A store whose calls pass through a [`Pass`], which may count, delay or fail each of them.
 
 use std::ops::Deref;
 
@@ -14,30 +14,30 @@ use threadline_store::{
     StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
-/// What is asked of the store.
+/// A call of the store.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// The method.
+    /// Name of the method.
     pub name: &'static str,
-    /// The thread, if it is about one.
+    /// The thread, if the call is about one.
     pub key: Option<ThreadKey>,
-    /// What is to be appended.
+    /// The appends of the call.
     pub appends: &'a [Append],
 }
 
-/// What calls go through.
+/// Interceptor of calls.
 pub trait Pass: Send + Sync {
-    /// Carries out `work`, or does not.
+    /// Carries out `work`, or fails instead.
     fn pass<T: Send>(
         &self,
         call: Call<'_>,
         work: impl Future<Output = StoreResult<T>> + Send,
     ) -> impl Future<Output = StoreResult<T>> + Send;
 
-    /// A page was read.
+    /// Observes a page of the log that was read.
     fn read(&self, _: &LogPage) {}
 
-    /// How an append is carried out, where it is: a planted bug has its own way.
+    /// Carries out an append; a planted bug does so in another way.
     fn append<'a>(
         &'a self,
         store: &'a DynStore,
@@ -46,12 +46,12 @@ pub trait Pass: Send + Sync {
         store.append(batch)
     }
 
-    /// The same for the runs that are due.
+    /// Reads the runs that are due; a planted bug does so in another way.
     fn due<'a>(&'a self, store: &'a DynStore, limit: usize) -> impl Future<Output = StoreResult<Vec<Due>>> + Send {
         store.due(limit)
     }
 
-    /// The same for heads.
+    /// Reads heads; a planted bug does so in another way.
     fn heads<'a>(
         &'a self,
         store: &'a DynStore,
@@ -61,7 +61,7 @@ pub trait Pass: Send + Sync {
     }
 }
 
-/// See the module.
+/// Store whose calls pass through an interceptor.
 pub struct Through<P> {
     pub inner: DynStore,
     pub pass: P,

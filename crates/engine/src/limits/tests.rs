@@ -78,15 +78,15 @@ async fn a_user_who_has_used_everything_costs_the_project_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_development_only_what_was_set_holds() {
-    let nobody = principal("p", Some("dev"), Credential::Development);
+async fn development_has_only_the_limits_that_were_set() {
+    let developer = principal("p", Some("dev"), Credential::Development);
     let quota = of_users(1);
     for _ in 0..100 {
-        assert_eq!((quota.admit(&nobody), quota.append(&nobody, 1 << 20)), (Ok(()), Ok(())));
-        assert_eq!((quota.pace(&nobody, 1, 1 << 20), quota.runs(&nobody)), (None, None));
+        assert_eq!((quota.admit(&developer), quota.append(&developer, 1 << 20)), (Ok(()), Ok(())));
+        assert_eq!((quota.pace(&developer, 1, 1 << 20), quota.runs(&developer)), (None, None));
     }
     let quota = Quota::new(Limits { development: quotas(1), ..Limits::default() });
-    assert_eq!((0..100).filter(|_| quota.admit(&nobody).is_ok()).count(), 2);
+    assert_eq!((0..100).filter(|_| quota.admit(&developer).is_ok()).count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +136,7 @@ fn a_place_is_given_back_when_it_is_dropped() {
     let _again = (quota.open(&bob).expect("a place"), quota.open(&key("p", None)).expect("a place"));
     assert_eq!(quota.open(&key("p", None)).map_err(|limited| limited.value).expect_err("full"), 3);
     drop((_second, _again));
-    assert!(quota.0.open.is_empty(), "nothing is left of who has gone");
+    assert!(quota.0.open.is_empty(), "no entry remains without an open stream");
 }
 
 #[test]

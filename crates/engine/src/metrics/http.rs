@@ -101,7 +101,7 @@ impl Collector for Http {
             }
             Ok(())
         })?;
-        let help = "Time from a request to the head of its answer; what waits on purpose (long-poll, streamed runs) counts whole";
+        let help = "Time from a request to the head of its response, including intended waits (long-poll, streams)";
         let mut durations =
             encoder.encode_descriptor("threadline_http_request_duration_seconds", help, None, MetricType::Histogram)?;
         self.visit(|route, method, series| {

@@ -36,7 +36,7 @@ pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; chars
 #[derive(Debug, Clone)]
 pub struct Metrics(Arc<Counts>);
 
-/// Fields of [`Metrics`]. The help texts stand at the registration of each metric.
+/// Fields of [`Metrics`]. The help text of each metric is at its registration.
 #[derive(Debug)]
 pub struct Counts {
     registry: Registry,
@@ -354,7 +354,7 @@ impl Deref for Metrics {
 
 impl Appends {
     fn new(all: &mut Register) -> Self {
-        let help = "Appends of producers to their runs, by what came of them";
+        let help = "Appends of producers to their runs, by outcome";
         let outcomes = ["committed", "repeated", "refused", "failed"];
         let [committed, repeated, refused, failed] = all.counters("appends", help, "outcome", outcomes);
         Self { committed, repeated, refused, failed }
@@ -363,12 +363,12 @@ impl Appends {
 
 impl Runs {
     fn new(all: &mut Register) -> Self {
-        let help = "Runs begun here: to go on, or appended whole";
+        let help = "Runs started here: open ones, and complete ones that were appended in one request";
         let [started, appended_whole] = all.counters("runs_started", help, "kind", ["open", "whole"]);
-        let help = "Runs ended here, by the terminal event that their log got: a stopped run is finished";
+        let help = "Runs ended here, by the terminal event in their log: a stopped run is finished";
         let outcomes = ["finished", "error", "abandoned"];
         let [finished, failed, abandoned] = all.counters("runs_ended", help, "outcome", outcomes);
-        let help = "Runs ended on behalf of their producers: lease over, stop overdue, or lock released";
+        let help = "Runs ended on behalf of their producers: lease expired, stop overdue, or lock released";
         let [reaped, succeeded] = all.counters("runs_reaped", help, "by", ["reaper", "next-start"]);
         Self { started, appended_whole, finished, failed, abandoned, reaped, succeeded }
     }
@@ -376,7 +376,7 @@ impl Runs {
 
 impl Conflicts {
     fn new(all: &mut Register) -> Self {
-        let help = "Starts refused with 409 because another run was active, by who knew it";
+        let help = "Starts refused with 409 because another run was active, by the component that refused them";
         let [by_lock, by_store] = all.counters("lock_conflicts", help, "decided_by", ["lock", "store"]);
         Self { by_lock, by_store }
     }
@@ -392,7 +392,7 @@ impl Following {
             Family::<[(&str, &str); 1], Histogram, fn() -> Histogram>::new_with_constructor(Histogram::of_times);
         let family = all.add("delivery_duration_seconds", help, family);
         let delivery = |transport| family.get_or_create_owned(&[("transport", transport)]);
-        let help = "Times that a live follower was not served from memory: too slow for it, or it began behind them";
+        let help = "Times a live follower was not served from memory: too slow, or started before the events there";
         let [fell_behind_slow, fell_behind_hint] = all.counters("fell_behind", help, "cause", ["slow", "hint"]);
         Self {
             socket: gauge("socket", "thread"),
@@ -412,7 +412,7 @@ impl Following {
 
 impl Names {
     fn new(all: &mut Register) -> Self {
-        let help = "Names that threads were to get without a person, by what came of it";
+        let help = "Attempts to find a title for a thread, by outcome";
         let outcomes = ["auto", "title", "rejected", "failed", "overtaken", "dropped"];
         let [auto, title, rejected, failed, overtaken, dropped] =
             all.counters("thread_names", help, "outcome", outcomes);
@@ -422,7 +422,7 @@ impl Names {
 
 impl StoreReads {
     fn new(all: &mut Register) -> Self {
-        let help = "Pages of logs read from the store, by who wanted them";
+        let help = "Pages of logs read from the store, by reader";
         let readers = ["follower", "page", "fold", "retry"];
         let [follower, page, fold, retry] = all.counters("store_reads", help, "reader", readers);
         Self { follower, page, fold, retry }

@@ -36,7 +36,7 @@ pub struct WritePolicy {
     pub lease: Option<Duration>,
     /// Longest silence of the source, and its consequences; `None` if the source has timeouts of its own.
     pub silence: Option<Silence>,
-    /// Time after the first failure of the store at which the events are given up.
+    /// Time after the first failure of the store at which the writer stops and drops the events.
     pub store_timeout: Duration,
     /// Course of a source that sends events which may be stored already.
     pub resent: Resent,
@@ -47,7 +47,7 @@ pub struct WritePolicy {
 /// Limits of a source that is a client of this server.
 #[derive(Debug, Clone, Copy)]
 pub struct Silence {
-    /// Silence after which the writer gives up the source.
+    /// Silence after which the writer stops reading the source.
     pub timeout: Duration,
     /// Lease of a source that is silent.
     pub lease: SilentLease,

@@ -30,7 +30,7 @@ pub struct StartRequest {
     /// Lease of the run; the node's default if absent, clamped to
     /// [`MIN_LEASE`](threadline_core::limits::MIN_LEASE)..=[`MAX_LEASE`](threadline_core::limits::MAX_LEASE).
     pub lease: Option<Duration>,
-    /// Events that the start brings with it, and who writes the run.
+    /// Events that the start contains, and the writer of the run.
     pub opening: Opening,
 }
 

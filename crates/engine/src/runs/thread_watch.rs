@@ -16,7 +16,7 @@ pub(crate) struct ThreadWatch {
 }
 
 impl ThreadWatch {
-    /// Watches from now on: the caller looks at the thread afterwards, or may miss a change before.
+    /// Starts to watch. The caller must read the thread after this call, or it may miss a change.
     pub fn new(hub: &Hub, key: ThreadKey) -> Self {
         let topic = hub.join(key);
         let changes = topic.watch();

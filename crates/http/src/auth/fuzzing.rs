@@ -6,7 +6,7 @@ use threadline_core::{ProjectSettings, Scopes, Timestamp, limits::TOKEN_LEEWAY};
 
 use super::tokens::{self, ScopeWords};
 
-const SECRET: &[u8] = b"known to nobody but the fuzzer";
+const SECRET: &[u8] = b"a secret of the fuzzer";
 const NOW: Timestamp = Timestamp(1_795_255_875_120);
 
 /// A token is accepted only if it is signed, names Threadline's audience and has not expired; its scopes are never more

@@ -1,4 +1,4 @@
-//! Socket tickets: good for one socket and one minute, so that no long-lived secret stands in a URL.
+//! Socket tickets: valid for one socket and one minute, so that no long-lived secret is part of a URL.
 
 use serde::{Deserialize, Serialize};
 use threadline_core::{

@@ -113,7 +113,7 @@ mod tests {
         let mut near = WriteTimeout::new(near, Duration::from_secs(20), 1);
         near.write_all(b"1234").await.expect("fits");
         let before = Instant::now();
-        let error = near.write_all(b"5").await.expect_err("nobody reads");
+        let error = near.write_all(b"5").await.expect_err("no reader");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(before.elapsed(), Duration::from_secs(20));
         // Reading frees the buffer, and a write that does not wait never fails.

@@ -120,7 +120,7 @@ impl Frames {
         self.came == 0 && self.left == 0 && !self.open
     }
 
-    /// Processes the next bytes. Returns true if the stream was at rest somewhere in them.
+    /// Processes the next bytes. Returns true if the stream was idle at any point within them.
     fn observe(&mut self, mut bytes: &[u8]) -> bool {
         let mut rested = false;
         while let Some((first, rest)) = bytes.split_first() {
@@ -204,7 +204,7 @@ mod tests {
     const PING: u8 = 0x89;
 
     #[test]
-    fn however_a_stream_is_cut_it_is_at_rest_between_messages_alone() {
+    fn a_stream_is_idle_only_between_messages_however_it_is_split() {
         let frames = [
             (TEXT, 5, true),
             (PING, 0, true),

@@ -1,5 +1,5 @@
 //! WebSockets: the handshake (RFC 6455, section 4.2), a socket whose messages must be complete before a timeout, and
-//! one [`driver`] for the protocols spoken over it.
+//! one [`driver`] for the protocols that use it.
 
 pub mod close;
 mod deadline;

@@ -5,7 +5,7 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::close::CloseCode;
 
-/// Protocol that is spoken over a socket. A value serves one socket.
+/// Protocol of a socket. A value serves one socket.
 pub trait Protocol: Send {
     /// Treatment of binary messages.
     const BINARY: Binary;

@@ -1,4 +1,4 @@
--- Turns staged threads whose import was given up into tombstones.
+-- Turns staged threads whose import was abandoned into tombstones.
 -- Caller: give_up_staged in src/postgres/transfer.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 timeout bigint: STAGING_TIMEOUT in ms

@@ -28,7 +28,7 @@ impl Staged {
         self.row.log.extend(part.rows.into_iter().map(|staged| staged.row));
     }
 
-    /// True if the import was given up.
+    /// True if the import was abandoned.
     pub(super) fn is_given_up(&self, now: Timestamp) -> bool {
         self.touched.plus(STAGING_TIMEOUT) <= now
     }

@@ -137,7 +137,7 @@ fn answers<R: Cells>(rows: &[R], group: &[&Append]) -> StoreResult<HashMap<Threa
         let (at, run) = (columns.time()?, columns.id(RunId::new)?);
         let producer_seq = Columns::new(row).skip(7).count()?;
         let (head, _) = columns.head()?.ok_or_else(|| corrupt("an append without a head"))?;
-        let append = asked.get(&head.key).ok_or_else(|| corrupt("an append that nobody asked for"))?;
+        let append = asked.get(&head.key).ok_or_else(|| corrupt("an append that was not requested"))?;
         answers.insert(head.key, appended(append, head, producer_seq, run, at)?);
     }
     Ok(answers)

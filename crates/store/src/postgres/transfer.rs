@@ -69,7 +69,7 @@ fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<
 }
 
 impl PgStore {
-    /// Turns staged threads whose import was given up into tombstones. True if there was any.
+    /// Turns staged threads whose import was abandoned into tombstones. True if there was any.
     pub(super) async fn give_up_staged(&self) -> StoreResult<bool> {
         let give_up = query(GIVE_UP).bind(self.now()).bind(rows::millis(STAGING_TIMEOUT));
         Ok(!self.write(give_up).await?.is_empty())

@@ -1,7 +1,7 @@
 //! Checkpoints the write-ahead log next to the commits, on a connection of its own, so that no append waits for it.
 //!
-//! While appends continue the log is never written back completely, and so would never start anew. Therefore, once
-//! almost no pages are missing, the writing connection does the last step itself: a moment, not a bulk of pages.
+//! While appends continue the log is never written back completely, and so would never restart from its beginning.
+//! Therefore, once almost no pages are missing, the writing connection does the last step itself, for few pages.
 
 use std::sync::{
     Arc,

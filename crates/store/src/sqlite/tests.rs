@@ -317,7 +317,7 @@ async fn purging_leaves_no_row_behind() {
     assert_eq!(count("log").await, 10);
     while store.purge(20).await.expect("purges") {}
     assert_eq!((count("log").await, count("runs").await, count("annotations").await), (0, 0, 0));
-    assert_eq!(count("threads").await, 1, "the feed has not heard of it yet");
+    assert_eq!(count("threads").await, 1, "the feed does not include the deletion yet");
     let (project, user) = (ProjectId::new("p").expect("id"), UserId::new("u").expect("id"));
     crate::FeedStore::pump_feed(&store, &project, &user).await.expect("pumps");
     assert_eq!(count("threads").await, 0);

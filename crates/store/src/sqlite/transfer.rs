@@ -163,7 +163,7 @@ async fn put_feed(connection: &mut SqliteConnection, project: ProjectId, user: U
 }
 
 impl SqliteStore {
-    /// Turns imports that were not touched for long into tombstones. True if there was any.
+    /// Turns staged threads whose import was abandoned into tombstones. True if there was any.
     pub(super) async fn give_up_staged(&self) -> StoreResult<bool> {
         let before = self.inner.clock.now().minus(STAGING_TIMEOUT).0;
         if self.read_rows(query(GIVEN_UP).bind(before)).await?.is_empty() {

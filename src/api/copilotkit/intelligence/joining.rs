@@ -23,7 +23,7 @@ fn acts_for(principal: &Principal) -> Result<&UserId, Problem> {
 }
 
 /// Name of the topic of a user's list, which is `user_meta:` and this code. The code is the same for all lists of the
-/// user, whatever their filters.
+/// user, regardless of their filters.
 pub async fn join_code(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
     let names = state.http.auth.feed_names(&principal.project, acts_for(principal)?).await?;
     names.into_iter().next().ok_or_else(|| AuthError::NoProject.into())

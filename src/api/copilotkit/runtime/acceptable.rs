@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_mended_or_left_out() {
+    fn messages_are_fixed_or_left_out() {
         let mended = |message: Value| {
             let text = message.to_string();
             super::message(&text).map(|text| serde_json::from_str::<Value>(&text).expect("JSON"))

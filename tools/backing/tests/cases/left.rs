@@ -1,4 +1,4 @@
-//! Nothing is left of a test process that is gone, however it went.
+//! No processes, files or shared memory are left after a test process has ended, by any cause.
 
 use std::{
     fs,
@@ -15,14 +15,14 @@ use threadline_backing::{Postgres, Redis, keeper::is_running, postgres::SmallDis
 
 const CHILD: &str = "THREADLINE_TEST_CHILD";
 
-/// All processes that work in a directory.
+/// Returns all processes with this working directory.
 fn at_work(home: &Path) -> Vec<i32> {
     let all = fs::read_dir("/proc").expect("Linux").flatten();
     let all = all.filter_map(|entry| entry.file_name().into_string().ok()?.parse::<i32>().ok());
     all.filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(home))).collect()
 }
 
-/// Segments of shared memory, which outlive a killed Postgres.
+/// Returns the segments of shared memory, which outlive a killed Postgres.
 fn segments() -> Vec<String> {
     let text = fs::read_to_string("/proc/sysvipc/shm").expect("Linux");
     text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned)).collect()
@@ -33,7 +33,7 @@ fn segment_of(home: &Path) -> String {
     lock.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)).expect("a segment").to_owned()
 }
 
-/// The other half of the next test: starts everything, says where, and waits to be killed.
+/// Child process of the next test: starts all servers, prints their homes, and waits to be killed.
 #[test]
 #[ignore = "is run by the next test in a process of its own"]
 fn holds_on() {
@@ -43,7 +43,7 @@ fn holds_on() {
     let postgres = Postgres::start(&[]);
     let small = Postgres::on_small_disk(SmallDisk::Tables(96), &[]);
     let redis = Redis::start(&[]);
-    // Stopped processes must go as well.
+    // Stopped processes must end as well.
     small.stop_signal();
     for (pid, log) in [(postgres.pid(), postgres.home()), (small.pid(), small.home()), (redis.pid(), redis.home())] {
         println!("\nholds {pid} {}", log.display());

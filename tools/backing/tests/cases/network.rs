@@ -1,4 +1,4 @@
-//! The proxy, in each of its modes.
+//! Tests of the proxy, in each of its modes.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use threadline_backing::{Cut, Flow, Proxy, Way};
 
-/// Sends back what it gets.
+/// Starts a server that sends received bytes back.
 fn echo() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -31,7 +31,7 @@ fn connect(proxy: &Proxy) -> TcpStream {
     stream
 }
 
-/// Sends, and waits for so many bytes; how long that took.
+/// Sends bytes, and waits for as many. Returns the elapsed time.
 fn round(stream: &mut TcpStream, text: &[u8]) -> io::Result<Duration> {
     let began = Instant::now();
     let mut sending = stream.try_clone()?;
@@ -72,7 +72,7 @@ fn a_delay_is_added_and_keeps_the_order() {
 }
 
 #[test]
-fn a_narrow_way_takes_its_time() {
+fn bandwidth_is_limited() {
     let proxy = Proxy::start(echo());
     proxy.set(Way::ToServer, Flow::Bandwidth(500_000));
     let took = round(&mut connect(&proxy), &pattern(200_000)).expect("through");
@@ -103,7 +103,7 @@ fn stalled_bytes_arrive_once_the_link_is_restored() {
 }
 
 #[test]
-fn connections_are_cut_politely_or_not() {
+fn connections_are_closed_or_reset() {
     let proxy = Proxy::start(echo());
     let (mut first, mut second) = (connect(&proxy), connect(&proxy));
     for stream in [&mut first, &mut second] {
@@ -126,7 +126,7 @@ fn a_cut_after_some_bytes_tears_what_is_on_its_way() {
         round(&mut stream, b"before").expect("through");
         proxy.cut_after(way, 40_001, how);
         let mut sending = stream.try_clone().expect("cloned");
-        // It may be cut while this is being sent.
+        // The connection may be cut while the bytes are being sent.
         let sender = thread::spawn(move || drop(sending.write_all(&pattern(100_000))));
         let mut back = Vec::new();
         let ended = stream.read_to_end(&mut back);
@@ -149,17 +149,17 @@ fn connections_are_refused_until_it_is_healed() {
     let deadline = Instant::now() + Duration::from_secs(5);
     while TcpStream::connect(proxy.address()).map_err(|error| error.kind()).err() != Some(ErrorKind::ConnectionRefused)
     {
-        assert!(Instant::now() < deadline, "it still accepts");
+        assert!(Instant::now() < deadline, "the proxy still accepts");
         thread::sleep(Duration::from_millis(2));
     }
-    round(&mut open, b"goes on").expect("through");
+    round(&mut open, b"still open").expect("through");
     proxy.partition();
     assert_eq!(open.read(&mut [0; 9]).expect_err("cut").kind(), ErrorKind::ConnectionReset);
     proxy.heal();
     let mut again = loop {
         match TcpStream::connect(proxy.address()) {
             Ok(stream) => break stream,
-            Err(_) => assert!(Instant::now() < deadline, "it still refuses"),
+            Err(_) => assert!(Instant::now() < deadline, "the proxy still refuses"),
         }
     };
     round(&mut again, b"after").expect("through");

@@ -1,4 +1,4 @@
-//! Postgres and Redis: started, killed, stopped, started again, without room.
+//! Tests of Postgres and Redis: started, killed, stopped, restarted, and with a full disk.
 
 use std::{
     net::TcpStream,
@@ -16,7 +16,7 @@ async fn count(url: &str) -> i64 {
     query_scalar("SELECT count(*) FROM kept").fetch_one(&mut connection).await.expect("counted")
 }
 
-/// Commits rows one by one until an error; how many were.
+/// Commits rows one by one until an error. Returns the number of committed rows.
 async fn insert(url: &str, most: usize) -> usize {
     let Ok(mut connection) = PgConnection::connect(url).await else { return 0 };
     for done in 0..most {
@@ -30,7 +30,7 @@ async fn insert(url: &str, most: usize) -> usize {
 async fn table(postgres: &Postgres) -> String {
     let url = postgres.fresh_database();
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
-    // Not compressed: it is there to fill a disk.
+    // The column is not compressed, so that it fills a disk.
     let sql = "CREATE TABLE kept (pad text); ALTER TABLE kept ALTER COLUMN pad SET STORAGE EXTERNAL";
     connection.execute(sql).await.expect("a table");
     url
@@ -69,7 +69,7 @@ async fn postgres_that_is_stopped_answers_nothing_until_it_continues() {
     assert!(tokio::time::timeout(Duration::from_millis(300), &mut answer).await.is_err());
     postgres.cont();
     answer.await.expect("an answer");
-    // Stopped processes are killed and waited for as well.
+    // A kill also ends stopped processes.
     postgres.stop_signal();
     postgres.kill();
     postgres.restart();
@@ -84,7 +84,7 @@ async fn a_full_disk_of_tables_refuses_and_continues() {
     for _ in 0..2 {
         postgres.fill_disk();
         let more = insert(&url, 100_000).await;
-        assert!(more < 10_000, "the disk is full and inserts go on");
+        assert!(more < 10_000, "inserts still succeed on a full disk");
         kept += more;
         assert!(postgres.is_running());
         postgres.free_disk();
@@ -97,13 +97,13 @@ async fn a_full_disk_of_tables_refuses_and_continues() {
 
 #[tokio::test]
 async fn a_full_disk_of_everything_ends_the_server_and_loses_nothing() {
-    // A write-ahead log that cannot go round in old files, so that it needs new ones.
+    // The write-ahead log cannot recycle old files, so it needs new ones.
     let options = [("min_wal_size", "32MB"), ("max_wal_size", "1GB"), ("wal_recycle", "off")];
     let postgres = Postgres::on_small_disk(SmallDisk::Everything(192), &options);
     let url = table(&postgres).await;
     let mut kept = insert(&url, 50).await;
     postgres.fill_disk();
-    // Some fit into what the files have already; then it is the tables or the log that cannot grow.
+    // Some rows fit into allocated space; after that, the tables or the log cannot grow.
     for _ in 0..50 {
         kept += insert(&url, 100_000).await;
         if !postgres.is_running() {
@@ -138,14 +138,14 @@ fn redis_is_empty_after_a_kill_unless_it_keeps_a_file() {
         assert_eq!(redis.command(&["GET", "key"]), after);
         redis.stop_signal();
         let stream = TcpStream::connect(("127.0.0.1", redis.port()));
-        assert!(stream.is_ok(), "the kernel accepts for it");
+        assert!(stream.is_ok(), "the kernel accepts connections of a stopped server");
         redis.cont();
         assert_eq!(redis.command(&["PING"]), "PONG");
     }
 }
 
 #[test]
-fn redis_speaks_tls_under_an_authority_of_its_own() {
+fn redis_serves_tls_with_a_certificate_of_its_own_authority() {
     let redis = Redis::with_tls(&[]);
     let address = redis.tls_url().replace("rediss://", "").trim_end_matches('/').to_owned();
     let verified = |more: &[&str]| {
@@ -154,6 +154,6 @@ fn redis_speaks_tls_under_an_authority_of_its_own() {
         command.args(more).stdin(std::process::Stdio::null()).output().expect("openssl runs").status.success()
     };
     assert!(verified(&["-CAfile", &redis.authority().to_string_lossy()]));
-    assert!(!verified(&[]), "nobody else knows the authority");
+    assert!(!verified(&[]), "the authority is private");
     assert_eq!(redis.command(&["PING"]), "PONG");
 }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::message::{Message, ToolCall};
 
-/// Index of a message in the vector, which stays the same until the list is built anew.
+/// Index of a message in the vector, which stays the same until the list is rebuilt.
 pub(super) type Slot = usize;
 
 /// Distance between the numbers of appended places, and of places inserted between two others.

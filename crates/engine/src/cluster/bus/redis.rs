@@ -238,7 +238,7 @@ impl Shared {
     fn name(&self, channel: &Channel) -> String {
         match channel {
             Channel::Thread(key) => format!("{}thread:{}", self.prefix, key.0),
-            // The length says where the project ends, whatever the project contains.
+            // The length marks the end of the project, regardless of its characters.
             Channel::Feed(project, user) => {
                 format!("{}feed:{}:{project}:{user}", self.prefix, project.as_str().len())
             }

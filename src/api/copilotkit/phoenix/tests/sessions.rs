@@ -19,7 +19,7 @@ async fn takes<const N: usize>(session: &mut Session<TestPlane>, frames: [&str; 
     for frame in frames {
         session.take(&[frame]).await.expect("a frame");
     }
-    session.gather().expect("goes on");
+    session.gather().expect("open");
     let out = session.take_out();
     session.written();
     values(out)
@@ -44,7 +44,7 @@ async fn a_topic_is_joined_and_left() {
     let outgoing = intercept.outgoing("t:a");
     let out = takes(&mut session, [r#"["3","7","t:a","phx_leave",{}]"#]).await;
     assert_eq!(out, [ok("3", "7", "t:a"), json!(["3", null, "t:a", "phx_close", {}])]);
-    assert!(outgoing.is_closed(), "nobody waits for it any more");
+    assert!(outgoing.is_closed(), "the receiver is dropped");
     let out = takes(&mut session, [r#"["3","8","t:a","say",{}]"#, r#"["3","9","t:a","phx_leave",{}]"#]).await;
     let unmatched = json!({ "status": "error", "response": { "reason": "unmatched topic" } });
     assert_eq!(out, [json!(["3", "8", "t:a", "phx_reply", unmatched]), ok("3", "9", "t:a")]);
@@ -100,7 +100,7 @@ async fn no_more_is_gathered_than_there_is_room_for() {
         assert!(intercept.outgoing("t:a").send(Outgoing::Push(vec![push])).is_ok());
     }
     assert_eq!(takes(&mut session, []).await.len(), 2);
-    session.gather().expect("goes on");
+    session.gather().expect("open");
     let out = session.take_out();
     assert_eq!((out.len(), session.out_bytes()), (2, 0));
     session.put_back(out);
@@ -156,7 +156,7 @@ async fn values_behind_a_reply_are_held_until_it_is_written() {
     takes(&mut session, [r#"["1","1","t:a","phx_join",{}]"#]).await;
     session.take(&[r#"["1","2","t:a","held",{}]"#]).await.expect("a frame");
     intercept.push("t:a", 1);
-    session.gather().expect("goes on");
+    session.gather().expect("open");
     assert!(session.holds());
     assert_eq!(values(session.take_out()), [ok("1", "2", "t:a")], "first this");
     assert_eq!(intercept.look(|seen| seen.unwritten), 1);
