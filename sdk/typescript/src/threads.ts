@@ -168,8 +168,8 @@ export class ThreadRef {
 
   /**
    * Reads the log after the cursor `after`, up to the newest event at the time of the call, one line per event:
-   * `{"seq":…,"runId":…,"at":…,"event":…}`. Each event appears byte for byte as it was appended, including numbers out of
-   * the range of JavaScript and duplicate members. Leaving the iterator ends the request. An interrupted read throws a
+   * `{"seq":…,"runId":…,"at":…,"event":…}`. Each event appears byte for byte as it was appended, including numbers that
+   * JavaScript cannot represent and duplicate members. Leaving the iterator ends the request. An interrupted read throws a
    * `ConnectionError`: continue after the last line.
    */
   async *lines(
