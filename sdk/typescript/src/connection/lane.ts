@@ -113,7 +113,7 @@ export class Lane implements Carrier {
     this.#stepping = false;
   }
 
-  /** Turns a first refusal of the credential into a renewal, if the source can supply another one. */
+  /** Turns a refused credential into a final refusal if the source cannot supply another one. */
   #judged(input: Input): Input {
     if (input.name !== "unauthorized") return input;
     const { credentials } = this.#shared.config;
