@@ -219,7 +219,7 @@ describe("an agent without a network", () => {
       agents: [agent],
       router: ({ callCount }) => (callCount === 0 ? agent : undefined),
     });
-    await expect(network.run("hello", { state: stateOf() })).rejects.toThrow("give the history to the network");
+    await expect(network.run("hello", { state: stateOf() })).rejects.toThrow("pass the history to the network");
     expect(model.asked).toHaveLength(0);
   });
 
