@@ -111,7 +111,7 @@ export class Follow implements Cursor<ThreadItem> {
 
   #hello({ body: { epoch, tail, after } }: FrameOf<"hello">): Taken<ThreadItem> {
     if (this.epoch !== undefined && this.epoch !== epoch) {
-      const error = new ProtocolError(`the server sent the log ${epoch}, but the cursor belongs to the log ${this.epoch}`);
+      const error = new ProtocolError(`the server sent log ${epoch}, but the cursor belongs to log ${this.epoch}`);
       return { items: [], error };
     }
     this.epoch = epoch;

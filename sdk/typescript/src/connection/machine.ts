@@ -210,7 +210,7 @@ export const TABLE: { readonly [S in State["name"]]: Row } = {
 
 /** Returns the next state, and the effects in the order of their execution. */
 export function step(machine: Machine, input: Input, draw: Draw): { machine: Machine; effects: readonly Effect[] } {
-  const move = TABLE[machine.state.name][input.name] as Move; // failing inputs are only handled by moves for failing inputs
+  const move = TABLE[machine.state.name][input.name] as Move; // only moves for failing inputs handle them
   const next = move(machine, input, draw);
   return { machine: next, effects: effects(machine.state, next.state, input) };
 }

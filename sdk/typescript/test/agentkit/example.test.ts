@@ -53,7 +53,7 @@ const shown = (page: Page) => page.locator("#messages p").allTextContents();
 const waitFor = (page: Page, text: string) => page.locator("#messages p", { hasText: text }).first().waitFor();
 const idle = (page: Page) => page.locator("#status", { hasText: /^$/ }).waitFor({ state: "attached" });
 
-test("a chat visible on two devices, with the history on the server and on the client", { timeout: 60_000 }, async () => {
+test("a chat on two devices, with the history on the server and on the client", { timeout: 60_000 }, async () => {
   const [one, two] = await Promise.all([open("#otters"), open("#otters")]);
   // Visible to both while the network is running, which is short, so the watches start before it.
   const working = [one, two].map((page) => page.locator("#status", { hasText: "working" }).waitFor());

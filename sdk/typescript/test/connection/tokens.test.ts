@@ -79,7 +79,7 @@ async function expectThrough(
   return reader;
 }
 
-test.each([0, -2 * HOURS, 2 * HOURS])("tokens of 2 s are renewed before they expire; the local clock is %i s off", async (skew) => {
+test.each([0, -2 * HOURS, 2 * HOURS])("tokens of 2 s are renewed early; the local clock is %i s off", async (skew) => {
   vi.useFakeTimers({ toFake: ["Date"], now: (now() + skew) * 1_000 });
   const each = TRANSPORTS.map(async (transport) => {
     // The backend's clock is off as well.
