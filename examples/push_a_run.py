@@ -192,6 +192,6 @@ if __name__ == "__main__":
     except Refused as refusal:
         sys.exit(str(refusal))
     except (OSError, http.client.HTTPException) as error:
-        sys.exit(f"The server is unreachable: {error}. Start one with `threadline serve`, or pass its address with --url.")
+        sys.exit(f"The server is unreachable: {error}. Start one with `threadline serve`, or pass --url.")
     except KeyboardInterrupt:
         sys.exit("Interrupted. The server ends the run when its lease expires.")
