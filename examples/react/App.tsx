@@ -39,7 +39,7 @@ function Row({ thread, isCurrent, list }: { thread: Thread; isCurrent: boolean; 
     const next = prompt("Name of the thread", name);
     if (next !== null) quietly(list.renameThread(threadId, next || null));
   };
-  const remove = () => confirm(`Delete “${name}” for ever?`) && quietly(list.deleteThread(threadId));
+  const remove = () => confirm(`Delete “${name}” permanently?`) && quietly(list.deleteThread(threadId));
   return (
     <li className={activeRun ? "running" : ""}>
       <a href={`#${threadId}`} aria-current={isCurrent ? "page" : undefined}>

@@ -67,7 +67,7 @@ export function configure(options: ThreadlineOptions): Config {
   const base = parsed(options.url);
   const { transports = TRANSPORTS } = options;
   if (transports.length === 0 || !transports.every((name) => TRANSPORTS.includes(name))) {
-    throw new ConfigError(`transports must be a non-empty list of ${TRANSPORTS.join(", ")}`);
+    throw new ConfigError(`transports must be some of ${TRANSPORTS.join(", ")}`);
   }
   const retries = {
     reads: READS_RETRY_MS,
