@@ -5,9 +5,9 @@
     python3 examples/push_a_run.py "Hello there"      pushes a run into the thread "demo"
     threadline tail demo                              shows it, in a third terminal
 
-This is all that your agent needs: `agent` is where yours would be, `push` is one streamed request,
-whose body is the run, one event a line, sent while they happen. Kill the server in the middle and
-start it again: `push` connects again and goes on behind the last event that was stored.
+A producer needs nothing more: replace `agent` with your own; `push` sends one streamed request,
+whose body is the run, one event per line, as the events occur. Kill the server in the middle and
+start it again: `push` reconnects and continues after the last stored event.
 """
 
 import argparse
@@ -22,12 +22,12 @@ import time
 import urllib.parse
 import uuid
 
-# A lost connection is made again for this long. The server keeps a silent run for its lease: 20 seconds.
+# How long a lost connection is retried, in seconds. The server keeps a silent run for its lease: 20 seconds.
 PATIENCE = 20
 
 
 def agent(question, pace):
-    """Your agent: gives AG-UI events as they happen. This one streams a text, a token at a time."""
+    """Your agent: yields AG-UI events as they occur. This one streams a text, one token at a time."""
     message = str(uuid.uuid4())
     text = f"You said: {question}\n\n" + "".join(f"This is sentence {n} of 20. " for n in range(1, 21))
     yield {"type": "TEXT_MESSAGE_START", "messageId": message, "role": "assistant"}
@@ -38,7 +38,7 @@ def agent(question, pace):
 
 
 class Refused(Exception):
-    """The server said no. `problem` is its answer (RFC 9457): a stable type, and what to do."""
+    """The server refused the request. `problem` is its response (RFC 9457): a stable type, and a suggested fix."""
 
     def __init__(self, status, problem):
         super().__init__(f"{problem.get('title')} ({status}): {problem.get('detail')}. {problem.get('help', '')}")
@@ -48,7 +48,7 @@ class Refused(Exception):
 
 
 class Threadline:
-    """Requests to a Threadline server, with what comes with the Python standard library."""
+    """Requests to a Threadline server, with the Python standard library only."""
 
     def __init__(self, url):
         self.address = urllib.parse.urlsplit(url)
@@ -64,7 +64,7 @@ class Threadline:
         return connection(self.address.netloc, timeout=30)
 
     def ask(self, method, path, body=None):
-        """One request and its JSON answer."""
+        """Sends one request and returns its JSON response."""
         connection = self.connect()
         try:
             headers = dict(self.headers, **{"Content-Type": "application/json"})
@@ -74,8 +74,8 @@ class Threadline:
             connection.close()
 
     def stream(self, path, lines):
-        """One request whose body grows with `lines`. The answer may come before they have ended: a refusal, or the
-        end of a run that somebody stopped."""
+        """Sends one request whose body grows with `lines`. The response may arrive before their end: a refusal, or the
+        end of a run that was stopped."""
         connection = self.connect()
         try:
             connection.putrequest("POST", path)
@@ -87,11 +87,11 @@ class Threadline:
                 for line in lines:
                     connection.send(b"%x\r\n%s\r\n" % (len(line), line))
                     if select.select([connection.sock], [], [], 0)[0]:
-                        break  # the server has something to say
+                        break  # the server has responded early
                 else:
                     connection.send(b"0\r\n\r\n")
             except OSError:
-                pass  # it closed; if it has said why, that is still to be read
+                pass  # the server closed the connection; its response, if any, is still to be read
             return answer(connection)
         finally:
             connection.close()
@@ -101,7 +101,7 @@ def answer(connection):
     response = connection.getresponse()
     text = response.read()
     if "json" not in response.headers.get("Content-Type", ""):
-        raise Refused(response.status, {"title": "This is no answer of Threadline", "detail": text[:200]})
+        raise Refused(response.status, {"title": "This is not a response from Threadline", "detail": text[:200]})
     body = json.loads(text)
     if response.status >= 400:
         raise Refused(response.status, body)
@@ -109,11 +109,11 @@ def answer(connection):
 
 
 def push(server, thread, events, run_id):
-    """Push a run; gives its record once it has ended. What the agent has said is kept until then: after a lost
-    connection the server knows how much of it is stored (`producerSeq` counts a run's events from 1), and the rest
-    is sent again, under the same run id."""
+    """Pushes a run; returns its record once it has ended. The agent's events are kept until then: after a lost
+    connection the server knows how many of them are stored (`producerSeq` counts a run's events from 1), and the
+    rest is sent again, under the same run id."""
     runs = f"/v1/threads/{urllib.parse.quote(thread, safe='')}/runs"
-    said = []  # an event a line, as bytes: what is sent again must be the same
+    said = []  # one event per line, as bytes: a repeated event must be identical
 
     def lines(first):
         for number in itertools.count(first):
@@ -130,21 +130,21 @@ def push(server, thread, events, run_id):
         try:
             if broken_at:
                 stored = stored_events(server, runs, run_id)
-                note(f"Connected again: {stored} events are stored, going on behind them.")
+                note(f"Reconnected: {stored} events are stored, continuing after them.")
             broken_at = None
             return server.stream(f"{runs}?runId={run_id}&producerSeq={stored + 1}", lines(stored + 1))["run"]
         except Refused as refused:
             if refused.kind != "run-active":
                 raise
-            # 409: another run holds the thread. We could follow it from `cursor`, or stop it; here we wait.
+            # 409: another run is active. A client can follow it from `cursor`, or stop it; this one waits.
             holder = refused.problem["run"]
-            note(f"Run {holder['runId']} holds the thread. Waiting for it to end.")
+            note(f"Run {holder['runId']} is active in the thread. Waiting for it to end.")
             time.sleep(1)
         except (OSError, http.client.HTTPException) as error:
             broken_at = broken_at or time.monotonic()
             if time.monotonic() - broken_at > PATIENCE:
                 raise
-            note(f"The connection broke ({error!r}). Trying again.")
+            note(f"The connection broke ({error!r}). Reconnecting.")
             time.sleep(0.5)
 
 
@@ -163,15 +163,15 @@ def note(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("question", nargs="?", default="Hello there", help="what the user said")
+    parser.add_argument("question", nargs="?", default="Hello there", help="the user's message")
     parser.add_argument("--url", default=os.environ.get("THREADLINE_URL", "http://127.0.0.1:7420"), help="the server")
     parser.add_argument("--thread", default="demo", help="the thread (default: %(default)s)")
-    parser.add_argument("--pace", type=float, default=50, metavar="MS", help="time for a token (default: %(default)s)")
+    parser.add_argument("--pace", type=float, default=50, metavar="MS", help="time per token (default: %(default)s)")
     args = parser.parse_args()
 
     server = Threadline(args.url)
     run_id = str(uuid.uuid4())
-    # What the user said is part of the run: it stands in its first event.
+    # The user's message is part of the run: its first event contains it.
     question = {"id": str(uuid.uuid4()), "role": "user", "content": args.question}
     started = {"type": "RUN_STARTED", "threadId": args.thread, "runId": run_id}
     started["input"] = {"threadId": args.thread, "runId": run_id, "messages": [question], "tools": [], "context": []}
@@ -180,7 +180,7 @@ def main():
     try:
         server.ask("POST", "/v1/threads", {"threadId": args.thread})
     except Refused as refused:
-        if refused.status != 409:  # it is there, made in another way: fine
+        if refused.status != 409:  # the thread exists with other options, which is no error here
             raise
     run = push(server, args.thread, events, run_id)
     print(f"The run {run['runId']} is {run['status']}: events {run['firstSeq']} to {run['lastSeq']} of {args.thread}.")
@@ -192,6 +192,6 @@ if __name__ == "__main__":
     except Refused as refusal:
         sys.exit(str(refusal))
     except (OSError, http.client.HTTPException) as error:
-        sys.exit(f"The server cannot be reached: {error}. Start one with `threadline serve`, or name it with --url.")
+        sys.exit(f"The server is unreachable: {error}. Start one with `threadline serve`, or pass --url.")
     except KeyboardInterrupt:
-        sys.exit("Interrupted. The server ends the run when its lease runs out.")
+        sys.exit("Interrupted. The server ends the run when its lease expires.")

@@ -1,4 +1,4 @@
-// Two agents in a network: one looks things up, the other writes the answer. The history is all that Threadline adds.
+// Two agents in a network: one looks things up, the other writes the answer. Threadline only adds the history.
 
 import { AgentResult, createAgent, createNetwork, createState, createTool, openai } from "@inngest/agent-kit";
 import { threadlineHistory } from "threadline/agentkit";
@@ -13,7 +13,7 @@ const lookUp = createTool({
   handler: ({ topic }) => `${topic.length} letters are known about it`,
 });
 
-/** The chat over one server and one model. */
+/** The chat, for a given server and model. */
 export function createChat({ url, apiKey, model }) {
   const history = threadlineHistory({ url, apiKey, persistState: true });
   const defaultModel = openai(model);
@@ -28,7 +28,7 @@ export function createChat({ url, apiKey, model }) {
       router: ({ callCount }) => [researcher, writer][callCount],
     });
 
-  // AgentKit has the whole text before it streams: slowed down, so that it can be seen.
+  // AgentKit has the whole text before it streams. A delay makes the streaming visible.
   const publish = async (chunk) => {
     await history.publish(chunk);
     if (chunk.event === "text.delta") await new Promise((resolve) => setTimeout(resolve, DELTA_MS));
@@ -36,14 +36,14 @@ export function createChat({ url, apiKey, model }) {
 
   return {
     /**
-     * Says something in a thread. Without `results` the history is loaded from Threadline (server-authoritative); with them
-     * the client says what came before, and nothing is read (client-authoritative).
+     * Sends a message to a thread. Without `results` the history is loaded from Threadline (server-authoritative); with
+     * them the client supplies the history, and nothing is loaded (client-authoritative).
      */
     async say({ threadId, message, results }) {
       const known = results?.map((each) => restore(each));
       const state = createState({}, { threadId, ...(known && { results: known }) });
       const run = await network().run(message, { state, streaming: { publish, simulateChunking: true } });
-      // Loaded or sent: now they are what the client goes on with.
+      // The client continues with these results, whether they were loaded or sent.
       return { results: run.state.results.map(plain), loaded: known === undefined };
     },
 

@@ -1,16 +1,16 @@
-// A model for the desk: speaks as OpenAI's chat completions do, asks for a tool once, and says what it was told. It takes its
-// time, as models do.
+// A mock model with OpenAI's chat completions API: calls a tool once, and repeats the user's message. Its responses are
+// delayed, like those of a real model.
 
 import { createServer } from "node:http";
 import { once } from "node:events";
 
 const THINKS_MS = Number(process.env.MOCK_THINKS_MS ?? 1_200);
 
-/** What the model answers to a list of messages. */
+/** The model's response to a list of messages. */
 function answer({ messages, tools = [] }) {
   const [system] = messages;
   const said = messages.filter(({ role }) => role === "user").map(({ content }) => content);
-  // AgentKit puts what is new before what was said earlier, where it comes again if the server has the history.
+  // AgentKit puts new messages before the earlier ones, and repeats them there if the server has the history.
   const [asked = ""] = said;
   const turns = new Set(said).size;
   if (system.content.startsWith("You look things up") && tools.length > 0) {
@@ -22,7 +22,7 @@ function answer({ messages, tools = [] }) {
   return { content: [...words, `What was looked up: ${found}`].join(" ") };
 }
 
-/** Starts it; gives its address. */
+/** Starts the model; returns its address. */
 export async function startMockModel() {
   const server = createServer(async (request, response) => {
     let body = "";

@@ -1,5 +1,5 @@
-// The page: threads and messages come from Threadline as they change, whoever changes them; what is said goes to the chat's
-// own server, which runs the network.
+// The page: threads and messages are followed from Threadline, whichever client changes them. Messages are sent to the
+// chat's own server, which runs the network.
 
 import { Threadline } from "threadline";
 import { Conversation } from "threadline/conversation";
@@ -8,11 +8,11 @@ const find = (selector) => document.querySelector(selector);
 const { url } = await (await fetch("/settings")).json();
 const threadline = new Threadline({ url });
 
-/** The list, by id. */
+/** The list, by thread id. */
 const threads = new Map();
 let current = location.hash.slice(1) || crypto.randomUUID();
 let opened;
-/** What this client knows of the current thread, for the client-authoritative pattern; `undefined` until it was loaded. */
+/** The results of the current thread, for the client-authoritative pattern; `undefined` until they are loaded. */
 let held;
 
 // -- the list of threads
@@ -61,7 +61,7 @@ function choose(threadId) {
   if (threads.has(threadId)) void open(threadId);
 }
 
-// -- the thread that is open
+// -- the open thread
 
 async function open(threadId) {
   if (opened) return;
@@ -69,7 +69,7 @@ async function open(threadId) {
   opened = mine;
   const thread = threadline.thread(threadId);
   const { tail, epoch, activeRun } = await thread.get();
-  // Between two runs the messages are whole; a run that is under way is read from its beginning.
+  // Between two runs the messages are complete; an active run is read from its start.
   const at = activeRun ? activeRun.firstSeq - 1 : tail;
   const conversation = new Conversation(await thread.messages({ at, epoch }));
   if (opened !== mine) return;
@@ -114,7 +114,7 @@ function showStatus(text) {
   find("#status").textContent = text;
 }
 
-// -- what is said
+// -- sending messages
 
 find("form").onsubmit = async (event) => {
   event.preventDefault();
@@ -125,11 +125,11 @@ find("form").onsubmit = async (event) => {
   location.hash = threadId;
   const message = { id: crypto.randomUUID(), role: "user", content };
   const isNew = !threads.has(threadId);
-  // AgentKit would make it as well; but then this page would not see it before the list tells of it.
+  // AgentKit would create the thread as well, but the page could only open it after the feed reports it.
   if (isNew) await threadline.threads.create({ threadId, name: content.slice(0, 50) });
   void open(threadId);
   const clientHasIt = find("[name=pattern]:checked").value === "client";
-  // The hybrid of both: loaded once, then the client goes on with what it has.
+  // The hybrid pattern: loaded once, then the client continues with its own results.
   if (clientHasIt && !isNew) held ??= await ask(`/results?threadId=${encodeURIComponent(threadId)}`);
   const results = clientHasIt ? (held ?? []) : undefined;
   const said = await ask("/say", { threadId, message, results });

@@ -1,11 +1,11 @@
-// Starts all that the example needs, and ends it with Ctrl-C: Threadline (or takes the one at THREADLINE_URL), a mock model
-// (or takes OpenAI's, or one that speaks like it), and the chat.
+// Starts everything that the example needs, until Ctrl-C: Threadline (or uses the one at THREADLINE_URL), a mock model (or
+// uses OpenAI's or a compatible one), and the chat.
 //
 //   THREADLINE       the program (target/release/threadline or target/debug/threadline)
-//   THREADLINE_URL   a Threadline that runs already, in development mode
-//   THREADLINE_DATA  where the threads are kept (data)
+//   THREADLINE_URL   a running Threadline server, in development mode
+//   THREADLINE_DATA  the data directory (data)
 //   OPENAI_API_KEY   a key of a real model; OPENAI_BASE_URL and OPENAI_MODEL if it is not OpenAI's gpt-4o
-//   PORT             of the page (3000)
+//   PORT             port of the page (3000)
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -29,7 +29,7 @@ function fail(message) {
   process.exit(1);
 }
 
-/** The address of a Threadline: the one that is named, or one of our own. */
+/** The address of a Threadline server: the one at THREADLINE_URL, or a newly started one. */
 async function threadline() {
   if (process.env.THREADLINE_URL) return process.env.THREADLINE_URL.replace(/\/$/, "");
   const built = ["../../target/release/threadline", "../../target/debug/threadline"].map(here).find(existsSync);

@@ -1,4 +1,4 @@
-// The chat's own server: the page, and two routes. Everything else the page asks of Threadline itself.
+// The chat's own server: the page, and two routes. All other requests of the page go to Threadline.
 
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
@@ -8,7 +8,7 @@ import { build } from "esbuild";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 
-/** Serves the chat on this port, or on a free one for 0; gives the port. */
+/** Serves the chat on this port, or on a free one for 0; returns the port. */
 export async function serve({ port, url, chat }) {
   const bundled = await build({
     entryPoints: [here("page.js")],

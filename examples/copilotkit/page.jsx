@@ -1,11 +1,11 @@
-// A chat with a list of its threads: CopilotKit's own components and hooks, and nothing of Threadline's.
+// A chat with a list of its threads, with CopilotKit's own components and hooks only.
 
 import { CopilotChat, CopilotKitProvider, useThreads } from "@copilotkit/react-core/v2";
 import "@copilotkit/react-core/v2/styles.css";
 import { useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
 
-// What `start.mjs` put into the page: where the runtime is, the agent, and what shows who the user is.
+// Settings from `start.mjs`: the address of the runtime, the agent, and the headers that identify the user.
 const { runtimeUrl, agentId, headers } = JSON.parse(document.querySelector("#settings").textContent);
 
 function Threads({ current, open }) {
@@ -34,7 +34,7 @@ function Threads({ current, open }) {
 }
 
 function App() {
-  // The thread stands in the address: a reload, a bookmark and a second tab show the same one.
+  // The address contains the thread: a reload, a bookmark and a second tab show the same one.
   const [threadId, open] = useState(() => location.hash.slice(1) || crypto.randomUUID());
   useEffect(() => {
     location.hash = threadId;

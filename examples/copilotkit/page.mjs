@@ -24,7 +24,7 @@ const html = (settings) => `<!doctype html>
 <body><div id="app"></div><script type="module" src="/page.js"></script></body>
 </html>`;
 
-/** Serves the page; `settings` gives what it is told for a request: `runtimeUrl`, `agentId` and `headers`. */
+/** Serves the page; `settings` returns the page's settings for a request: `runtimeUrl`, `agentId` and `headers`. */
 export async function servePage(port, settings) {
   const { outputFiles } = await build({
     entryPoints: [here("page.jsx")],

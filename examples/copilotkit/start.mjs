@@ -1,10 +1,10 @@
-// Starts all that the example needs, and ends it with Ctrl-C: Threadline (or takes the one at THREADLINE_URL), the page, and
+// Starts everything that the example needs, until Ctrl-C: Threadline (or uses the one at THREADLINE_URL), the page, and
 // with --runtime CopilotKit's own runtime between them.
 //
 //   THREADLINE      the program (target/release/threadline or target/debug/threadline)
-//   THREADLINE_URL  a Threadline that runs already
-//   THREADLINE_DATA where the threads are kept (data)
-//   PORT            of the page (3000); the runtime has the next one
+//   THREADLINE_URL  a running Threadline server
+//   THREADLINE_DATA the data directory (data)
+//   PORT            port of the page (3000); the runtime uses the next one
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -21,7 +21,7 @@ const end = (status) => {
 };
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => end(0));
 
-/** Starts a program and gives the address that it says it listens on. */
+/** Starts a program and returns the address that it prints. */
 function start(name, command, parameters, env = {}) {
   const child = spawn(command, parameters, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"] });
   children.push(child);

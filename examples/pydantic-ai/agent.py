@@ -1,8 +1,8 @@
-"""A trip-planning agent and its AG-UI events, one JSON object a line.
+"""A trip-planning agent and its AG-UI events, one JSON object per line.
 
 The agent is a real pydantic-ai agent with real tools. Only its model is scripted, so that
-the example runs offline and always says the same. To use a language model instead, give
-`Agent` another model.
+the example runs offline with the same output each time. To use a language model instead,
+pass another model to `Agent`.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from pydantic_ai.ui.ag_ui import AGUIAdapter
 
 DEFAULT_PROMPT = "Plan a rainy Saturday in Ghent for two: one museum and a good lunch, please."
 
-# How long the scripted model takes for a token. Not at all, unless somebody wants to watch.
+# Seconds per token of the scripted model; 0 for no delay.
 seconds_per_token = 0.0
 
 
-# What the scripted model does, one list for each of its responses: to the first thing that it is asked, and to
-# everything after that.
+# Output of the scripted model, one list for each of its responses: to the first user message, and to all later
+# ones.
 
 
 @dataclass
@@ -140,7 +140,7 @@ async def scripted_model(
     turn = sum(isinstance(message, ModelResponse) for message in said_since)
     responses = FOLLOW_UPS if len(prompts) > 1 else RESPONSES
     prompt = user_prompt(messages[prompts[-1]]) if prompts else ""
-    # Who comes back to an answer that broke off gets the end of it.
+    # A request after an interrupted answer gets the rest of it.
     for part, step in enumerate(responses[min(turn, len(responses) - 1)]):
         match step:
             case Think(text):
@@ -160,7 +160,7 @@ async def scripted_model(
 
 
 def user_prompt(message: ModelMessage) -> str:
-    """What a user says in a message; nothing if it is not a user's."""
+    """The user's text in a message; empty if it is not a user message."""
     return next((str(part.content) for part in message.parts if isinstance(part, UserPromptPart)), "")
 
 
@@ -241,7 +241,7 @@ async def book_stop(ctx: RunContext[StateDeps[Trip]], index: int, people: int) -
 
 
 async def run_as_ndjson(prompt: str, thread_id: str, run_id: str) -> AsyncGenerator[str, None]:
-    """Run the agent and give its AG-UI events: the adapter's SSE data, one line an event."""
+    """Run the agent and yield its AG-UI events: the adapter's SSE data, one line per event."""
     run_input = RunAgentInput(
         thread_id=thread_id,
         run_id=run_id,

@@ -1,4 +1,4 @@
-"""Run the agent once and record its AG-UI events, one JSON object a line."""
+"""Run the agent once and record its AG-UI events, one JSON object per line."""
 
 import argparse
 import asyncio

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Serves the agent under uvicorn, has Threadline run it, sends it a message and shows what comes; then both stay up to
-# be tried out, until Ctrl-C. With --once it ends after the first run.
+# Serves the agent under uvicorn, lets Threadline run it, sends it a message and shows the run; then both stay up for
+# further requests, until Ctrl-C. With --once the script exits after the first run.
 #
-#   THREADLINE_URL     a Threadline that runs already; without it one is started
-#   THREADLINE_LISTEN  where to start one (127.0.0.1:7420)
+#   THREADLINE_URL     a running Threadline server; by default one is started
+#   THREADLINE_LISTEN  the address of a started server (127.0.0.1:7420)
 #   THREADLINE         the program (target/release/threadline or target/debug/threadline)
-#   PACE               milliseconds for a token of the agent (20)
+#   PACE               milliseconds per token of the agent (20)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -54,7 +54,7 @@ else
   url=$(address_in "$work/threadline.log") || { echo "Threadline did not start." >&2; exit 1; }
   export THREADLINE_URL=$url
 fi
-echo "Threadline listens on $url and has it as agent trips."
+echo "Threadline listens on $url and knows the agent as trips."
 
 ask() {
   curl -fsS "$url/v1/threads/$thread/runs" -H 'Content-Type: application/json' \
@@ -69,13 +69,13 @@ cat <<END
 
 That was a run in the thread $thread. Try, in another terminal:
 
-  what was said:   curl $url/v1/threads/$thread/messages
+  the messages:    curl $url/v1/threads/$thread/messages
   the trip so far: curl $url/v1/threads/$thread/state
   another device:  $program tail $thread --url $url
   a follow-up:     curl $url/v1/threads/$thread/runs -d '{"agentId":"trips","input":{"messages":[{"role":"user","content":"How do we get home?"}]}}'
-  leave in the middle, and nothing is lost:
+  disconnect in the middle, without losing the run:
                    curl -N $url/agui/trips -d '{"threadId":"$thread","messages":[{"role":"user","content":"And on Sunday?"}]}'
 
-Ctrl-C ends the agent and what was started for it; threads are gone with it unless THREADLINE_URL named your own server.
+Ctrl-C stops the agent and the server started for it, and deletes its threads. A server at THREADLINE_URL keeps running.
 END
 wait "${pids[@]}"

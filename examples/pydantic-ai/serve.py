@@ -1,6 +1,6 @@
 """Serve the agent as an AG-UI endpoint, for Threadline or any other AG-UI client.
 
-Each POST is a run: a RunAgentInput comes in, the run's AG-UI events go out.
+Each POST is a run: the request is a RunAgentInput, the response is the run's AG-UI events.
 """
 
 import argparse
@@ -35,11 +35,11 @@ def main() -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port; 0 takes a free one (default: %(default)s)")
-    parser.add_argument("--pace", type=float, default=20, metavar="MS", help="time for a token (default: %(default)s)")
+    parser.add_argument("--pace", type=float, default=20, metavar="MS", help="time per token (default: %(default)s)")
     args = parser.parse_args()
 
     trips.seconds_per_token = args.pace / 1000
-    # A run may take minutes. When asked to stop, break it off: whoever runs the agent sees that, and says so.
+    # A run may take minutes. A shutdown interrupts it: the client of the agent detects and reports that.
     uvicorn.run(app, host=args.host, port=args.port, timeout_graceful_shutdown=1)
 
 

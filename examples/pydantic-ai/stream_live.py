@@ -2,8 +2,8 @@
 
 The whole run is one request: POST /v1/threads/{threadId}/runs?runId=… with an NDJSON body
 that grows while the agent works. Threadline starts the run, stores every event, keeps the
-lease and finishes the run. If the connection breaks, another one goes on behind the last
-event that is stored.
+lease and finishes the run. If the connection breaks, another one continues after the last
+stored event.
 """
 
 import argparse
@@ -32,16 +32,16 @@ examples:
 
 environment:
   THREADLINE_API_KEY   sent as "Authorization: Bearer …"; a local server needs none
-  THREADLINE_USER      sent as "Threadline-User: …": whose thread it is
+  THREADLINE_USER      sent as "Threadline-User: …": the owner of the thread
 """
 
 
-# A lost connection is made again for this many seconds: so long the server keeps a silent run.
+# How long a lost connection is retried, in seconds: the server keeps a silent run that long.
 PATIENCE = 20
 
 
 class Failure(Exception):
-    """The run could not be streamed. The message says why, and what to do."""
+    """The run could not be streamed. The message has the cause and a suggested fix."""
 
 
 async def stream(url: str, thread: str, prompt: str, delay: float) -> None:
@@ -49,7 +49,7 @@ async def stream(url: str, thread: str, prompt: str, delay: float) -> None:
     thread_path = f"/v1/threads/{quote(thread, safe='')}"
     run_path = f"{thread_path}/runs/{run_id}"
 
-    said: list[bytes] = []  # kept, to be sent again as it was
+    said: list[bytes] = []  # kept, to be sent again unchanged
 
     async with (
         httpx.AsyncClient(base_url=url, headers=identity(), timeout=30) as client,
@@ -82,20 +82,20 @@ async def stream(url: str, thread: str, prompt: str, delay: float) -> None:
                     answer = {"run": run}
                 else:
                     first = run["producerSeq"] + 1 if run else 1
-                    say(f"The connection broke ({error!r}). Going on with event {first}.")
+                    say(f"The connection broke ({error!r}). Continuing with event {first}.")
                     await asyncio.sleep(0.5)
 
     print(json.dumps(answer, indent=2))
     run = answer["run"]
     if run["status"] == "stopped":
-        say("The run was stopped, as asked. What it had sent until then is stored.")
+        say("The run was stopped, as requested. The events sent until then are stored.")
     else:
         say(f"The run ended as {run['status']}: events {run['firstSeq']} to {run['lastSeq']} of the thread.")
 
 
 async def create_thread(client: httpx.AsyncClient, thread: str, thread_path: str) -> None:
     response = await client.post("/v1/threads", json={"threadId": thread})
-    if response.status_code == 409:  # it exists, made in another way: fine if it is ours
+    if response.status_code == 409:  # the thread exists with other options, which is no error if it is ours
         response = await client.get(thread_path)
         if response.status_code == 404:
             raise Failure(f'The thread id "{thread}" is taken. Choose another with --thread.')
@@ -105,11 +105,11 @@ async def create_thread(client: httpx.AsyncClient, thread: str, thread_path: str
 async def find_out(
     client: httpx.AsyncClient, thread_path: str, run_path: str, error: httpx.TransportError
 ) -> dict[str, Any] | None:
-    """Learn what became of a run whose request broke; None if it has not begun.
+    """Look up the state of a run whose request broke; None if it has not started.
 
-    A server that stops or refuses a run answers before the body has ended, and closes. httpx
-    is still writing then, and may lose that answer; so ask for it. A server that was killed
-    needs a moment.
+    A server that stops or refuses a run responds before the end of the body, and closes the
+    connection. httpx is still writing then, and may lose that response, so the run is looked up.
+    A server that was killed needs a moment to restart.
     """
     until = time.monotonic() + PATIENCE
     while True:
@@ -118,7 +118,7 @@ async def find_out(
             break
         except httpx.TransportError:
             if time.monotonic() > until:
-                raise Failure(f"The connection broke during the run ({error!r}), and the server is gone.") from None
+                raise Failure(f"The connection broke during the run ({error!r}), and the server is unreachable.") from None
             await asyncio.sleep(0.5)
     if response.status_code != 404:
         return accept(response)
@@ -129,10 +129,10 @@ async def find_out(
 
 
 def accept(response: httpx.Response) -> dict[str, Any]:
-    """The body of a good answer; a failure in words for any other."""
+    """The body of a successful response; raises a Failure with an explanation for any other."""
     if "json" not in response.headers.get("Content-Type", ""):
         raise Failure(
-            f"This is not an answer of Threadline: status {response.status_code}. Check --url.\n"
+            f"This is not a response from Threadline: status {response.status_code}. Check --url.\n"
             f"{response.text[:300]}"
         )
     body = response.json()
@@ -151,7 +151,7 @@ def accept(response: httpx.Response) -> dict[str, Any]:
 def describe_holder(run: dict[str, Any]) -> str:
     agent = f" of agent {run['agentId']}" if run.get("agentId") else ""
     return (
-        f"Run {run['runId']}{agent} holds the thread since {run['startedAt']}; "
+        f"Run {run['runId']}{agent} is active in the thread since {run['startedAt']}; "
         f"its lease ends at {run['leaseUntil']}.\n"
         "Wait for it, stop it, or choose another thread with --thread."
     )
@@ -190,13 +190,13 @@ def main() -> None:
         sys.exit(str(failure))
     except httpx.TransportError as error:
         sys.exit(
-            f"No answer from {args.url} ({error!r}).\n"
-            "Start a server with `threadline serve`, or name a running one with --url."
+            f"No response from {args.url} ({error!r}).\n"
+            "Start a server with `threadline serve`, or pass the address of a running one with --url."
         )
     except httpx.InvalidURL as error:
         sys.exit(f"--url {args.url} is not a URL: {error}")
     except KeyboardInterrupt:
-        sys.exit("Interrupted. The server closes the run when its lease ends.")
+        sys.exit("Interrupted. The server ends the run when its lease expires.")
 
 
 if __name__ == "__main__":

@@ -33,13 +33,13 @@ function Sidebar({ current }: { current: string }) {
 function Row({ thread, isCurrent, list }: { thread: Thread; isCurrent: boolean; list: ReturnType<typeof useThreads> }) {
   const { threadId, activeRun } = thread;
   const name = thread.name ?? new Date(thread.createdAt).toLocaleString();
-  // What goes wrong is shown by the list.
+  // The list shows errors.
   const quietly = (change: Promise<unknown>) => void change.catch(() => {});
   const rename = () => {
     const next = prompt("Name of the thread", name);
     if (next !== null) quietly(list.renameThread(threadId, next || null));
   };
-  const remove = () => confirm(`Delete “${name}” for ever?`) && quietly(list.deleteThread(threadId));
+  const remove = () => confirm(`Delete “${name}” permanently?`) && quietly(list.deleteThread(threadId));
   return (
     <li className={activeRun ? "running" : ""}>
       <a href={`#${threadId}`} aria-current={isCurrent ? "page" : undefined}>
@@ -58,7 +58,7 @@ function Row({ thread, isCurrent, list }: { thread: Thread; isCurrent: boolean; 
   );
 }
 
-/** The thread is in the address: a reload, and a link, come back to it. */
+/** The address contains the thread, so that a reload or a link opens it again. */
 function useHash(): string {
   const subscribe = (listener: () => void) => {
     addEventListener("hashchange", listener);

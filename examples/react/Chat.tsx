@@ -6,7 +6,7 @@ export function Chat({ threadId }: { threadId: string }) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = event.currentTarget;
-    // If it is refused the text stays, and `error` says why.
+    // If the message is refused, the text stays, and `error` has the reason.
     if (!isRunning) send(String(new FormData(form).get("text"))).then(() => form.reset(), () => {});
   };
   const texts = messages.filter(({ content }) => typeof content === "string" && content !== "");

@@ -4,7 +4,7 @@ import { Threadline } from "threadline";
 import { ThreadlineProvider } from "threadline/react";
 import { App } from "./App.tsx";
 
-// A page for others gives a token: https://threads.example.com, token: () => fetchToken()
+// A public page uses a token: https://threads.example.com, token: () => fetchToken()
 const url = new URLSearchParams(location.search).get("server") ?? "http://localhost:7420";
 const client = new Threadline({ url });
 

@@ -1,7 +1,7 @@
-//! Prints what is said in a thread, as it is said: `cargo run --example follow -- --thread chat`.
+//! Prints the messages of a thread as they stream: `cargo run --example follow -- --thread chat`.
 //!
-//! It outlives the server: stop it and start it again, and the text goes on where it was. `--after` and `--epoch` go on in another
-//! process.
+//! The program outlives the server: stop the server and start it again, and the text continues where it stopped. `--after` and
+//! `--epoch` continue in another process.
 
 use std::io::Write;
 
@@ -9,22 +9,22 @@ use clap::Parser;
 use futures_util::StreamExt;
 use threadline_client::{Client, ClientConfig, ClientError, TailItem, TailOptions};
 
-/// Prints what is said in a thread, as it is said.
+/// Prints the messages of a thread as they stream.
 #[derive(Parser)]
 struct Args {
-    /// Which.
+    /// The thread.
     #[arg(long)]
     thread: String,
-    /// The server.
+    /// The address of the server.
     #[arg(long, default_value = "http://127.0.0.1:7420")]
     url: String,
-    /// The last seq that was seen.
+    /// The cursor: seq of the last event seen.
     #[arg(long, default_value_t = 0)]
     after: u64,
-    /// The epoch that it belongs to.
+    /// The epoch of the cursor.
     #[arg(long)]
     epoch: Option<String>,
-    /// Ends with the first run that does.
+    /// Exits at the end of the first run.
     #[arg(long)]
     once: bool,
 }
@@ -36,7 +36,7 @@ async fn main() -> Result<(), ClientError> {
     let options = TailOptions { after: args.after, epoch: args.epoch, run: None };
     let mut tail = client.tail(&args.thread, options);
     while let Some(item) = tail.next().await {
-        // An error is the last item: no reconnect would help.
+        // An error is the last item: reconnecting would not help.
         match item? {
             TailItem::Hello { epoch, tail } => eprintln!("[epoch {epoch}, {tail} events]"),
             TailItem::Event { seq, event, .. } => {
@@ -44,12 +44,12 @@ async fn main() -> Result<(), ClientError> {
                 match event["type"].as_str().unwrap_or_default() {
                     "TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_CHUNK" => {
                         print!("{}", event["delta"].as_str().unwrap_or_default());
-                        // Whether anybody reads it is not our business.
+                        // A closed output is not an error of this program.
                         let _ = std::io::stdout().flush();
                     }
                     "TEXT_MESSAGE_END" => println!(),
                     "RUN_FINISHED" | "RUN_ERROR" => {
-                        eprintln!("[run over; go on with --after {seq}]");
+                        eprintln!("[run ended; continue with --after {seq}]");
                         if args.once {
                             break;
                         }

@@ -1,6 +1,6 @@
-//! Says something in a thread, word by word: `cargo run --example produce -- --thread chat "Hello there"`.
+//! Streams a text into a thread, word by word: `cargo run --example produce -- --thread chat "Hello there"`.
 //!
-//! Stop the server in between and start it again: nothing is lost, and nothing is said twice.
+//! Stop the server in between and start it again: no word is lost or repeated.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use serde_json::json;
 use threadline_client::{Client, ClientConfig, ClientError, CreateThread, RunOptions};
 use tokio::time::sleep;
 
-/// Says something in a thread, word by word.
+/// Streams a text into a thread, word by word.
 #[derive(Parser)]
 struct Args {
-    /// What is said.
+    /// The text.
     text: String,
-    /// Where.
+    /// The thread.
     #[arg(long)]
     thread: String,
-    /// The server.
+    /// The address of the server.
     #[arg(long, default_value = "http://127.0.0.1:7420")]
     url: String,
-    /// Milliseconds for a word.
+    /// Milliseconds per word.
     #[arg(long, default_value_t = 50)]
     pace: u64,
 }
@@ -29,7 +29,7 @@ struct Args {
 async fn main() -> Result<(), ClientError> {
     let Args { text, thread, url, pace } = Args::parse();
     let client = Client::new(ClientConfig::new(url))?;
-    // The same create again is the same thread.
+    // Repeating the call returns the existing thread.
     client.create_thread(&CreateThread { thread_id: Some(thread.clone()), ..CreateThread::default() }).await?;
     let mut run = client.run(&thread, RunOptions::default()).await?;
     let stop = run.stop_token();
@@ -38,15 +38,15 @@ async fn main() -> Result<(), ClientError> {
     let begins = json!({ "type": "TEXT_MESSAGE_START", "messageId": message, "role": "assistant" });
     run.append_values(&[started, begins]).await?;
     for word in text.split_inclusive(' ') {
-        // Somebody has pressed Stop, wherever that was.
+        // A stop was requested, by any client.
         if stop.is_cancelled() {
             break;
         }
-        // Durable when this returns. It is sent again for as long as `retry_for` while the server is away.
+        // Durable when this returns. While the server is unreachable, the append is retried for `retry_for`.
         run.append_values(&[json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": message, "delta": word })]).await?;
         sleep(Duration::from_millis(pace)).await;
     }
-    // What is open is closed, and RUN_FINISHED appended.
+    // Open messages are closed, and RUN_FINISHED is appended.
     let run = run.finish().await?;
     println!("{:?}", run.status);
     Ok(())

@@ -5,7 +5,7 @@
     threadline serve --allowed-origins http://localhost:8000 &
     BACKEND_KEY=$(threadline keys create sign-in --scopes read,write,tokens) examples/sign_in/server.py
 
-Then open http://localhost:8000, sign in under any name, and say something: each name has threads of its own. A real backend
+Then open http://localhost:8000, sign in under any name, and send a message: each name has its own threads. A real backend
 checks a password, or asks an identity provider, before it calls `token`.
 """
 
@@ -21,7 +21,7 @@ PAGE = Path(__file__).with_name("page.html").read_text(encoding="utf-8").replace
 
 
 def token(user):
-    """A token with which a browser acts as this user for five minutes."""
+    """A token that lets a browser act as this user for five minutes."""
     body = json.dumps({"userId": user, "expiresInSeconds": 300}).encode()
     headers = {"Authorization": "Bearer " + os.environ["BACKEND_KEY"], "Content-Type": "application/json"}
     with urllib.request.urlopen(urllib.request.Request(THREADLINE + "/v1/tokens", body, headers), timeout=10) as answer:
@@ -33,7 +33,7 @@ class Backend(BaseHTTPRequestHandler):
         self.answer(200, "text/html; charset=utf-8", PAGE.encode())
 
     def do_POST(self):
-        # Only this page may call: a foreign one cannot send JSON here without being asked about it first.
+        # Only this page may call: JSON from a page of another origin requires a preflight request, which fails.
         if self.path != "/session" or self.headers.get("Content-Type") != "application/json":
             return self.answer(404, "text/plain", b"not here")
         user = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))["user"]

@@ -71,7 +71,7 @@ fn push_a_run(pace: &str) -> Command {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_pushed_with_the_standard_library_survives_the_server() {
     let (events, said) = killed_while("push_a_run.py", push_a_run("40")).await;
-    assert!(said.contains("going on behind them"), "{said}");
+    assert!(said.contains("continuing after them"), "{said}");
     let sentences: String = (1..=20).map(|n| format!("This is sentence {n} of 20. ")).collect();
     assert_eq!(text(&events, "TEXT_MESSAGE_CONTENT"), format!("You said: Hello there\n\n{}", sentences.trim_end()));
 }
@@ -81,7 +81,7 @@ async fn a_run_pushed_by_a_real_agent_survives_the_server() {
     let mut program = python("examples/pydantic-ai/stream_live.py");
     program.args(["--delay", "0.01"]);
     let (events, said) = killed_while("stream_live.py", program).await;
-    assert!(said.contains("Going on with event"), "{said}");
+    assert!(said.contains("Continuing with event"), "{said}");
     let answer = text(&events, "TEXT_MESSAGE_CONTENT");
     assert!(answer.contains("Shall I look up the tram home as well?"), "{answer}");
     let recorded = std::fs::read_to_string(path("examples/pydantic-ai/recorded-run.ndjson")).expect("the recording");

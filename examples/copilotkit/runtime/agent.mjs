@@ -1,5 +1,5 @@
-// An agent that counts, so that the example needs no key of a model: "count to 50". Yours may be any that CopilotKit's runtime
-// knows: its BuiltInAgent with a model, LangGraph, Mastra, or an AG-UI endpoint.
+// An agent that counts, so that the example needs no model key: "count to 50". Replace it with any agent that CopilotKit's
+// runtime supports: its BuiltInAgent with a model, LangGraph, Mastra, or an AG-UI endpoint.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { AbstractAgent } from "@ag-ui/client";
@@ -33,7 +33,7 @@ export class Counter extends AbstractAgent {
 
 async function* events({ threadId, runId, messages }) {
   const asked = messages.findLast(({ role }) => role === "user")?.content ?? "";
-  // The runtime asks for a title of a new thread in the same way.
+  // The runtime requests a title for a new thread in the same way.
   const title = messages.some(({ role, content }) => role === "system" && content.includes("titles"));
   const last = Number(String(asked).match(/\d+/)?.[0] ?? 20);
   const messageId = `${runId}-answer`;

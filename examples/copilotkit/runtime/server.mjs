@@ -1,4 +1,5 @@
-// CopilotKit's runtime, with Threadline as its platform: only the three addresses are different from CopilotKit's own.
+// CopilotKit's runtime, with Threadline as its platform: only the three connection settings differ from CopilotKit's own
+// platform.
 
 import { createServer } from "node:http";
 import { CopilotKitIntelligence, CopilotRuntime } from "@copilotkit/runtime/v2";
@@ -11,12 +12,12 @@ const runtime = new CopilotRuntime({
   agents: { counter: new Counter({ agentId: "counter" }) },
   intelligence: new CopilotKitIntelligence({
     apiUrl: threadline,
-    // What browsers reach: behind TLS wss://…
+    // The address for browsers: wss://… behind TLS.
     wsUrl: threadline.replace(/^http/, "ws"),
-    // A key of your project (threadline keys create backend); in development mode any will do.
+    // A key of your project (threadline keys create backend); development mode accepts any key.
     apiKey: process.env.THREADLINE_KEY ?? "development",
   }),
-  // Your own sign-in decides who this is, by a cookie or a token of the request. Threads belong to this id.
+  // Your own sign-in identifies the user, with a cookie or a token of the request. Threads belong to this id.
   identifyUser: (request) => {
     const id = request.headers.get("x-user") ?? "dev";
     return { id, name: id };

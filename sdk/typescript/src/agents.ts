@@ -2,7 +2,7 @@ import type { Http } from "./http.js";
 import type { ReadOptions } from "./runs.js";
 import type { Agent } from "./types.js";
 
-/** The agents that runs can be handed to. */
+/** The agents of a project, to which runs can be delegated. */
 export class Agents {
   readonly #http: Http;
 
@@ -10,7 +10,7 @@ export class Agents {
     this.#http = http;
   }
 
-  /** All of them, by name. */
+  /** Lists all agents, sorted by name. */
   async list({ signal, retryFor }: ReadOptions = {}): Promise<readonly Agent[]> {
     const { agents } = await this.#http.call<{ agents: readonly Agent[] }>({ path: ["agents"], signal, retryFor });
     return agents;

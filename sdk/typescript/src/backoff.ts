@@ -1,16 +1,17 @@
 import { BACKOFF_BASE_MS, BACKOFF_MAX_MS, RETRY_AFTER_MAX_MS } from "./limits.js";
 
 /**
- * How long to wait after `failures` failures in a row (1 after the first): drawn evenly from zero to a bound that doubles
- * (full jitter), so that the many clients of a server that restarts do not come back at one moment. A wait that the server
- * asks for is kept, up to five minutes, and the jitter added. `chance` is drawn from 0 to 1.
+ * Delay in milliseconds after `failures` consecutive failures (1 after the first): uniformly distributed between zero and a
+ * bound that doubles with every failure (full jitter), so that the clients of a restarting server do not all reconnect at
+ * the same moment. A delay requested by the server is honored, up to five minutes, and the jitter is added to it. `chance`
+ * is a random number from 0 to 1.
  */
 export function backoff(failures: number, chance: number, retryAfterMs = 0): number {
   const bound = Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** Math.min(failures - 1, 20));
   return Math.min(Math.max(retryAfterMs, 0), RETRY_AFTER_MAX_MS) + bound * chance;
 }
 
-/** Waits; rejects with the signal's reason if it is aborted first. */
+/** Resolves after `ms` milliseconds; rejects with the signal's reason if the signal is aborted first. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
@@ -26,7 +27,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** The promise, or the signal's reason if it is aborted first. */
+/** Settles like the promise; rejects with the signal's reason if the signal is aborted first. */
 export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise;
   return new Promise((resolve, reject) => {

@@ -10,19 +10,19 @@ import { Http } from "./http.js";
 import type { Cancellable } from "./runs.js";
 import { ThreadRef, Threads } from "./threads.js";
 
-/** A client of one server. It makes no connection before something is asked of it or followed. */
+/** A client of one server. No connection is opened before the first request or subscription. */
 export class Threadline {
-  /** A user's threads: the list, and new ones. */
+  /** The user's threads: lists and creates them. */
   readonly threads: Threads;
-  /** The agents that runs can be handed to. */
+  /** The agents to which runs can be delegated. */
   readonly agents: Agents;
-  /** Conversations read and saved whole. */
+  /** Conversations that are read and saved as a whole. */
   readonly conversations: Conversations;
   readonly #config: Config;
   readonly #http: Http;
   readonly #connection: Connection;
 
-  /** Throws a `ConfigError` if the options cannot work. */
+  /** Creates a client. Throws a `ConfigError` if the options are invalid. */
   constructor(options: ThreadlineOptions) {
     this.#config = configure(options);
     this.#http = new Http(this.#config);
@@ -32,35 +32,35 @@ export class Threadline {
     this.conversations = new Conversations(this.#http);
   }
 
-  /** One thread, by its id. No request is made. */
+  /** Returns a reference to a thread, by its id. No request is made. */
   thread(threadId: string): ThreadRef {
     return new ThreadRef(this.#http, this.#connection, threadId);
   }
 
-  /** Follows the changes of a user's threads; as an iterator, which begins with the first `next()`. */
+  /** Follows the changes of a user's threads as an async iterator, which starts with the first `next()`. */
   feed(options: FeedOptions & Cancellable = {}): AsyncIterableIterator<FeedItem, undefined> {
     return new Items(FEED_ITEMS, options.signal, (told) => this.#connection.followFeed({ ...options, ...told }));
   }
 
-  /** The same with a listener, from now on. */
+  /** Follows the changes of a user's threads with a listener, starting immediately. */
   followFeed(options: FeedOptions & Told<FeedItem>): Followed {
     return this.#connection.followFeed(options);
   }
 
-  /** How what is followed is connected. The same object until something of it changes. */
+  /** The connection status of all subscriptions. The same object is returned until the status changes. */
   get status(): ConnectionStatus {
     return this.#connection.status;
   }
 
-  /** Calls a listener with every change of the status; gives what ends that. */
+  /** Calls a listener on every change of the status; returns a function that removes the listener. */
   onStatus(listener: (status: ConnectionStatus) => void): () => void {
     return this.#connection.onStatus(listener);
   }
 
   /**
-   * Ends the connection and everything that is followed, for ever. Iterators and calls that are under way reject with a
-   * `ClosedError` at once, and so does every later one; what was sent may have had its effect. A run of this program that has
-   * not ended by then ends with its lease.
+   * Closes the connection and ends all subscriptions, permanently. Iterators and pending calls reject with a `ClosedError`
+   * immediately, and so does every later call. Requests that were already sent may still take effect. A run of this program
+   * that is still active ends when its lease expires.
    */
   close(): void {
     this.#connection.close();

@@ -6,46 +6,52 @@ import { PRODUCERS_RETRY_MS, READS_RETRY_MS, WRITES_RETRY_MS } from "./limits.js
 export type TransportName = "websocket" | "sse" | "long-poll";
 const TRANSPORTS: readonly TransportName[] = ["websocket", "sse", "long-poll"];
 
-/** What is needed of a WebSocket class: the browsers', Node's (from 22 on) or that of the package `ws`. */
+/** The required interface of a WebSocket class: that of browsers, of Node (version 22 or later) or of the package `ws`. */
 export type WebSocketClass = new (url: string, protocols: string[]) => WebSocket;
 
-/** How long calls go on trying after lost answers and while the server is not ready, in milliseconds each; 0 for one try. */
+/**
+ * How long calls are retried after a lost response or while the server is not ready, each in milliseconds; 0 for a single
+ * attempt.
+ */
 export interface Retries {
-  /** Calls that only read; 10,000 if not given. The hooks' go on for ever, and show that. */
+  /** Calls that only read; 10,000 by default. Reads of the React hooks are retried forever, and their status shows that. */
   readonly reads?: number;
-  /** Calls that change something, or have an agent do a run; 10,000 if not given. */
+  /** Calls that change data or delegate a run to an agent; 10,000 by default. */
   readonly writes?: number;
-  /** Runs that this program does, and conversations that it saves; 60,000 if not given. */
+  /** Runs produced by this program, and conversations that it saves; 60,000 by default. */
   readonly producers?: number;
   /**
-   * All calls share their time, which then counts from the first failure since the server last answered: many calls in a row
-   * are not each waited for. false if not given.
+   * Shares one retry period between all calls. The period starts with the first failure since the server last responded, so
+   * that a series of calls does not wait separately for each one. `false` by default.
    */
   readonly together?: boolean;
 }
 
-/** How to reach a server. */
+/** Options of a client: the server's address, credentials and transports. */
 export interface ThreadlineOptions {
-  /** Its address, as `https://threads.example.com`. A path before `/v1` is kept. */
+  /** The server's address, such as `https://threads.example.com`. A path before `/v1` is kept. */
   readonly url: string;
-  /** An API key. Never in a browser: whoever has it is everybody. */
+  /** An API key, for backends only. Never use it in a browser: an API key can act as any user. */
   readonly apiKey?: string;
-  /** A user's token, or a function that gets one; it is called again when the last one is over. */
+  /** A user's token, or a function that returns one. The function is called again when the previous token expires. */
   readonly token?: TokenSource;
-  /** The user on whose behalf an API key asks (header `Threadline-User`). */
+  /** The user on whose behalf a request with an API key is made (header `Threadline-User`). */
   readonly user?: string;
-  /** The project, for the operator's key (header `Threadline-Project`). */
+  /** The project, for requests with the operator's key (header `Threadline-Project`). */
   readonly project?: string;
   readonly retries?: Retries;
-  /** In this order, from the best one that gets through; all of them if not given. */
+  /** Transports in order of preference: the first one that works is used. All transports by default. */
   readonly transports?: readonly TransportName[];
-  /** Instead of the global one. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: typeof fetch;
-  /** Instead of the global one, which Node has from version 22 on. Without any, events come over SSE. */
+  /**
+   * Replaces the global `WebSocket`, which Node provides from version 22 on. Without a WebSocket class, events are received
+   * over SSE.
+   */
   readonly WebSocket?: WebSocketClass;
 }
 
-/** The options, checked. */
+/** Validated options. */
 export interface Config {
   readonly base: URL;
   readonly credentials: Credentials;
@@ -56,12 +62,12 @@ export interface Config {
   readonly WebSocket: WebSocketClass | undefined;
 }
 
-/** Checks options; throws a `ConfigError` that says what to mend. */
+/** Validates options; throws a `ConfigError` that says what to fix. */
 export function configure(options: ThreadlineOptions): Config {
   const base = parsed(options.url);
   const { transports = TRANSPORTS } = options;
   if (transports.length === 0 || !transports.every((name) => TRANSPORTS.includes(name))) {
-    throw new ConfigError(`transports are some of ${TRANSPORTS.join(", ")}`);
+    throw new ConfigError(`transports must be some of ${TRANSPORTS.join(", ")}`);
   }
   const retries = {
     reads: READS_RETRY_MS,
@@ -71,10 +77,10 @@ export function configure(options: ThreadlineOptions): Config {
     ...options.retries,
   };
   for (const kind of ["reads", "writes", "producers"] as const) {
-    if (!(retries[kind] >= 0)) throw new ConfigError(`retries.${kind} is a number of milliseconds`);
+    if (!(retries[kind] >= 0)) throw new ConfigError(`retries.${kind} must be a number of milliseconds`);
   }
   if (options.apiKey !== undefined && options.token !== undefined) {
-    throw new ConfigError("apiKey (of a backend) and token (of a user) exclude each other");
+    throw new ConfigError("apiKey (of a backend) and token (of a user) are mutually exclusive");
   }
   const headers: Record<string, string> = {};
   if (options.user !== undefined) headers["Threadline-User"] = headerValue("user", options.user);
@@ -88,7 +94,7 @@ export function configure(options: ThreadlineOptions): Config {
     credentials: new Credentials(source),
     retries,
     transports,
-    // Browsers want it to be called on no object of ours.
+    // Browsers require `fetch` to be called without a receiver.
     fetch: (input, init) => send(input, init),
     WebSocket: options.WebSocket ?? (globalThis.WebSocket as WebSocketClass | undefined),
   };
@@ -97,10 +103,10 @@ export function configure(options: ThreadlineOptions): Config {
 function parsed(address: string): URL {
   try {
     const url = new URL(address);
-    // A password would be shown in logs, and a query sent along with every request.
+    // A password would appear in logs, and a query would be sent with every request.
     if (/^https?:$/.test(url.protocol) && !(url.username || url.password || url.search || url.hash)) return url;
   } catch {
-    // No URL at all.
+    // Not a URL at all.
   }
-  throw new ConfigError(`${toJson(address)} is no address of a server: write it like http://localhost:7420`);
+  throw new ConfigError(`${toJson(address)} is not a valid server address: use the form http://localhost:7420`);
 }

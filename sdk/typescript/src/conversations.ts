@@ -8,31 +8,34 @@ export interface Version {
   readonly seq: number;
 }
 
-/** A conversation as a document: all of its messages. Its name is the id of its thread. */
+/** A conversation as a document: all of its messages. The name of a conversation is the id of its thread. */
 export interface ConversationDocument extends Version {
   readonly name: string;
   readonly messages: readonly Message[];
 }
 
-/** A message to be saved: as AG-UI has it. Without an `id` it gets one. */
+/** A message to save, in AG-UI's format. A message without an `id` is assigned one. */
 export type MessageToSave = Omit<Message, "id"> & { readonly id?: string };
 
 export interface SaveOptions extends Cancellable {
-  /** Saves only what was made of this version: else a problem `conversation-changed`. Without it only additions are taken. */
+  /**
+   * The version on which the saved messages are based. The request fails with a `conversation-changed` problem if the
+   * conversation has changed since. Without a version, messages can only be added.
+   */
   readonly version?: Version;
-  /** The agent that a new thread, and what is appended, are of. */
+  /** The agent of a newly created thread and of the appended messages. */
   readonly agentId?: string;
 }
 
-/** The version that has exactly what was saved. */
+/** The version that contains exactly the saved messages. */
 export interface SavedConversation extends Version {
   readonly name: string;
   readonly outcome: "appended" | "unchanged" | "repeated" | "replaced";
-  /** How many messages were put into the log. */
+  /** Number of messages that were appended to the log. */
   readonly appended: number;
 }
 
-/** Conversations read and saved whole. */
+/** Conversations that are read and saved as a whole. */
 export class Conversations {
   readonly #http: Http;
 
@@ -40,15 +43,16 @@ export class Conversations {
     this.#http = http;
   }
 
-  /** All messages, now or as they were after the event with seq `at`. */
+  /** Returns all messages, as of the event with seq `at`; the current ones by default. */
   get(name: string, options: ReadOptions & { at?: number; epoch?: string } = {}): Promise<ConversationDocument> {
     const { signal, retryFor, ...query } = options;
     return this.#http.call({ path: ["conversations", name], query, signal, retryFor });
   }
 
   /**
-   * Saves all messages: what the log does not have yet is appended. A list that is shorter, or differs in what is stored, is
-   * refused (`conversation-diverged`), unless `version` is the newest one: then it takes the place of what was there.
+   * Saves all messages: those that the log does not contain yet are appended. A list that is shorter than the stored one,
+   * or differs from it, is refused (`conversation-diverged`), unless `version` is the newest one: then the list replaces
+   * the stored messages.
    */
   put(name: string, messages: readonly MessageToSave[], options: SaveOptions = {}): Promise<SavedConversation> {
     const { signal, version, agentId } = options;
@@ -63,7 +67,7 @@ export class Conversations {
     });
   }
 
-  /** Deletes a conversation, and the thread that it is. */
+  /** Deletes a conversation and its thread. */
   async delete(name: string, { signal }: Cancellable = {}): Promise<void> {
     await this.#http.call({ method: "DELETE", path: ["conversations", name], signal });
   }

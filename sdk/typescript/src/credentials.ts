@@ -2,13 +2,15 @@ import { unlessAborted } from "./backoff.js";
 import { ConfigError, ConnectionError, messageOf } from "./errors.js";
 import { REFRESH_AT_SHARE, TOKEN_TIMEOUT_MS } from "./limits.js";
 
-/** A credential, or how to get one: called again whenever the last one is not, or soon not, valid any more. */
+/**
+ * A credential, or a function that returns one. The function is called again when the previous credential has expired or is
+ * about to.
+ */
 export type TokenSource = string | (() => string | Promise<string>);
 
 /**
- * The bearer that goes with every request. A token from a callback is kept until it has lived four fifths of the time that
- * it says it has (`exp - iat`, counted from when it came: the clocks of this machine and of the server may differ), or
- * until the server refuses it.
+ * The bearer token of every request. A token from a callback is used for four fifths of its lifetime (`exp - iat`, counted
+ * from its arrival, since the clocks of this machine and of the server may differ), or until the server refuses it.
  */
 export class Credentials {
   readonly #source: TokenSource | undefined;
@@ -19,29 +21,32 @@ export class Credentials {
     this.#source = source;
   }
 
-  /** Whether asking again may give another one. */
+  /** True if the source can supply another credential. */
   get renewable(): boolean {
     return typeof this.#source === "function";
   }
 
-  /** In how many milliseconds the next one is asked for, ahead of the end of this one; infinite if there is no such time. */
+  /** Milliseconds until the next credential is requested, before the current one expires; infinite without an expiry time. */
   get renewInMs(): number {
     return this.#current ? this.#current.renewAt - performance.now() : Number.POSITIVE_INFINITY;
   }
 
-  /** The bearer; `undefined` if none was given. A callback that fails is a `ConnectionError`: it may succeed later. */
+  /**
+   * The bearer token; `undefined` if none was configured. A failing callback throws a `ConnectionError`, since it may
+   * succeed later.
+   */
   async get(): Promise<string | undefined> {
     if (typeof this.#source !== "function") return this.#source;
     const current = this.#current;
     return current && performance.now() < current.renewAt ? current.token : this.#ask(this.#source);
   }
 
-  /** The server has refused this bearer: forgets it, unless another one has taken its place meanwhile. */
+  /** Discards this bearer token after the server has refused it, unless it has been replaced meanwhile. */
   refused(bearer: string | undefined): void {
     if (this.#current?.token === bearer) this.#current = undefined;
   }
 
-  /** Asks once, however many wait for the answer. */
+  /** Calls the source once, however many callers wait for the token. */
   #ask(source: () => string | Promise<string>): Promise<string> {
     this.#asking ??= this.#renew(source).finally(() => (this.#asking = undefined));
     return this.#asking;
@@ -61,19 +66,19 @@ export class Credentials {
     } finally {
       clearTimeout(timer);
     }
-    const checked = headerValue("what the token callback gives", token);
+    const checked = headerValue("the result of the token callback", token);
     this.#current = { token: checked, renewAt: performance.now() + REFRESH_AT_SHARE * lifetimeMs(checked) };
     return checked;
   }
 }
 
-/** A text that can travel in a header. */
+/** Validates text that is sent in a header. */
 export function headerValue(name: string, value: unknown): string {
   if (typeof value === "string" && /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value)) return value;
-  throw new ConfigError(`${name} travels in a header: it must be visible ASCII`);
+  throw new ConfigError(`${name} is sent in a header: it must be visible ASCII`);
 }
 
-/** How long a JWT is valid from its making on; for ever if it does not say, or is none. */
+/** Lifetime of a JWT from its issue, in milliseconds; infinite for a token without an expiry time and for an opaque token. */
 function lifetimeMs(token: string): number {
   try {
     const payload = token.split(".")[1] ?? "";
@@ -81,7 +86,7 @@ function lifetimeMs(token: string): number {
     const { iat, exp } = claims as { iat?: unknown; exp?: unknown };
     if (typeof iat === "number" && typeof exp === "number") return Math.max(0, exp - iat) * 1_000;
   } catch {
-    // An opaque token: the server says when it is over.
+    // An opaque token: the server reports when it has expired.
   }
   return Number.POSITIVE_INFINITY;
 }

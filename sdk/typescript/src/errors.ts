@@ -2,21 +2,24 @@ import type { Conversation } from "./conversation/conversation.js";
 import type { ProblemDocument, ProblemSlug } from "./problems.js";
 import type { Run } from "./types.js";
 
-/** Everything that this package throws, except for what a caller's `AbortSignal` gives as its reason. */
+/** Base class of all errors that this package throws, except for the reason of a caller's `AbortSignal`. */
 export abstract class ThreadlineError extends Error {
-  /** Whether the same call, or a new connection from the cursor, can succeed later. */
+  /** True if the same call, or a new connection from the cursor, can succeed later. */
   abstract readonly retryable: boolean;
-  /** How long the server asks to wait before that, in milliseconds. */
+  /** Delay before the next attempt that the server requests, in milliseconds. */
   readonly retryAfterMs: number | undefined = undefined;
 }
 
-/** The client was set up wrongly, or a value cannot be sent. Nothing was sent. */
+/** The client is misconfigured, or a value cannot be sent. No request was sent. */
 export class ConfigError extends ThreadlineError {
   override readonly name = "ConfigError";
   readonly retryable = false;
 }
 
-/** There was no connection, it broke, or no answer came in time. The request may have had its effect. */
+/**
+ * No connection could be established, the connection broke, or no response arrived in time. The request may have taken
+ * effect.
+ */
 export class ConnectionError extends ThreadlineError {
   override readonly name = "ConnectionError";
   override readonly retryAfterMs: number | undefined;
@@ -28,35 +31,35 @@ export class ConnectionError extends ThreadlineError {
   }
 }
 
-/** The other side does not speak as Threadline does. */
+/** The peer does not follow Threadline's protocol. */
 export class ProtocolError extends ThreadlineError {
   override readonly name = "ProtocolError";
   readonly retryable = false;
 }
 
-/** What was asked for did not come to its end in time. It may do so later. */
+/** The operation did not complete in time. It may still complete later. */
 export class TimeoutError extends ThreadlineError {
   override readonly name = "TimeoutError";
   readonly retryable = true;
 }
 
-/** The client, the run or the subscription is over: nothing can be asked of it any more. */
+/** The client, the run or the subscription is closed and cannot be used any more. */
 export class ClosedError extends ThreadlineError {
   override readonly name: string = "ClosedError";
   readonly retryable = false;
 }
 
-/** Why a producer's signal is aborted if somebody has asked its run to stop. */
+/** Abort reason of a producer's signal after a stop of its run was requested. */
 export class StopRequested extends ClosedError {
   override readonly name = "StopRequested";
 }
 
-/** A run that was begun before, and has stored events, is not done by a body that may not know of them. Nothing was written. */
+/** A run with stored events is not executed by a body that may ignore them. No event was written. */
 export class NotResumed extends ThreadlineError {
   override readonly name = "NotResumed";
   readonly retryable = false;
   readonly run: Run;
-  /** What the run has said so far: its messages, and the thread's state after them. */
+  /** The stored events of the run as a conversation: its messages, and the state of the thread after them. */
   readonly stored: Conversation;
 
   constructor(run: Run, stored: Conversation) {
@@ -69,19 +72,19 @@ export class NotResumed extends ThreadlineError {
   }
 }
 
-/** The server refused, and says why. */
+/** The server refused the request. */
 export class ProblemError extends ThreadlineError {
   override readonly name = "ProblemError";
   override readonly retryAfterMs: number | undefined;
   readonly retryable: boolean;
-  /** The stable name of its kind; `http-502` and the like where something else than Threadline answered. */
+  /** The stable name of the problem type; `http-502` and the like if the response did not come from Threadline. */
   readonly slug: ProblemSlug | `http-${number}`;
   readonly status: number;
-  /** What exactly was wrong. */
+  /** Explanation of this occurrence of the problem. */
   readonly detail: string;
-  /** What to do, in the server's words. */
+  /** Suggested fix, as written by the server. */
   readonly help: string | undefined;
-  /** The whole document: further facts, as the active `run` of a `run-active`. */
+  /** The complete problem document, with members that depend on the type, such as the active `run` of `run-active`. */
   readonly problem: ProblemDocument;
 
   constructor(problem: ProblemDocument, status: number, retryAfterMs?: number) {
@@ -99,7 +102,7 @@ export class ProblemError extends ThreadlineError {
     this.retryAfterMs = problem.retryAfterMs ?? retryAfterMs;
   }
 
-  /** Reads the body of a refusal, which need not come from Threadline: a proxy may have answered. */
+  /** Parses the body of an error response, which may come from a proxy instead of Threadline. */
   static read(status: number, body: string, retryAfterMs?: number): ProblemError {
     let document: unknown;
     try {
@@ -120,19 +123,19 @@ function slugOf({ type }: ProblemDocument): string | undefined {
   return slug && slug !== "about:blank" ? slug : undefined;
 }
 
-/** Whether an error is a problem of this kind. */
+/** True if an error is a problem of this type. */
 export function isProblem(error: unknown, slug: ProblemSlug): error is ProblemError {
   return error instanceof ProblemError && error.slug === slug;
 }
 
-/** Whether an answer is none of Threadline's own: something in between has given it, and may go away as it came. */
+/** True if a response did not come from Threadline but from an intermediary, so that the condition may be temporary. */
 export function isForeign(error: unknown): error is ProblemError | ProtocolError {
   if (!(error instanceof ProblemError)) return error instanceof ProtocolError;
   const { type } = error.problem;
   return !(typeof type === "string" && /(^|\/)problems\/[^/]+$/.test(type));
 }
 
-/** What somebody else's error says. */
+/** The message of an error of unknown type. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

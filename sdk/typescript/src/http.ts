@@ -20,34 +20,34 @@ type QueryValue = string | number | boolean | null | undefined;
 /** One request. */
 export interface Call {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** The path behind `/v1`, in segments that are not escaped yet. */
+  /** The path after `/v1`, as unescaped segments. */
   readonly path: readonly string[];
-  /** What is undefined or null is left out. */
+  /** Members that are undefined or null are left out. */
   readonly query?: Readonly<Record<string, QueryValue>>;
-  /** Sent as JSON; a string is JSON text already. */
+  /** Sent as JSON; a string is sent unchanged, as JSON text. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
-  /** How long the answer may take, in milliseconds. */
+  /** Response timeout, in milliseconds. */
   readonly timeoutMs?: number;
   /** Kind of call, which selects its retry time in `retries`; by default `reads` for GET, else `writes`. */
   readonly kind?: "reads" | "writes" | "producers";
-  /** For how long instead, in milliseconds. */
+  /** Retry time that overrides `retries`, in milliseconds. */
   readonly retryFor?: number | undefined;
-  /** What one try may take, in milliseconds, however little time is left. */
+  /** Minimum timeout of one attempt, in milliseconds, even if less retry time is left. */
   readonly leastMs?: number;
 }
 
 /** Requests to one server. Every error is a `ThreadlineError`, or the reason of the caller's signal. */
 export class Http {
-  /** The server has answered as Threadline does: what is none of its answers from now on comes from something on the way. */
+  /** True once Threadline has responded. Any foreign response after that comes from an intermediary. */
   spoken = false;
-  /** How the calls that are under way do. */
+  /** Progress of the pending calls. */
   readonly reach = new Reach();
-  /** The first failure since the server last answered. */
+  /** Time of the first failure since the server last responded. */
   #awaySince: number | undefined;
   readonly #config: Config;
-  /** What is under way. */
+  /** Controllers of the pending calls. */
   readonly #pending = new Set<AbortController>();
   #closed: ClosedError | undefined;
 
@@ -55,15 +55,15 @@ export class Http {
     this.#config = config;
   }
 
-  /** Ends everything that is under way, at once, and whatever is asked for from now on. */
+  /** Aborts all pending calls immediately, and every later call. */
   close(): void {
     this.#closed ??= new ClosedError("the client was closed");
     for (const over of this.#pending) over.abort(this.#closed);
   }
 
   /**
-   * What ends with the caller's signal, and with the client; `done` is called when it has ended. Made of two by hand: what
-   * `AbortSignal.any` gives is collected too early by some engines.
+   * Returns a controller that is aborted with the caller's signal or with the client; call `done` when the operation has
+   * ended. The two signals are combined by hand, since some engines collect the result of `AbortSignal.any` too early.
    */
   begin(signal: AbortSignal | undefined): { readonly over: AbortController; done(): void } {
     const over = new AbortController();
@@ -79,12 +79,15 @@ export class Http {
     return { over, done };
   }
 
-  /** What answers, but not as Threadline does: final if it never has, else it may go away as it came (a hotel's page, say). */
+  /**
+   * Classifies a response that did not come from Threadline: final if Threadline has never responded, otherwise possibly
+   * temporary (a captive portal, for example).
+   */
   strange(error: ThreadlineError): ThreadlineError {
     return this.spoken ? new ConnectionError(error.message, { cause: error }) : error;
   }
 
-  /** The same of whatever befalls those who follow: an answer of something on the way ends nothing. */
+  /** Classifies an error of a subscription in the same way: a response of an intermediary does not end the subscription. */
   onTheWay(error: unknown): unknown {
     return isForeign(error) ? this.strange(error) : error;
   }
@@ -99,7 +102,7 @@ export class Http {
     return url;
   }
 
-  /** The answer of one request, its body unread. It takes as long as it takes; a token that is refused is renewed once. */
+  /** Sends one request and returns the response with its body unread. No timeout applies; a refused token is renewed once. */
   async open(call: Call): Promise<Response> {
     const { credentials } = this.#config;
     const bearer = await unlessAborted(credentials.get(), call.signal);
@@ -112,10 +115,10 @@ export class Http {
     }
   }
 
-  /** One request, and its answer read: JSON, or `undefined` if there is none. */
+  /** Sends one request and returns the parsed JSON response, or `undefined` for an empty one. */
   async once<T>(call: Call): Promise<T> {
     const { over, done } = this.begin(call.signal);
-    const late = () => over.abort(this.#lost(new Error("not in time")));
+    const late = () => over.abort(this.#lost(new Error("timed out")));
     const timer = setTimeout(late, call.timeoutMs ?? REQUEST_TIMEOUT_MS);
     let text: string;
     try {
@@ -131,21 +134,21 @@ export class Http {
       answer = JSON.parse(text) as T;
     } catch {
       const { origin } = this.#config.base;
-      throw this.strange(new ProtocolError(`what answers at ${origin} is not JSON. Is this a Threadline server?`));
+      throw this.strange(new ProtocolError(`the response from ${origin} is not JSON. Is this a Threadline server?`));
     }
     this.spoken = true;
     return answer;
   }
 
   /**
-   * A request that may be sent again, until it succeeds, cannot succeed, or time is up. `again` decides about refusals
+   * Sends a repeatable request until it succeeds, cannot succeed, or the retry time is over. `again` decides about refusals
    * that only the caller can judge.
    */
   call<T>(call: Call, again: (error: ThreadlineError) => boolean = (error) => error.retryable): Promise<T> {
     return this.retrying((timeoutMs) => this.once<T>({ ...call, timeoutMs }), call, again);
   }
 
-  /** The same for whatever is safe to be done again: a try is told how long it may take. */
+  /** Retries any repeatable operation in the same way; each attempt receives its timeout. */
   async retrying<T>(
     attempt: (timeoutMs: number) => Promise<T>,
     call: Omit<Call, "path">,
@@ -174,7 +177,8 @@ export class Http {
           const now = performance.now();
           let left = deadline - now;
           if (isProblem(error, "run-active")) {
-            // The server is there, and has another run to wait for. Should it go away meanwhile, that is tried for as long as ever.
+            // The server is reachable, and the call waits for another run. If the server becomes unreachable, the full
+            // retry time applies.
             left = began + (budget && OTHER_RUN_WAIT_MS) - now;
             deadline = now + budget;
           }
@@ -202,7 +206,7 @@ export class Http {
       method: call.method ?? "GET",
       headers,
       body: body === undefined || typeof body === "string" ? (body ?? null) : toJson(body),
-      // A redirect would carry the user, and perhaps the key, to somebody else.
+      // Following a redirect would send the user, and possibly the key, to another server.
       redirect: "manual",
       signal: signal ?? null,
     };
@@ -216,7 +220,7 @@ export class Http {
     if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) {
       await response.body?.cancel();
       const { origin } = this.#config.base;
-      throw this.strange(new ConfigError(`${origin} sends its callers elsewhere: use that address`));
+      throw this.strange(new ConfigError(`${origin} redirects to another address: use that address`));
     }
     const retryAfter = Number(response.headers.get("Retry-After") ?? Number.NaN);
     const said = await this.#text(response, signal);
@@ -237,13 +241,13 @@ export class Http {
   }
 }
 
-/** An id as it stands in a path; a `ConfigError` if it cannot. */
+/** An id as a path segment; throws a `ConfigError` if it cannot be one. */
 export function segment(id: string): string {
   try {
-    // Every URL parser on the way takes these for steps in the path, however they are written.
+    // URL parsers treat these as relative path segments, even in escaped form.
     if (!/^\.{0,2}$/.test(id)) return encodeURIComponent(id);
   } catch {
-    // Half of a surrogate pair.
+    // A lone surrogate.
   }
   throw new ConfigError(`${toJson(id)} cannot be used as an id`);
 }

@@ -1,5 +1,5 @@
 /**
- * The client: threads, runs, events, and one shared connection for all that is followed.
+ * The client: threads, runs, events, and one shared connection for all subscriptions.
  *
  * @module threadline
  */

@@ -1,6 +1,6 @@
 import { ConfigError, messageOf } from "./errors.js";
 
-/** JSON text; a `ConfigError` if there is none. */
+/** JSON text of a value; throws a `ConfigError` if the value cannot be serialized. */
 export function toJson(value: unknown): string {
   try {
     return JSON.stringify(value);

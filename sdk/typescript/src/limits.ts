@@ -1,128 +1,140 @@
-// Every limit and interval of the package, one named constant each. Times are milliseconds.
+// All limits and intervals of the package, one named constant each. Times are in milliseconds.
 
-/** Upper bound of the first wait after a failure; it doubles with every failure in a row. */
+/** Upper bound of the first delay after a failure; the bound doubles with every consecutive failure. */
 export const BACKOFF_BASE_MS = 250;
-/** Upper bound of every wait. */
+/** Upper bound of every delay. */
 export const BACKOFF_MAX_MS = 10_000;
-/** The longest wait that is kept if a server, or something before it, asks for one. */
+/** The longest delay that is honored if a server, or a proxy before it, requests one. */
 export const RETRY_AFTER_MAX_MS = 300_000;
-/** How long a call that reads goes on trying after lost answers and while the server is not ready. */
+/** Retry time of calls that read, after lost responses and while the server is not ready. */
 export const READS_RETRY_MS = 10_000;
-/** The same of calls that change something on behalf of a person, who waits for it. */
+/** Retry time of calls that change data on behalf of a person, who waits for the result. */
 export const WRITES_RETRY_MS = 10_000;
-/** The same of producers, whose work would be lost. */
+/** Retry time of producers, whose work would be lost. */
 export const PRODUCERS_RETRY_MS = 60_000;
-/** How long a finished run waits for the end of another one, while the server answers. */
+/** How long a complete run waits for another run to end, while the server responds. */
 export const OTHER_RUN_WAIT_MS = 60_000;
-/** How long one request may take before it counts as lost. */
+/** Timeout of one request. */
 export const REQUEST_TIMEOUT_MS = 30_000;
 /** Shortest timeout of a request that appends a complete run, in ms: the server may delay its response by up to 10 s. */
 export const WHOLE_RUN_TIMEOUT_MS = 12_000;
 /** Shortest timeout of any other request, in ms, so that the last try can still succeed. */
 export const LAST_TRY_MS = 1_000;
-/** A server that has not answered for so long is said to be slow. */
+/** Time without a response after which the server counts as slow. */
 export const SLOW_MS = 800;
 
-/** Lease of a run, in seconds, if its producer names none. */
+/** Lease of a run, in seconds, if its producer specifies none. */
 export const DEFAULT_LEASE_SECONDS = 20;
 /** The longest lease, in seconds. */
 export const MAX_LEASE_SECONDS = 3_600;
-/** A failed heartbeat is repeated after at most this time, not at the next beat. */
+/** Maximum delay before a failed heartbeat is repeated, instead of waiting for the next one. */
 export const FAILED_BEAT_MS = 1_000;
-/** Events that a producer sends in one request. What is larger is sent alone. */
+/** Maximum number of events that a producer sends in one request. A larger append is sent on its own. */
 export const BATCH_EVENTS = 1_000;
-/** Bytes of JSON (UTF-16 units, about) that a producer sends in one request. */
+/** Maximum size of one request of a producer, in UTF-16 units, which approximate bytes of JSON. */
 export const BATCH_SIZE = 1_000_000;
-/** Events that wait for their turn in a producer; an append beyond waits for room. */
+/** Maximum number of events that are queued in a producer; a further append waits for room. */
 export const PENDING_EVENTS = 10_000;
-/** The same in bytes of JSON, about: 16 MiB is the server's limit of a batch. */
+/** Maximum approximate size of the queued events, in bytes of JSON; 16 MiB is the server's limit of a batch. */
 export const PENDING_SIZE = 16_000_000;
-/** A producer that is silent otherwise says at least this often that it is alive: so it hears of a stop. */
+/** Longest interval between heartbeats of an otherwise silent producer, which bounds the delay of a stop request. */
 export const BEAT_MAX_MS = 3_000;
-/** Events that are asked for at once when what is stored of a run is read. */
+/** Number of events per request when the stored events of a run are read. */
 export const STORED_PAGE_EVENTS = 10_000;
-/** How long a token callback may take before it counts as failed. */
+/** Timeout of a token callback. */
 export const TOKEN_TIMEOUT_MS = 30_000;
-/** Share of a token's lifetime after which the next one is asked for. */
+/** Share of a token's lifetime after which the next one is requested. */
 export const REFRESH_AT_SHARE = 0.8;
-/** How long an AG2B chat waits for its run to begin, and to be saved, before it goes on without. */
+/** How long an AG2B chat waits for its run to start, and to be saved, before it continues without. */
 export const AG2B_PATIENCE_MS = 3_000;
 
-/** Deepest nesting of an event, and of what patches make. */
+/** Maximum nesting depth of an event, and of the result of a patch. */
 export const MAX_JSON_DEPTH = 128;
-/** Size of a state, in bytes of JSON (about), that no STATE_DELTA lets it pass; the same for an activity's content. */
+/**
+ * Approximate maximum size of a state, in bytes of JSON, that a STATE_DELTA may produce; the same applies to an activity's
+ * content.
+ */
 export const MAX_STATE_BYTES = 16 * 1_024 * 1_024;
-/** Work that the patches of a conversation may cost beyond their own length: this much at the beginning … */
+/** Work that the patches of a conversation may cost beyond their own length: the initial budget … */
 export const PATCH_WORK = 16 * 1_024 * 1_024;
-/** … and this much for each byte of its events of state and activities. */
+/** … and the addition to it for each byte of the state and activity events. */
 export const PATCH_WORK_PER_BYTE = 32;
 
-/** The longest id that the server keeps, in bytes of UTF-8. */
+/** The longest id that the server accepts, in bytes of UTF-8. */
 export const MAX_ID_BYTES = 256;
-/** Interrupts that stay open over a run that neither answers nor repeats them; beyond this number the newer ones are forgotten. */
+/**
+ * Maximum number of interrupts that stay open across a run that neither answers nor repeats them; newer ones beyond it are
+ * dropped.
+ */
 export const MAX_OPEN_INTERRUPTS = 256;
-/** Bytes of JSON, about, that these hold. */
+/** Approximate maximum size of these interrupts, in bytes of JSON. */
 export const MAX_OPEN_INTERRUPT_BYTES = 1_024 * 1_024;
 
-/** Characters of the JSON text of an AgentResult that one event holds; what is longer goes into several. */
+/** Characters of an AgentResult's JSON text per event; a longer text is split into several events. */
 export const RESULT_PART_CHARS = 1_000_000;
-/** An AgentResult that is nested deeper is stored as text: the server takes events of at most 128 levels. */
+/** Nesting depth beyond which an AgentResult is stored as text: the server accepts events of at most 128 levels. */
 export const RESULT_DEPTH = 100;
-/** Bytes of events that the adapter for AgentKit puts into one whole run: 16 MiB is the server's limit. */
+/** Bytes of events that the adapter for AgentKit puts into one complete run: 16 MiB is the server's limit. */
 export const WHOLE_RUN_BYTES = 12 * 1_048_576;
-/** Bytes of JSON of a text in an event for readers, below the server's 8 MiB for an event; longer ones are cut for them. */
+/**
+ * Maximum size of a text in an event for readers, in bytes of JSON, below the server's limit of 8 MiB for an event; longer
+ * texts are truncated.
+ */
 export const VIEW_TEXT_BYTES = 7 * 1_048_576;
-/** What is left of a text that was cut, in characters. */
+/** Length of a truncated text, in characters. */
 export const VIEW_CUT_CHARS = 100_000;
-/** Events that are asked for at once when a thread's results are read. */
+/** Number of events per request when a thread's results are read. */
 export const HISTORY_PAGE_EVENTS = 10_000;
-/** How long the hooks of one run of AgentKit wait, together, for a server that is away. */
+/** How long the hooks of one AgentKit run wait, in total, for an unreachable server. */
 export const HOOKS_TIMEOUT_MS = 10_000;
-/** Threads about which the adapter for AgentKit remembers what was streamed. */
+/** Number of threads for which the adapter for AgentKit tracks streamed replies. */
 export const STREAMED_THREADS = 1_000;
-/** Streamed replies of one thread that it remembers until their results are saved. */
+/** Number of streamed replies per thread that are tracked until their results are saved. */
 export const STREAMED_REPLIES = 1_000;
-/** A streamed run of AgentKit that is silent for so long has been given up by its network, and is ended. */
+/** Time without events after which a streamed run of AgentKit is considered abandoned by its network, and is ended. */
 export const STREAM_SILENCE_MS = 10 * 60_000;
 
-/** How long a transport may take to open before another one is thought of. */
+/** Timeout for opening a transport, after which another one is considered. */
 export const OPEN_TIMEOUT_MS = 10_000;
-/** How often a server says something, if it does not say how often. */
+/** Interval of the server's heartbeats, if the server does not specify one. */
 export const HEARTBEAT_MS = 15_000;
-/** So many heartbeats may fail to come before a connection is taken for dead. */
+/** Number of missed heartbeats after which a connection counts as dead. */
 export const MISSED_HEARTBEATS = 3;
-/** A connection that is looked at after a pause (a page that becomes visible) answers in this time, or is taken for dead. */
+/** Time within which a connection has to respond to a check after a pause (when a page becomes visible, for example). */
 export const CHECK_MS = 5_000;
-/** A transport that does not open although the server can be reached is given up after so many times in a row. */
+/** Number of consecutive failures to open, while the server is reachable, after which a transport is abandoned. */
 export const STRIKES = 2;
-/** After this time on a lesser transport a new connection tries the best one again. */
+/** Time on a less preferred transport after which a new connection tries the best one again. */
 export const PREFER_AGAIN_MS = 300_000;
-/** How often it is tried whether one is online although the browser says no. */
+/** Interval of connection attempts while the browser reports that it is offline. */
 export const OFFLINE_RETRY_MS = 30_000;
-/** How long a connection that nobody needs stays open, in case somebody follows something right away. */
+/** How long an unused connection stays open, in case a new subscription follows shortly. */
 export const LINGER_MS = 1_000;
-/** Subscriptions of one socket: the server's limit. Beyond that another socket is opened. */
+/** Subscriptions per socket: the server's limit. Further subscriptions use another socket. */
 export const SUBSCRIPTIONS = 256;
-/** Event streams and long-polls at once in a browser, which over HTTP/1.1 allows six requests to one server in all. */
+/** Concurrent event streams and long-polls in a browser, which allows six HTTP/1.1 requests to one server in total. */
 export const STREAMS_IN_BROWSER = 4;
-/** The same elsewhere: half of the sockets and streams that a server allows one user. */
+/** Concurrent event streams and long-polls elsewhere: half of the sockets and streams that a server allows one user. */
 export const STREAMS_ELSEWHERE = 16;
-/** Where more is followed than there may be requests: how long one has its turn while others wait. */
+/** Length of one subscription's turn, where there are more subscriptions than concurrent requests. */
 export const TURN_MS = 2_000;
-/** How long a long-poll waits for something new, in seconds: below what proxies take for a dead connection. */
+/** How long a long-poll waits for something new, in seconds: shorter than the idle timeouts of proxies. */
 export const POLL_SECONDS = 25;
-/** Events that wait in an iterator before it stops listening and reads on later, from its cursor. */
+/** Events that an iterator buffers before it stops listening; it later resumes from its cursor. */
 export const ITERATOR_EVENTS = 10_000;
-/** A token is asked for ahead of its end at most this often. */
+/** Minimum interval between requests for a token ahead of its expiry. */
 export const REFRESH_MIN_MS = 1_000;
-/** Timers cannot wait longer. */
+/** The longest delay that a timer supports. */
 export const TIMER_MAX_MS = 2 ** 31 - 1;
 
-/** A change of a thread that has not come back over the feed by then is given up (it may still come). */
+/**
+ * Time after which a change of a thread that has not been confirmed over the feed is reported as failed (it may still be
+ * applied).
+ */
 export const MUTATION_TIMEOUT_MS = 15_000;
-/** React is told of changes at most this often. */
+/** Minimum interval between notifications of React. */
 export const FRAME_MS = 16;
-/** Messages that are loaded at first, and each time when more are fetched. */
+/** Messages per page, initially and for each fetch of older ones. */
 export const MESSAGES_PAGE = 500;
-/** Pause of a long-poll that was answered with nothing, before it should have been. */
+/** Pause after a long-poll that returned empty too early. */
 export const POLL_PAUSE_MS = 1_000;

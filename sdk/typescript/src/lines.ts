@@ -1,10 +1,10 @@
 import { ConnectionError } from "./errors.js";
 
-/** The lines of an answer, as they come. Leaving them ends the answer. */
+/** The lines of a response body as they arrive. Leaving the iterator cancels the response. */
 export async function* linesOf(response: Response, signal: AbortSignal | undefined): AsyncGenerator<string, undefined> {
   const reader = response.body!.getReader();
   const decoder = new TextDecoder();
-  /** The line that has not ended yet, in pieces: an event may be large, and come in many. */
+  /** The incomplete line, in pieces: a large event arrives in many chunks. */
   let pieces: string[] = [];
   try {
     for (;;) {

@@ -2,7 +2,7 @@ import type { NewEvent } from "./types.js";
 
 type Lane = string | undefined;
 
-/** Members of a chunk that say which message it belongs to. */
+/** Members of a chunk that identify its message. */
 interface Chunk {
   readonly type?: unknown;
   readonly messageId?: unknown;
@@ -11,33 +11,33 @@ interface Chunk {
   readonly subagentRunId?: unknown;
 }
 
-/** A message that chunks build. */
+/** A message that is built by chunks. */
 interface Open {
   readonly id: string;
   readonly role: string;
   readonly name: string | undefined;
 }
 
-/** Events of the whole run, which end all messages that are open. */
+/** Events of the whole run, which end all open messages. */
 const OF_THE_RUN: readonly unknown[] = ["RUN_STARTED", "RUN_FINISHED", "RUN_ERROR", "MESSAGES_SNAPSHOT"];
 
 /** Roles that a streamed text may have. */
 const ROLES: readonly unknown[] = ["developer", "system", "assistant", "user"];
 
 /**
- * Ids for the messages of one run whose chunks have none. Made of the run's id and the event's number: no other run has them, and a
- * producer that makes the same events again makes the same ids.
+ * Assigns ids to the messages of one run whose chunks have none. An id is derived from the run's id and the event's number:
+ * it is unique to the run, and a producer that repeats its events produces the same ids.
  */
 export class MessageIds {
   readonly #runId: string;
-  /** Per subagent, or none: the message of the last event, if that was a chunk of text. A chunk without an id goes on with it. */
+  /** Per subagent, or none: the message of the last event, if that was a text chunk. A chunk without an id continues it. */
   readonly #open = new Map<Lane, Open>();
 
   constructor(runId: string) {
     this.#runId = runId;
   }
 
-  /** The event as it is appended under this producerSeq. */
+  /** Returns the event as it is appended under this producerSeq. */
   given(event: NewEvent, producerSeq: number): NewEvent {
     const { type, messageId, role, name, subagentRunId } = (event ?? {}) as Chunk;
     const lane = typeof subagentRunId === "string" ? subagentRunId : undefined;
@@ -46,7 +46,7 @@ export class MessageIds {
       this.#open.delete(lane);
       return event;
     }
-    // No reader takes a chunk that is malformed, so it opens nothing.
+    // A malformed chunk opens nothing, since readers ignore it.
     if (!(role === undefined || ROLES.includes(role)) || !isWord(name)) return event;
     const begins = (id: string) => this.#open.set(lane, { id, role: (role ?? "assistant") as string, name });
     if (messageId !== undefined && messageId !== null) {
@@ -54,7 +54,7 @@ export class MessageIds {
       return event;
     }
     const open = this.#open.get(lane);
-    // A chunk that goes on with a message may only repeat what the first one said of it.
+    // A chunk that continues a message may only repeat the members of the first chunk.
     if (open && (role ?? open.role) === open.role && (name ?? open.name) === open.name) {
       return messageId === null ? ({ ...event, messageId: open.id } as NewEvent) : event;
     }
@@ -63,13 +63,13 @@ export class MessageIds {
     return { ...event, messageId: id } as NewEvent;
   }
 
-  /** Whether chunks of this id belong to a message that is open, in whichever lane. */
+  /** True if chunks of this id belong to a message that is open, in any lane. */
   #isOpen(messageId: string): boolean {
     return [...this.#open.values()].some(({ id }) => id === messageId);
   }
 }
 
-/** These events of a run that is appended whole, with the ids that they lack. */
+/** Returns the events of a complete run, with missing message ids assigned. */
 export function withMessageIds(runId: string, events: readonly NewEvent[]): NewEvent[] {
   const ids = new MessageIds(runId);
   return events.map((event, index) => ids.given(event, index + 1));

@@ -1,4 +1,7 @@
-/** The types of problems that a Threadline server names (RFC 9457); `GET /problems/{slug}` explains each. A test compares. */
+/**
+ * Problem types of a Threadline server (RFC 9457); `GET /problems/{slug}` explains each. A test compares them with the
+ * server's list.
+ */
 export type ProblemSlug =
   | "agent-configured"
   | "agent-not-found"
@@ -46,7 +49,7 @@ export type ProblemSlug =
   | "unknown-parameter"
   | "unsupported-media-type";
 
-/** A refusal of the server, as it travels. Members beyond these depend on the type. */
+/** A problem document, as sent by the server. Members beyond these depend on the type. */
 export interface ProblemDocument {
   readonly type?: string;
   readonly title?: string;

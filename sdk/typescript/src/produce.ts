@@ -1,4 +1,4 @@
-// A run from its beginning to its end, around a body that does it.
+// A run from start to end, around a body that produces it.
 
 import { unlessAborted } from "./backoff.js";
 import type { Conversation } from "./conversation/conversation.js";
@@ -12,10 +12,10 @@ import type { ThreadRef } from "./threads.js";
 import type { Run, StartedRun } from "./types.js";
 
 /**
- * Starts a run, calls `body`, and ends the run: as finished if `body` returns, as failed if it throws; the error is thrown
- * on. After a requested stop, an error of `body` counts as its way to stop. If the run under the given id has ended already,
- * its record is returned and `body` is not called. A run with stored events rejects with `NotResumed` unless the options
- * have `onResume: "continue"`.
+ * Starts a run, calls `body`, and ends the run: as finished if `body` returns, as failed if it throws; the error is
+ * rethrown. After a requested stop, an error of `body` counts as its way to stop. If the run under the given id has already
+ * ended, its record is returned and `body` is not called. A run with stored events rejects with `NotResumed` unless the
+ * options have `onResume: "continue"`.
  */
 export async function produce(
   runs: Runs,
@@ -25,7 +25,7 @@ export async function produce(
 ): Promise<Run> {
   const { runId = newId(), agentId, leaseSeconds, producerSeq, onResume, signal } = options;
   if (leaseSeconds !== undefined && !(leaseSeconds >= 1 && leaseSeconds <= MAX_LEASE_SECONDS)) {
-    throw new ConfigError(`leaseSeconds is a number from 1 to ${MAX_LEASE_SECONDS}`);
+    throw new ConfigError(`leaseSeconds must be a number from 1 to ${MAX_LEASE_SECONDS}`);
   }
   signal?.throwIfAborted();
   const started = await begun(runs, { runId, agentId, leaseSeconds }, signal);
@@ -36,12 +36,12 @@ export async function produce(
       if (started.run.stopRequested) return await runs.finish(runId);
       throw new NotResumed(started.run, await storedOf(thread, started));
     }
-    // Not much may be left of the lease. Should this fail, so does the first append, and says why.
+    // The lease may be about to expire. If this heartbeat fails, the first append fails too and reports the cause.
     void runs.heartbeat(runId, leaseSeconds ?? DEFAULT_LEASE_SECONDS, REQUEST_TIMEOUT_MS).catch(() => {});
     stored = await storedOf(thread, started);
   }
   const producer = new Producer(runs, thread.threadId, started, options, stored);
-  // The answer to an append or a heartbeat brings the news.
+  // The response to an append or a heartbeat reports the stop.
   const stop = () => void runs.stop(runId).catch(() => {});
   if (signal?.aborted) stop();
   signal?.addEventListener("abort", stop, { once: true });
@@ -50,7 +50,7 @@ export async function produce(
     return await producer.finish();
   } catch (error) {
     if (producer.stopRequested) return await producer.finish();
-    // Whatever comes of it: what went wrong first is what the caller has to know, and the lease ends the run.
+    // The caller needs the first error, so an error of `fail` is ignored: the lease ends the run.
     if (!isOver(error)) await producer.fail("producer-failed", messageOf(error)).catch(() => {});
     throw error;
   } finally {
@@ -59,7 +59,7 @@ export async function produce(
   }
 }
 
-/** Begins the run. Who gives that up does not wait; should the run have begun all the same, it is ended. */
+/** Starts the run. An abort rejects immediately; if the run has started nevertheless, it is ended. */
 async function begun(runs: Runs, body: Parameters<Runs["begin"]>[0], signal?: AbortSignal): Promise<StartedRun> {
   const beginning = runs.begin(body, signal);
   try {

@@ -1,43 +1,46 @@
-// The server's reachability, for callers that want to see it before a call has failed.
+// The server's reachability, for callers that need it before a call has failed.
 
 import { ConnectionError, ProblemError, type ThreadlineError } from "./errors.js";
 import { SLOW_MS } from "./limits.js";
 
-/** A call that goes on trying: why, and when the next try is due by the clock of this machine; null while it is under way. */
+/**
+ * A call that is being retried: the error, and the time of the next attempt by the clock of this machine; null during an
+ * attempt.
+ */
 export interface Trouble {
   readonly error: ThreadlineError;
   readonly nextRetryAt: number | null;
 }
 
-/** Whether an error says that the server is away, or not ready. */
+/** True if an error means that the server is unreachable or not ready. */
 export function isAway(error: unknown): boolean {
   return error instanceof ConnectionError || (error instanceof ProblemError && [502, 503, 504].includes(error.status));
 }
 
-/** One call, with all of its tries. */
+/** One call, with all of its attempts. */
 export interface Trial {
   trouble: Trouble | undefined;
   isSlow: boolean;
 }
 
-/** The calls of a client that are under way. */
+/** The pending calls of a client. */
 export class Reach {
   /** Called when `trouble` or `isSlow` may have changed. */
   onChange = () => {};
   readonly #trials = new Set<Trial>();
 
-  /** Of the oldest call that goes on trying because the server is away. */
+  /** Trouble of the oldest call that is retried because the server is unreachable. */
   get trouble(): Trouble | undefined {
     for (const { trouble } of this.#trials) if (trouble) return trouble;
     return undefined;
   }
 
-  /** Whether a read has had no answer for `SLOW_MS`. Writes may have to wait for other runs. */
+  /** True if a read has had no response for `SLOW_MS`. Writes may have to wait for other runs. */
   get isSlow(): boolean {
     return [...this.#trials].some(({ isSlow }) => isSlow);
   }
 
-  /** A call begins. `set` tells how it goes, `end` that it is over. */
+  /** Registers a call. `set` reports its trouble, `end` its completion. */
   begin(isRead: boolean): { set(trouble: Trouble | undefined): void; end(): void } {
     const trial: Trial = { trouble: undefined, isSlow: false };
     this.#trials.add(trial);

@@ -3,7 +3,7 @@ import { STORED_PAGE_EVENTS } from "./limits.js";
 import type { ThreadRef } from "./threads.js";
 import type { StartedRun } from "./types.js";
 
-/** Folds what is stored of a run: its own messages, on the state that the thread had before. */
+/** Folds the stored events of a run: its own messages, on the state that the thread had before. */
 export async function storedOf(
   thread: Pick<ThreadRef, "state" | "events">,
   { run, epoch }: StartedRun,
@@ -13,7 +13,7 @@ export async function storedOf(
   const stored = new Conversation({ state: before.state, hasMore: at > 0 });
   for (let after = at; after < run.lastSeq;) {
     const page = await thread.events({ after, epoch, runId: run.runId, limit: STORED_PAGE_EVENTS });
-    // Another producer of the run may be alive, and go on.
+    // Events after `lastSeq` are left out, since another producer of the run may still append.
     stored.apply(page.events.filter(({ seq }) => seq <= run.lastSeq).map(({ event }) => event));
     if (!page.hasMore || page.cursor <= after) break;
     after = page.cursor;

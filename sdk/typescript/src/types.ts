@@ -1,15 +1,15 @@
-// What travels over the wire, as proto/openapi.json and proto/socket.md describe it. Times are ISO 8601 in UTC.
+// Wire types, as described by proto/openapi.json and proto/socket.md. Times are ISO 8601 strings in UTC.
 
-/** An event as it was appended: a JSON object with a `type`, as AG-UI defines them or of your own. */
+/** An event as it was appended: a JSON object with a `type`, either one of AG-UI's or a custom one. */
 export interface AgUiEvent {
   readonly type: string;
   readonly [member: string]: unknown;
 }
 
-/** An event to be appended: the same, or of a type of your own. */
+/** An event to append, of an AG-UI type or a custom one. */
 export type NewEvent = AgUiEvent | { readonly type: string };
 
-/** A message as AG-UI has it. */
+/** A message in AG-UI's format. */
 export interface Message {
   readonly id: string;
   readonly role: string;
@@ -19,7 +19,7 @@ export interface Message {
   readonly [member: string]: unknown;
 }
 
-/** A tool call of an assistant's message. */
+/** A tool call of an assistant message. */
 export interface ToolCall {
   readonly id: string;
   readonly type: "function";
@@ -27,7 +27,7 @@ export interface ToolCall {
   readonly [member: string]: unknown;
 }
 
-/** What a run waits for: the answer of a person. */
+/** A question of a run that a person has to answer. */
 export interface Interrupt {
   readonly id?: string;
   readonly [member: string]: unknown;
@@ -45,15 +45,15 @@ export interface Thread {
   readonly archived: boolean;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly createdAt: string;
-  /** Last edit; appends do not count. */
+  /** Time of the last edit; appends do not count. */
   readonly updatedAt: string;
-  /** When a run of it last began or ended. */
+  /** Time at which a run of this thread last started or ended. */
   readonly lastRunAt: string | null;
-  /** Seq of the newest event, 0 if there is none. */
+  /** Seq of the newest event; 0 if there is none. */
   readonly tail: number;
-  /** Up to which event its user has read it, 0 if never; see `isUnread`. */
+  /** Seq of the last event that the user has read; 0 if none. See `isUnread`. */
   readonly readSeq: number;
-  /** The incarnation of the log; cursors belong to it. */
+  /** The incarnation of the log. Cursors are valid only within their epoch. */
   readonly epoch: string;
   readonly activeRun: Run | null;
 }
@@ -70,13 +70,13 @@ export interface Run {
   readonly usage: readonly unknown[] | null;
   /** Seq of the event with producerSeq 1. */
   readonly firstSeq: number;
-  /** Seq of its newest event; `firstSeq - 1` if it has none. */
+  /** Seq of the newest event of the run; `firstSeq - 1` if there is none. */
   readonly lastSeq: number;
-  /** The newest stored producerSeq, 0 if none. */
+  /** The newest stored producerSeq; 0 if there is none. */
   readonly producerSeq: number;
   readonly startedAt: string;
   readonly endedAt: string | null;
-  /** Until when the run may be silent; null once it has ended. */
+  /** Time until which the run may be silent; null once it has ended. */
   readonly leaseUntil: string | null;
   readonly stopRequested: boolean;
 }
@@ -84,11 +84,11 @@ export interface Run {
 export interface StartedRun {
   readonly run: Run;
   readonly epoch: string;
-  /** Follow from here to see the whole run. */
+  /** The cursor from which a follower receives the whole run. */
   readonly cursor: number;
 }
 
-/** The answer to an append: the events are durable. */
+/** The response to an append. The events are durable. */
 export interface Appended {
   readonly firstSeq: number;
   readonly lastSeq: number;
@@ -99,35 +99,35 @@ export interface Appended {
   readonly leaseUntil: string | null;
 }
 
-/** An agent that runs can be handed to. */
+/** An agent to which runs can be delegated. */
 export interface Agent {
   readonly agentId: string;
   readonly kind: "ag-ui" | "openai" | "demo";
-  /** What becomes of a run whose requester leaves. */
+  /** What happens to a run whose requester disconnects. */
   readonly onDisconnect: "continue" | "stop";
   readonly idleTimeoutSeconds: number;
-  /** Whether it is asked for the names of its threads, where the server has no endpoint for that. */
+  /** True if the agent itself is asked to name its threads, where the server has no endpoint for titles. */
   readonly namesThreads: boolean;
-  /** Where it was written down. */
+  /** Where the agent was defined. */
   readonly origin: "built-in" | "configuration" | "api";
-  /** Where runs are sent; only shown to the project. */
+  /** The URL to which runs are sent; visible only to the project. */
   readonly url?: string;
-  /** Names of the header fields sent with runs; only shown to the project. */
+  /** Names of the header fields that are sent with runs; visible only to the project. */
   readonly headerNames?: readonly string[];
-  /** Only shown to the project. */
+  /** Name of the model; visible only to the project. */
   readonly model?: string;
 }
 
-/** An event with its place in the log. */
+/** An event with its position in the log. */
 export interface LoggedEvent {
   readonly seq: number;
   readonly runId: string;
-  /** When it was committed. */
+  /** Time of the commit. */
   readonly at: string;
   readonly event: AgUiEvent;
 }
 
-/** Events of one run that were committed at one moment. Event `i` has the seq `seq + i`. */
+/** Events of one run that were committed together. Event `i` has the seq `seq + i`. */
 export interface EventBatch {
   readonly seq: number;
   readonly runId: string;
@@ -139,7 +139,7 @@ export interface EventPage {
   readonly threadId: string;
   readonly epoch: string;
   readonly tail: number;
-  /** Read on from here. */
+  /** The cursor of the next page. */
   readonly cursor: number;
   readonly hasMore: boolean;
   readonly events: readonly LoggedEvent[];
@@ -151,11 +151,11 @@ export interface MessagesPage {
   readonly epoch: string;
   readonly seq: number;
   readonly messages: readonly Message[];
-  /** Whether there are older ones: ask for them by `before`. */
+  /** True if there are older messages; request them with `before`. */
   readonly hasMore: boolean;
   readonly interrupts: readonly Interrupt[];
   readonly pendingToolCallIds: readonly string[];
-  /** Numbers beyond a double, in messages and state: each reads as null. */
+  /** Count of numbers in messages and state that are out of the range of a double; each reads as null. */
   readonly skippedNumbers: number;
 }
 
@@ -165,44 +165,44 @@ export interface ThreadState {
   readonly epoch: string;
   readonly seq: number;
   readonly state: unknown;
-  /** Deltas that could not be applied; nothing of them was. */
+  /** Count of deltas that could not be applied. Such a delta has no effect at all. */
   readonly skippedDeltas: number;
-  /** Numbers beyond a double, in messages and state: each reads as null. */
+  /** Count of numbers in messages and state that are out of the range of a double; each reads as null. */
   readonly skippedNumbers: number;
 }
 
 export interface ThreadPage {
   readonly threads: readonly Thread[];
   readonly nextCursor: string | null;
-  /** The list and the feed after this cursor are complete together. */
+  /** The feed cursor at which this list was read. The list and the feed after this cursor are complete together. */
   readonly feedCursor: number;
 }
 
-/** Somebody who follows a thread at this moment. */
+/** A current subscription to a thread. */
 export interface ThreadSubscription {
-  /** The node that serves it. */
+  /** The node that serves the subscription. */
   readonly nodeId: string;
-  /** On which way: `socket`, `sse`, `long-poll`, … */
+  /** The transport: `socket`, `sse`, `long-poll`, … */
   readonly transport: string;
-  /** null: an API key without a user. */
+  /** The user of the subscription; null for an API key without a user. */
   readonly userId: string | null;
-  /** What it was let in with: `development`, `operator`, `key:ID` or `user`. */
+  /** The credential of the subscription: `development`, `operator`, `key:ID` or `user`. */
   readonly credential: string;
-  /** The run that it is bounded to, if it follows only one. */
+  /** The run to which the subscription is limited; null for the whole thread. */
   readonly runId: string | null;
-  /** The seq that it has been given last. */
+  /** The seq of the last event that was sent. */
   readonly cursor: number;
-  /** When it began. */
+  /** Time at which the subscription started. */
   readonly since: string;
 }
 
-/** Who follows a thread, as far as the nodes that answered know. */
+/** Subscriptions to a thread, as reported by the nodes that responded. */
 export interface ThreadSubscriptions {
-  /** How many nodes answered. */
+  /** Number of nodes that responded. */
   readonly nodes: number;
-  /** How many there are on these nodes. */
+  /** Number of subscriptions on these nodes. */
   readonly count: number;
-  /** Of each node the first 200, in the order in which they came. */
+  /** The first 200 subscriptions of each node, oldest first. */
   readonly subscriptions: readonly ThreadSubscription[];
 }
 
@@ -216,7 +216,7 @@ export interface FeedEntry {
   readonly cursor: number;
   readonly type: "upsert" | "delete";
   readonly threadId: string;
-  /** The thread as it is now; not there if it was deleted. */
+  /** The thread as it is now; null if it was deleted. */
   readonly thread: Thread | null;
 }
 

@@ -1,4 +1,4 @@
-// What a closed client does with all that waits: it ends at once, with one error, whatever it waits for.
+// Tests that closing a client ends all pending operations immediately, with the same error.
 
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { WebSocket } from "ws";
@@ -34,7 +34,7 @@ function open(options: Partial<ThreadlineOptions> = {}): Threadline {
   return (client = opened);
 }
 
-/** Every call that a client has. */
+/** All calls of a client. */
 const everything = (): { readonly [name: string]: () => Promise<unknown> } => {
   const thread = client.thread("t");
   return {
@@ -71,7 +71,7 @@ test.each<[string, number, Partial<ThreadlineOptions>, (proxy: Proxy) => void]>(
   ["an answer", 15, {}, (proxy) => proxy.stall()],
   ["the next try", 40, {}, (proxy) => (proxy.refuse = true)],
   ["a token", 0, { token: () => new Promise<string>(() => {}) }, () => {}],
-])("calls that wait for %s", async (_, enough, options, prepare) => {
+])("pending calls that wait for %s", async (_, enough, options, prepare) => {
   prepare(proxy);
   const sent = vi.fn(fetch);
   open({ fetch: sent, ...options });
@@ -85,7 +85,7 @@ test.each<[string, number, Partial<ThreadlineOptions>, (proxy: Proxy) => void]>(
   await allClosed(calls);
 });
 
-test("calls that are made afterwards, and nothing is sent", async () => {
+test("later calls, without sending a request", async () => {
   open();
   await client.threads.list();
   const before = proxy.requests.length;
@@ -94,7 +94,7 @@ test("calls that are made afterwards, and nothing is sent", async () => {
   expect(proxy.requests).toHaveLength(before);
 });
 
-test("what is followed with a listener: onError is called, once; without it nothing is thrown", async () => {
+test("subscriptions with a listener: onError is called once; without it no error is thrown", async () => {
   const { threadId } = await open().threads.create();
   const errors: unknown[] = [];
   const items: string[] = [];
@@ -120,7 +120,7 @@ test("the log, in the middle of a line", async () => {
   expect(await lines.next()).toEqual({ done: true, value: undefined });
 });
 
-test("a run: its body hears of it, and its lease ends it", async () => {
+test("a run: its body is notified, and the run ends with its lease", async () => {
   const threadId = await makeThread(server);
   let run: Producer | undefined;
   let waits = false;
@@ -147,11 +147,11 @@ test("a run: its body hears of it, and its lease ends it", async () => {
   await until("its end", async () => (await log(server, threadId)).at(-1)?.event.type === "RUN_ERROR");
 });
 
-test("what waits for the log or the feed to show it", async () => {
+test("operations that wait for the log or the feed", async () => {
   const threadId = await makeThread(server);
   const [waiting, document] = [await makeThread(server), await makeThread(server)];
   await server.request("POST", `/v1/threads/${waiting}/runs`, { body: { runId: "r", leaseSeconds: 60 } });
-  // What is asked for gets through, and nothing can be followed.
+  // Requests get through, but subscriptions cannot connect.
   proxy.insteadOfStreams = "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
   open({ transports: ["sse"] });
   const stores = storesOf(client);

@@ -1,5 +1,5 @@
-// The code of README.md, docs/tour.md, docs/ag-ui.md and docs/copilotkit.md in JavaScript and TypeScript: type-checked against the
-// packages as published, and run against the server where that takes no page.
+// The code of README.md, docs/tour.md, docs/ag-ui.md and docs/copilotkit.md in JavaScript and TypeScript: type-checked
+// against the published packages, and run against the server where no page is required.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -17,7 +17,7 @@ const AG_UI = modules("tests/real/node");
 const BROWSER = modules("examples/copilotkit");
 const RUNTIME = modules("tests/copilotkit/packages/newest");
 
-/** The one snippet of each row of README's table of APIs, by what the reader has. */
+/** The single snippet of each row of README's table of APIs, by the reader's starting point. */
 function snippets(): Map<string, string> {
   const table = read("README.md").split("\n## APIs\n")[1]!.split("\n## ")[0]!;
   const rows = [...table.matchAll(/^\| (?!you have|---)(.+?) \| `(.+?)` \| \[/gm)];
@@ -30,7 +30,7 @@ function blocks(page: string): string[] {
   return [...read(page).matchAll(/^```(?:js|jsx|ts|tsx)\n(.*?)^```$/gms)].map(([, code]) => code!);
 }
 
-/** What is wrong with pieces of code, each a module of its own. */
+/** Type errors of pieces of code, each in its own module. */
 function complaints(pieces: Readonly<Record<string, string>>): string[] {
   const folder = `${root}sdk/typescript/test/docs/`;
   const files = new Map(Object.entries(pieces).map(([name, code]) => [`${folder}${name}`, code]));
@@ -80,7 +80,7 @@ function complaints(pieces: Readonly<Record<string, string>>): string[] {
   );
 }
 
-/** Rows of the table, with what a reader has around the snippet. `$` is the snippet. */
+/** Rows of the table, with the code around the snippet. `$` is the snippet. */
 const AROUND: Readonly<Record<string, string>> = {
   "an AG-UI client": `import { HttpAgent } from "@ag-ui/client"; export const agent = $;`,
   "CopilotKit in the browser": `import { CopilotKitProvider } from "@copilotkit/react-core/v2"; export const page = $<p /></CopilotKitProvider>;`,
@@ -92,13 +92,13 @@ const AROUND: Readonly<Record<string, string>> = {
     declare const agents: ReturnType<typeof createAgent>[]; declare const router: () => undefined; declare const url: string; export const network = $;`,
   AG2B: `import { threadline } from "threadline/ag2b"; declare const agent: { use(plugin: ReturnType<typeof threadline>): Promise<() => void> }; $;`,
 };
-/** Those that `scripts/tour.sh` runs, or that are tested in their own language. */
+/** Rows that `scripts/tour.sh` runs, or that are tested in their own language. */
 const ELSEWHERE = /^(curl |python3 |let mut |store = \{)/;
 
-/** Blocks of docs/copilotkit.md, with what they leave to the reader. */
+/** Blocks of docs/copilotkit.md, with the code that they leave to the reader. */
 const LEFT_OUT = `declare const threadId: string; declare const myAgent: never; declare function userOf(request: Request): string; export {};`;
 
-test("the snippets of README and docs/copilotkit.md are what the packages take", { timeout: 240_000 }, () => {
+test("the snippets of README and docs/copilotkit.md match the types of the packages", { timeout: 240_000 }, () => {
   const here = [...snippets()].filter(([, code]) => !ELSEWHERE.test(code));
   expect(here.map(([has]) => has).sort()).toEqual(Object.keys(AROUND).sort());
   const pages = blocks("docs/copilotkit.md");
@@ -107,7 +107,7 @@ test("the snippets of README and docs/copilotkit.md are what the packages take",
     ...here.map(([has, code], n) => [`readme-${n}.tsx`, AROUND[has]!.replace("$", () => code)] as const),
     ...pages.map((code, n) => [`copilotkit-${n}.tsx`, `${code}\n${LEFT_OUT}`] as const),
   ];
-  // And what is wrong is seen: each of them with the name of an option or of a type misspelt.
+  // Errors are detected: each snippet fails with a misspelt option or type.
   const misspelt = /(?<=\{ |\{\n? *|<\w+ |new |\.)(url|apiUrl|runtimeUrl|agentId|subscribe|WebSocket|name|agents)\b/;
   const wrong = right.map(([name, code]) => [`wrong-${name}`, code.replace(misspelt, "$&Misspelt")] as const);
   const found = complaints(Object.fromEntries([...right, ...wrong]));
@@ -126,7 +126,7 @@ describe("against the server", () => {
     ...code: string[]
   ) => (...given: unknown[]) => Promise<Record<string, unknown>>;
 
-  /** Runs code of a page, with this server's address, and gives those of its variables. */
+  /** Runs the code of a page with this server's address, and returns the given variables. */
   async function carryOut(code: string, given: Record<string, unknown>, ...wanted: string[]) {
     const here = code.replaceAll("localhost:7420", `127.0.0.1:${server.port}`).replace(/^import .*$/gm, "");
     return new AsyncFunction(...Object.keys(given), `${here}\nreturn { ${wanted} };`)(...Object.values(given));

@@ -16,7 +16,7 @@ afterAll(async () => {
   await server?.end();
 });
 
-test("a writer goes on while the server is killed, and what was written is there once", async () => {
+test("a writer continues while the server is killed, and its events are stored once", async () => {
   const threadId = await makeThread(server, undefined, "anna");
   const writing = write(server, threadId, { user: "anna", runId: "r", deltas: 60, batch: 3, paceMs: 2 });
   await until("some events", async () => (await log(server, threadId, "anna")).length > 10);
@@ -28,14 +28,14 @@ test("a writer goes on while the server is killed, and what was written is there
   expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index + 1));
 });
 
-test("a token of the project's secret is a user's", async () => {
+test("a token signed with the project's secret authenticates a user", async () => {
   const secret = await server.cli("projects", "renew-secret", "default");
   const token = sign(secret, { sub: "bert", exp: Date.now() / 1_000 + 60 });
   const made = await server.request<{ userId: string }>("POST", "/v1/threads", { token, body: {} });
   expect(made.userId).toBe("bert");
 });
 
-test("the proxy refuses, stalls, throttles, holds streams back and cuts", async () => {
+test("the proxy refuses, stalls, throttles, buffers streams and cuts", async () => {
   const headers = { authorization: `Bearer ${server.apiKey}` };
   const get = (path: string, more = {}) => fetch(proxy.url + path, { headers: { ...headers, ...more } });
   proxy.refuse = true;

@@ -1,4 +1,4 @@
-// Ids of messages that a producer leaves to the package, and the snippets that show how to produce.
+// Message ids that are assigned by the package, and the snippets that show how to produce a run.
 
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -28,7 +28,7 @@ afterAll(async () => {
 const thread = async () => client.thread((await client.threads.create()).threadId);
 const shown = async (of: ThreadRef) => (await of.messages()).messages.map(({ role, content }) => [role, content]);
 
-/** The code of a page that does a run, as it stands there. */
+/** The code of a page that produces a run, as written there. */
 function snippet(page: string): string {
   const text = readFileSync(new URL(`../../../${page}`, import.meta.url), "utf8");
   const [, code] = /^(?:const run = )?(await thread\.run\(.*?^\}\);)$/ms.exec(text) ?? [];
@@ -37,7 +37,7 @@ function snippet(page: string): string {
 }
 
 describe("the run that docs/typescript.md shows", () => {
-  test("is an answer of its own each time", async () => {
+  test("is a separate answer each time", async () => {
     const to = await thread();
     const AsyncFunction = (async () => {}).constructor as new (
       ...code: string[]
@@ -47,7 +47,7 @@ describe("the run that docs/typescript.md shows", () => {
       ["one ", "answer"],
       ["another ", "one"],
     ]) {
-      // A model is what streams, or has a method that does.
+      // Stands for a model that streams, or that has a method which does.
       await run(to, Object.assign(words, { stream: () => words }));
     }
     expect(await shown(to)).toEqual([
@@ -67,12 +67,12 @@ describe("text without a messageId", () => {
     return (await shown(to)).map(([, content]) => content);
   }
 
-  test("is one message as long as nothing else comes between", async () => {
+  test("is one message until another event comes in between", async () => {
     expect(await said((run) => ["a", "b", "c"].map((delta) => run.append(text(delta))))).toEqual(["abc"]);
     expect(await said((run) => run.append([text("a"), text("b"), custom, text("c"), text("d")]))).toEqual(["ab", "cd"]);
   });
 
-  test("goes on with the message before it, whose id was given", async () => {
+  test("continues the previous message, whose id was given", async () => {
     const own = { messageId: "own" };
     expect(await said((run) => run.append([text("a", own), text("b"), custom, text("c"), text("d", own)]))).toEqual([
       "abd",
@@ -80,7 +80,7 @@ describe("text without a messageId", () => {
     ]);
   });
 
-  test("is a message of each subagent, beside that of the agent", async () => {
+  test("is a separate message for each subagent and for the agent", async () => {
     const [s, t] = [{ subagentRunId: "s" }, { subagentRunId: "t" }];
     const own = { ...s, messageId: "m" };
     expect(await said((run) => run.append([text("a"), text("x", own), text("y", s), text("b"), text("z", s)]))).toEqual(
@@ -99,7 +99,7 @@ describe("text without a messageId", () => {
     expect(await said((run) => run.append([text("gone", s), all, text("b", s)]))).toEqual(["b"]);
   });
 
-  test("is another message where its role or its name is another one", async () => {
+  test("is another message if its role or name differs", async () => {
     const to = await thread();
     const [user, assistant] = [{ role: "user" }, { role: "assistant" }];
     await to.run(async (run) => {
@@ -116,14 +116,14 @@ describe("text without a messageId", () => {
     ]);
   });
 
-  test("goes on with its message where its id is null, and after a chunk that is none", async () => {
+  test("continues its message if its id is null, and after an invalid chunk", async () => {
     const none = { messageId: null };
     expect(await said((run) => run.append([text("a", none), text("b", none)]))).toEqual(["ab"]);
     expect(await said((run) => run.append([text("a"), text("lost", { role: "nobody" }), text("b")]))).toEqual(["ab"]);
     expect(await said((run) => run.append([text("lost", { role: "nobody" }), text("b")]))).toEqual(["b"]);
   });
 
-  test("is a message of a run that is put whole, too", async () => {
+  test("is a message in a complete run, too", async () => {
     const to = await thread();
     const events = [text("put1"), text(" more"), custom, text("put2"), text("x", { subagentRunId: "s" })];
     await to.putRun("p1", events);
@@ -133,7 +133,7 @@ describe("text without a messageId", () => {
     await expect(to.putRun("p3", text("no array") as never)).rejects.toBeInstanceOf(ConfigError);
   });
 
-  test("has the same ids when the same events are made again, and others in each run", async () => {
+  test("has the same ids for repeated events, and different ids in each run", async () => {
     const to = await thread();
     const abandoned = new Threadline({ url: server.url });
     const first = abandoned.thread(to.threadId).run(
@@ -154,7 +154,7 @@ describe("text without a messageId", () => {
     expect(new Set(ids).size).toBe(6);
   });
 
-  test("is a new message after a run was taken up again", async () => {
+  test("is a new message after a run was resumed", async () => {
     const to = await thread();
     const dead = new Threadline({ url: server.url });
     const body = async (run: Producer) => {

@@ -44,13 +44,13 @@ const aborted = (run: Producer) =>
     run.signal.addEventListener("abort", () => reject(run.signal.reason));
   });
 
-test("what a run appends is its log, in order, in few requests", async () => {
+test("appended events are in the log, in order, with few requests", async () => {
   const proxy = await Proxy.start(server);
   const it = await thread(new Threadline({ url: proxy.url }));
   const run = await it.run(async (run) => {
     for (let index = 0; index < 5_000; index += 1) await run.append(custom(index));
     await run.flush();
-    // Durable now, while the run goes on.
+    // Durable at this point, while the run continues.
     expect(await values(it.threadId)).toEqual(upTo(5_000));
     await run.append([custom(5_000), custom(5_001)]);
   });
@@ -61,7 +61,7 @@ test("what a run appends is its log, in order, in few requests", async () => {
   proxy.end();
 });
 
-test("a run may end by its own event", async () => {
+test("a run may end with its own terminal event", async () => {
   const it = await thread();
   const run = await it.run((run) =>
     run.append({ type: "RUN_FINISHED", threadId: it.threadId, runId: run.runId, result: 7 }),
@@ -71,7 +71,7 @@ test("a run may end by its own event", async () => {
   expect(events.filter(({ event }) => event.type === "RUN_FINISHED").map(({ event }) => event["result"])).toEqual([7]);
 });
 
-test("what the body throws ends the run badly, and is thrown again", async () => {
+test("an error of the body ends the run as failed, and is rethrown", async () => {
   const it = await thread();
   const error = new Error("the model is away");
   expect(
@@ -90,11 +90,11 @@ test("what the body throws ends the run badly, and is thrown again", async () =>
     errorCode: "producer-failed",
     errorMessage: error.message,
   });
-  // Nothing is left that would hold the thread.
+  // No run is left that would block the thread.
   expect((await it.run(() => {})).status).not.toBe("error");
 });
 
-test("a run that has ended is not done again; one that is active is refused at once", async () => {
+test("an ended run is not repeated; while another run is active, a run is refused immediately", async () => {
   const it = await thread();
   let times = 0;
   const once = () =>
@@ -117,7 +117,7 @@ test("a run that has ended is not done again; one that is active is refused at o
   );
 });
 
-test("answers that are lost, cut connections and a killed server cost nothing and double nothing", async () => {
+test("lost responses, cut connections and a killed server neither lose nor duplicate events", async () => {
   const proxy = await Proxy.start(server);
   const it = await thread(new Threadline({ url: proxy.url }));
   const run = await it.run(
@@ -136,7 +136,7 @@ test("answers that are lost, cut connections and a killed server cost nothing an
   proxy.end();
 });
 
-test("what was appended before the body throws is there", async () => {
+test("events appended before an error of the body are stored", async () => {
   const it = await thread();
   await caught(
     it.run(async (run) => {
@@ -147,7 +147,7 @@ test("what was appended before the body throws is there", async () => {
   expect(await values(it.threadId)).toEqual(upTo(20));
 });
 
-test("who does not await is told by the end of the run, and nothing is lost in silence", async () => {
+test("without awaiting, the end of the run reports the error, and no event is lost silently", async () => {
   const it = await thread();
   const error = await caught(
     it.run((run) => upTo(3 * PENDING_EVENTS).forEach((index) => void run.append(custom(index)))),
@@ -157,7 +157,7 @@ test("who does not await is told by the end of the run, and nothing is lost in s
   expect(run).toMatchObject({ status: "finished", producerSeq: 5_001 });
 });
 
-test("events may be of types of one's own", async () => {
+test("events may have custom types", async () => {
   interface Note {
     type: "note";
     text: string;
@@ -170,7 +170,7 @@ test("events may be of types of one's own", async () => {
   expect(notes.map(({ event }) => event)).toEqual([note, note]);
 });
 
-test("what is no event fails the run, whoever hears of it", async () => {
+test("an invalid event fails the run, even if its error is ignored", async () => {
   const circular: Record<string, unknown> = { type: "CUSTOM" };
   circular["self"] = circular;
   for (const wrong of [{}, null, circular, { type: "CUSTOM", value: 1n }]) {
@@ -188,7 +188,7 @@ test("what is no event fails the run, whoever hears of it", async () => {
   }
 });
 
-test("an append after the end is a rejection, and brings nobody down who does not look at it", async () => {
+test("an append after the end rejects, without an unhandled rejection if it is ignored", async () => {
   const it = await thread();
   const late: Promise<void>[] = [];
   const run = await it.run((run) => void setTimeout(() => late.push(run.append(custom(0))), 50));
@@ -197,7 +197,7 @@ test("an append after the end is a rejection, and brings nobody down who does no
   expect(await caught(late[0]!)).toBeInstanceOf(ClosedError);
 });
 
-test("a body that stays after its own end holds nothing up", async () => {
+test("a body that continues after its terminal event blocks no other run", async () => {
   const it = await thread();
   const run = await it.run(
     async (run) => {
@@ -212,7 +212,7 @@ test("a body that stays after its own end holds nothing up", async () => {
   expect(run.status).toBe("finished");
 });
 
-test("a second producer of the same run does not end the first one's", async () => {
+test("a second producer of the same run does not end the run of the first one", async () => {
   const it = await thread();
   let second: unknown;
   const run = await it.run(
@@ -234,11 +234,11 @@ test("a second producer of the same run does not end the first one's", async () 
   expect(await values(it.threadId)).toEqual(upTo(11));
 });
 
-test("a run that is given up while it begins holds nothing up", async () => {
+test("a run that is aborted while it starts blocks no other run", async () => {
   const proxy = await Proxy.start(server);
   const it = await thread(new Threadline({ url: proxy.url }));
   const abort = new AbortController();
-  // The request gets through, its answer takes too long.
+  // The request gets through, but its response takes too long.
   proxy.bytesPerSecond = 1;
   const run = caught(it.run(() => expect.unreachable(), { signal: abort.signal, leaseSeconds: 60 }));
   const direct = client.thread(it.threadId);
@@ -250,9 +250,9 @@ test("a run that is given up while it begins holds nothing up", async () => {
   proxy.end();
 });
 
-// Each waits for the server, which gives a body time.
+// Each test waits for the server, which grants a body some time.
 describe.concurrent("stop", () => {
-  test("whatever a body throws then is its way to give up", async () => {
+  test("an error of a body after that counts as its way to stop", async () => {
     const it = await thread();
     const run = await it.run(async (run) => {
       await it.stop(run.runId);
@@ -262,7 +262,7 @@ describe.concurrent("stop", () => {
     expect(run.status).toBe("stopped");
   });
 
-  test("a body that takes its time finds the run as the server has ended it", async () => {
+  test("a slow body receives the run as ended by the server", async () => {
     const it = await thread();
     const run = await it.run(async (run) => {
       await it.stop(run.runId);
@@ -273,7 +273,7 @@ describe.concurrent("stop", () => {
     expect(run.status).toBe("stopped");
   });
 
-  test("aborts the signal; a body that gives up then has done what was wanted", async () => {
+  test("aborts the signal; a body that throws then is not a failure", async () => {
     const it = await thread();
     const run = it.run(
       async (run) => {
@@ -288,7 +288,7 @@ describe.concurrent("stop", () => {
     expect(await values(it.threadId)).toEqual([0]);
   });
 
-  test("is heard by the next append of a busy producer", async () => {
+  test("is reported by the next append of a busy producer", async () => {
     const it = await thread();
     let reason: unknown;
     const run = await it.run(async (run) => {
@@ -303,7 +303,7 @@ describe.concurrent("stop", () => {
     expect(run.status).toBe("stopped");
   });
 
-  test("can be asked for by the caller's signal", async () => {
+  test("can be requested with the caller's signal", async () => {
     const it = await thread();
     const abort = new AbortController();
     const run = it.run(
@@ -317,7 +317,7 @@ describe.concurrent("stop", () => {
   });
 });
 
-test("a silent producer keeps its lease, and one that was fenced hears of it", async () => {
+test("a silent producer keeps its lease, and a fenced one is notified", async () => {
   const it = await thread();
   const run = await it
     .run(
@@ -335,7 +335,7 @@ test("a silent producer keeps its lease, and one that was fenced hears of it", a
   );
 });
 
-test("an event that the server refuses is told by flush, by the next append and by the end", async () => {
+test("the refusal of an event is reported by flush, by the next append and by the end", async () => {
   const it = await thread();
   const seen: unknown[] = [];
   const error = await caught(
@@ -351,7 +351,7 @@ test("an event that the server refuses is told by flush, by the next append and 
   expect(seen.every((each) => each === error)).toBe(true);
 });
 
-test("a producer that is faster than the network is held back", async () => {
+test("a producer that is faster than the network is slowed down", async () => {
   const proxy = await Proxy.start(server);
   const it = await thread(new Threadline({ url: proxy.url }));
   const ended = it.run(
@@ -364,7 +364,7 @@ test("a producer that is faster than the network is held back", async () => {
       await until("a full queue", () => taken === PENDING_EVENTS - 1);
       await new Promise((resolve) => setTimeout(resolve, 50));
       expect(taken).toBe(PENDING_EVENTS - 1);
-      // Whoever does not wait at all is refused before the memory is full.
+      // A producer that never awaits is refused before memory runs out.
       const rest = upTo(2 * PENDING_EVENTS).map((index) => run.append(custom(index)).catch((error: unknown) => error));
       proxy.resume();
       expect((await Promise.all(rest)).some((each) => each instanceof ConfigError)).toBe(true);

@@ -1,10 +1,10 @@
 import type { Reporter, TestModule } from "vitest/node";
 
-/** The last line, as `cargo test` ends: `.ci/run` counts both. */
+/** Prints the last line in the format of `cargo test`, since `.ci/run` counts both. */
 export default class Counts implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     let passed = 0;
-    // A file that cannot even be loaded, or something thrown outside of any test, is a failure as well.
+    // A file that cannot be loaded, or an error outside of any test, is a failure as well.
     let failed = errors.length;
     for (const module of modules) {
       const tests = [...module.children.allTests()];

@@ -27,7 +27,7 @@ const caught = (promise: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
-test("the agents that runs can be handed to", async () => {
+test("the agents to which runs can be delegated", async () => {
   expect(await client.agents.list()).toEqual([
     {
       agentId: "demo",
@@ -41,7 +41,7 @@ test("the agents that runs can be handed to", async () => {
 });
 
 describe("threads", () => {
-  test("a thread from its making to its end", async () => {
+  test("a thread from its creation to its deletion", async () => {
     const made = await client.threads.create({ name: "Trips", agentId: "demo", metadata: { a: 1, b: { c: 2 } } });
     const thread = client.thread(made.threadId);
     expect(await thread.get()).toEqual(made);
@@ -59,7 +59,7 @@ describe("threads", () => {
     expect(isProblem(await caught(thread.get()), "thread-not-found")).toBe(true);
   });
 
-  test("a thread knows how far it was read", async () => {
+  test("a thread has a read marker", async () => {
     const { threadId, readSeq } = await client.threads.create({ agentId: "demo" });
     const thread = client.thread(threadId);
     expect(readSeq).toBe(0);
@@ -72,7 +72,7 @@ describe("threads", () => {
     expect(isUnread(await thread.markRead(2))).toBe(false);
     expect((await thread.markRead(1)).readSeq).toBe(2);
     expect(isProblem(await caught(thread.markRead(3)), "cursor-ahead")).toBe(true);
-    // What is still being written is nobody's to read yet.
+    // Events of an active run do not count as unread.
     await thread.run(async (run) => {
       await run.append([{ type: "B" }]);
       await run.flush();
@@ -84,7 +84,7 @@ describe("threads", () => {
   });
 
   test.each(["a/b?c#d%20é", "dots.", "a+b&c=d", "日本 語", "'\"`<>"])(
-    "any id is sent as it is: %s",
+    "any id is sent unchanged: %s",
     async (threadId) => {
       await client.threads.create({ threadId });
       expect((await client.thread(threadId).get()).threadId).toBe(threadId);
@@ -104,7 +104,7 @@ describe("threads", () => {
     expect(seen).toEqual(["page-0", "page-1", "page-2", "page-3", "page-4"]);
   });
 
-  test("what the demo agent says can be read at every seq", async () => {
+  test("the demo agent's output can be read at every seq", async () => {
     await client.threads.create({ threadId: "said" });
     const thread = client.thread("said");
     const { run } = await thread.start({
@@ -123,8 +123,8 @@ describe("threads", () => {
   });
 });
 
-describe("what goes wrong", () => {
-  test("a refusal says what it is and what to do", async () => {
+describe("errors", () => {
+  test("a refusal contains the problem and the suggested fix", async () => {
     const error = (await caught(client.thread("nowhere").get())) as ProblemError;
     expect(error).toBeInstanceOf(ProblemError);
     expect(error).toBeInstanceOf(ThreadlineError);
@@ -132,7 +132,7 @@ describe("what goes wrong", () => {
     expect(error.message).toMatch(/^Thread not found \(404 thread-not-found\).*POST \/v1\/threads/);
   });
 
-  test("what cannot be sent is said at once", async () => {
+  test("a value that cannot be sent is reported immediately", async () => {
     for (const url of ["", "localhost:7420", "ws://h", "/path"]) {
       expect(() => new Threadline({ url })).toThrow(ConfigError);
     }
@@ -144,7 +144,7 @@ describe("what goes wrong", () => {
     }
   });
 
-  test("nobody there", async () => {
+  test("no server", async () => {
     const nobody = new Threadline({ url: "http://127.0.0.1:9", retries: { reads: 0, writes: 0, producers: 0 } });
     const error = (await caught(nobody.threads.list())) as ConnectionError;
     expect(error).toBeInstanceOf(ConnectionError);
@@ -152,10 +152,10 @@ describe("what goes wrong", () => {
     expect(error.message).toContain("127.0.0.1:9");
   });
 
-  test("an answer that was lost is asked for again, and nothing is done twice", async () => {
+  test("a request with a lost response is repeated, and takes effect once", async () => {
     const proxy = await Proxy.start(server);
     try {
-      // The request gets through at once, its answer takes too long.
+      // The request gets through immediately, but its response takes too long.
       proxy.bytesPerSecond = 1;
       const made = new Threadline({ url: proxy.url }).threads.create({ name: "once" });
       const stored = async () =>
@@ -171,7 +171,7 @@ describe("what goes wrong", () => {
     }
   });
 
-  test("an abort ends a call with its reason, also while it waits to be tried again", async () => {
+  test("an abort ends a call with its reason, also while it waits for the next attempt", async () => {
     const nobody = new Threadline({ url: "http://127.0.0.1:9" });
     const reason = new Error("enough");
     const abort = new AbortController();
@@ -184,7 +184,7 @@ describe("what goes wrong", () => {
     expect(await ended).toEqual([reason, reason]);
   });
 
-  test("an address that sends its callers elsewhere is not followed", async () => {
+  test("a redirect is not followed", async () => {
     const { createServer } = await import("node:http");
     const moved = createServer((_, response) => response.writeHead(301, { location: server.url }).end()).listen(
       0,
@@ -197,7 +197,7 @@ describe("what goes wrong", () => {
     moved.close();
   });
 
-  test("what is no Threadline is told apart", async () => {
+  test("a server that is not Threadline is recognized", async () => {
     const { createServer } = await import("node:http");
     const status = { code: 502, body: "<html>bad gateway</html>" };
     const proxy = createServer((_, response) =>
@@ -218,7 +218,7 @@ describe("what goes wrong", () => {
 });
 
 describe("tokens", () => {
-  test("a token is asked for once, kept, and asked for again when the server refuses it", async () => {
+  test("a token is requested once, kept, and renewed when the server refuses it", async () => {
     const guarded = await Server.start({ apiKey: "the-operator-of-the-tests" });
     try {
       const { token } = await guarded.request<{ token: string }>("POST", "/v1/tokens", { body: { userId: "alice" } });
@@ -237,7 +237,7 @@ describe("tokens", () => {
     }
   });
 
-  test("a callback that fails is asked again, until time is up", async () => {
+  test("a failing callback is retried until the retry time is over", async () => {
     let asked = 0;
     const token = () => {
       asked += 1;
@@ -255,7 +255,7 @@ describe("tokens", () => {
 describe("lines", () => {
   const odd = String.raw`{"type":"CUSTOM","name":"n\u00e9","value":[9007199254740993,1e400,-0,1.0],"twice":1,"twice":2,"half":"\ud83d"}`;
 
-  test("an event stands in its line byte for byte", async () => {
+  test("a line contains the event byte for byte", async () => {
     const thread = client.thread((await client.threads.create()).threadId);
     const url = `${server.url}/v1/threads/${thread.threadId}/runs/r`;
     const body = `${odd}\n{"type":"B"}\n`;
@@ -270,12 +270,12 @@ describe("lines", () => {
     expect(behind).toEqual(lines.slice(1));
   });
 
-  test("who leaves ends the request, and what breaks off says so", async () => {
+  test("leaving the iterator ends the request, and an interrupted read throws", async () => {
     const thread = client.thread((await client.threads.create()).threadId);
     const large = Array.from({ length: 64 }, (_, n) => ({ type: "A", n, pad: "x".repeat(64 * 1024) }));
     await thread.putRun("r", large);
     const proxy = await Proxy.start(server);
-    // Slowly, so that what is cut has not come already: the buffers on the way hold megabytes.
+    // Throttled, so that the data to be cut has not arrived yet: intermediate buffers hold megabytes.
     proxy.bytesPerSecond = 2_000_000;
     const through = new Threadline({ url: proxy.url, retries: { reads: 0, writes: 0, producers: 0 } }).thread(
       thread.threadId,

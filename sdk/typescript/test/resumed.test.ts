@@ -1,4 +1,4 @@
-// A run whose producer died, and is taken up by another one under its id.
+// A run whose producer died, and which is resumed by another one under its id.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type AgUiEvent, NotResumed, type Producer, type RunOptions, Threadline } from "../src/index.js";
@@ -25,7 +25,7 @@ async function thread(): Promise<string> {
   return (await client.threads.create()).threadId;
 }
 
-/** Does a run as a process that ends itself, without a word, when its events are durable. */
+/** Produces a run like a process that exits abruptly once its events are durable. */
 async function dies(threadId: string, events: readonly AgUiEvent[], options: RunOptions = {}): Promise<void> {
   const process = new Threadline({ url: server.url });
   const run = process.thread(threadId).run(
@@ -42,12 +42,12 @@ async function dies(threadId: string, events: readonly AgUiEvent[], options: Run
 
 const say = (delta: string): AgUiEvent => ({ type: "TEXT_MESSAGE_CHUNK", messageId: "m", role: "assistant", delta });
 
-/** A body that knows nothing of earlier tries. */
+/** A body that ignores earlier attempts. */
 const unaware = async (run: Producer) => {
   for (const word of words) await run.append(say(word));
 };
 
-/** One that goes on behind what is stored. */
+/** A body that continues after the stored events. */
 const aware = async (run: Producer) => {
   const said = String(run.stored?.messages.find(({ id }) => id === "m")?.content ?? "");
   for (const word of words.slice(said.split(" ").length - 1)) await run.append(say(word));
@@ -63,8 +63,8 @@ const caught = (promise: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
-describe("a run that is taken up again", () => {
-  test("does not say the same words twice: its body is not called, and the error has what is stored", async () => {
+describe("a resumed run", () => {
+  test("does not repeat its output: its body is not called, and the error has the stored events", async () => {
     const threadId = await thread();
     await dies(threadId, words.slice(0, 10).map(say));
     let calls = 0;
@@ -76,12 +76,12 @@ describe("a run that is taken up again", () => {
     expect(error.stored.messages).toEqual([{ id: "m", role: "assistant", content: words.slice(0, 10).join("") }]);
     expect(calls).toBe(0);
     expect(await log(server, threadId)).toHaveLength(10);
-    // It may be alive elsewhere: it is not ended either.
+    // The run may be active elsewhere, so it is not ended either.
     expect((await client.thread(threadId).get()).activeRun?.runId).toBe("run");
   });
 
   test.each(Array.from({ length: 20 }, (_, index) => index + 1))(
-    "after %i events is said once by a body that reads what is stored",
+    "after %i events is written once by a body that reads the stored events",
     async (count) => {
       const threadId = await thread();
       await dies(threadId, words.slice(0, count).map(say));
@@ -97,14 +97,14 @@ describe("a run that is taken up again", () => {
     },
   );
 
-  test("is the same if its body makes the same events from the first one on", async () => {
+  test("is the same if its body repeats the same events from the first one on", async () => {
     const threadId = await thread();
     await dies(threadId, words.slice(0, 7).map(say));
     await client.thread(threadId).run(unaware, { runId: "run", producerSeq: 1 });
     expect(await shown(threadId)).toEqual([text]);
   });
 
-  test("is stopped if that was asked for, and its body not called", async () => {
+  test("is stopped if a stop was requested, and its body not called", async () => {
     const threadId = await thread();
     await dies(threadId, [say("0 ")]);
     await client.thread(threadId).stop("run");
@@ -114,7 +114,7 @@ describe("a run that is taken up again", () => {
     expect(await shown(threadId)).toEqual(["0 "]);
   });
 
-  test("keeps its lease while what is stored is read", async () => {
+  test("keeps its lease while its stored events are read", async () => {
     const threadId = await thread();
     await dies(threadId, words.slice(0, 10).map(say), { leaseSeconds: 2 });
     const before = (await client.thread(threadId).runRecord("run")).leaseUntil!;
@@ -137,8 +137,8 @@ describe("a run that is taken up again", () => {
   });
 });
 
-describe("what is stored", () => {
-  test("is the run's messages, on the state that it began with", async () => {
+describe("the stored conversation", () => {
+  test("has the run's messages, on the state with which it started", async () => {
     const threadId = await thread();
     const before = { messages: [{ id: "old", role: "user", content: "before" }] };
     await client.thread(threadId).putRun("before", [
@@ -161,7 +161,7 @@ describe("what is stored", () => {
     );
   });
 
-  test("is nothing of a run that begins, also if the first answer to that was lost", async () => {
+  test("is empty for a new run, also if the first response to its start was lost", async () => {
     let lost = 0;
     const lossy: typeof fetch = async (input, init) => {
       const response = await fetch(input, init);

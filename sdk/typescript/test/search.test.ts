@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => server?.end());
 
-test("names are found as the table says", () => {
+test("names match as specified in the table", () => {
   expect(cases.length).toBeGreaterThan(80);
   for (const { name, search, found } of cases) {
     expect(isFound(name, search), JSON.stringify({ name, search })).toBe(found);
@@ -28,9 +28,9 @@ test("names are found as the table says", () => {
   expect(isFound(null, "n")).toBe(false);
 });
 
-test("the server finds the same, whatever is searched for in whatever name", async () => {
+test("the server finds the same for any text in any name", async () => {
   const client = new Threadline({ url: server.url });
-  // A name of the server has no U+0000.
+  // A name on the server contains no U+0000.
   const names = new Set(cases.map(({ name }) => name.replaceAll("\0", "")));
   const threads = await Promise.all([...names].map((name) => client.threads.create({ name })));
   for (const search of new Set(cases.map(({ search }) => search))) {
@@ -43,7 +43,7 @@ test("the server finds the same, whatever is searched for in whatever name", asy
   }
 });
 
-// Letters and marks of many scripts, in an order that means nothing: whole letters, taken apart, in other forms.
+// Letters and marks of many scripts in random order: composed, decomposed, and in other forms.
 const ALPHABET = [
   ..."aeioAEIO sSßẞ.éÉñøØłŁđıİIæﬁ２ｃＣ²½",
   ..."\u0301\u0308\u0327\u0338\u0345\u1ab0\ufe0f\u20e3\u200d\u00a0",
@@ -53,7 +53,7 @@ const ALPHABET = [
   ..."कि\u093cक़தமிน้ำ\u0e4d\u0e32K\u212bǄ≠=🦀𝐁",
 ];
 
-test("the server finds the same in names of arbitrary letters and marks", async () => {
+test("the server finds the same in names of random letters and marks", async () => {
   const seed = Number(process.env.THREADLINE_SEED ?? Math.floor(Math.random() * 0x7fff_ffff));
   const random = generator(seed);
   const word = (length: number) => Array.from({ length }, () => ALPHABET[random(ALPHABET.length)]).join("");
@@ -69,7 +69,7 @@ test("the server finds the same in names of arbitrary letters and marks", async 
   }
 });
 
-/** Numbers below a bound, the same for the same seed (mulberry32). */
+/** Numbers below a bound, reproducible from a seed (mulberry32). */
 function generator(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -80,7 +80,7 @@ function generator(seed: number): (below: number) => number {
   };
 }
 
-test("white space alone is no search, and what is longer than a name none either", async () => {
+test("a search for white space alone, or for a text longer than a name, is refused", async () => {
   const client = new Threadline({ url: server.url });
   for (const search of ["", " ", "\t\u00a0\u0085\u2003", "ä".repeat(513)]) {
     const refused = await client.threads.list({ search }).catch((error: unknown) => error);
@@ -90,7 +90,7 @@ test("white space alone is no search, and what is longer than a name none either
   expect(trimmed("\ufeff a ")).toBe("\ufeff a");
 });
 
-test("pages of what is found are those of the list", async () => {
+test("pages of a search equal those of the list", async () => {
   const user = new Threadline({ url: server.url, user: "pages" });
   for (const name of ["Äpfel 1", "Birnen", "äpfel 2", "ÄPFEL 3", "Kirschen"]) await user.threads.create({ name });
   const seen: (string | null)[] = [];

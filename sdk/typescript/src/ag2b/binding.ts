@@ -1,4 +1,5 @@
-// An agent's history kept in a thread: what it says is written while it happens, what others say comes in between its chats.
+// Keeps an agent's history in a thread: the agent's output is written while it is produced, and messages of other producers
+// are applied between its chats.
 
 import { backoff, sleep } from "../backoff.js";
 import { ClosedError, type Message, type Threadline, ThreadlineError, type ThreadRef } from "../index.js";
@@ -9,7 +10,7 @@ import { toMessages } from "./messages.js";
 import { save } from "./save.js";
 import type { Agent, AgentEvent, ChatMessage, ChatOptions } from "./types.js";
 
-/** How what is unsaved goes into the log: beside what is there, or in its place. */
+/** How unsaved messages are written: in addition to the stored ones, or in their place. */
 type Unsaved = "added" | "replaced";
 
 export class Binding {
@@ -22,13 +23,13 @@ export class Binding {
   readonly #over = new AbortController();
   #stop = new AbortController();
   #chat: Chat | undefined;
-  /** The last chat's way into the log, while it is on it. */
+  /** The end of the last chat, until it is saved. */
   #ending: Promise<void> | undefined;
-  /** While the agent's history is set from here. */
+  /** True while this class sets the agent's history. */
   #applying = false;
   #unsaved: Unsaved | undefined;
   #saving: Promise<void> | undefined;
-  /** The log as it was before this event does not have what the agent has. */
+  /** The seq from which on the log contains the agent's messages. */
   #since = 0;
 
   constructor(
@@ -45,7 +46,7 @@ export class Binding {
     this.#onError = onError;
   }
 
-  /** Gives the agent what the thread has, and keeps the two the same from then on. */
+  /** Applies the thread's messages to the agent, and keeps both in sync from then on. */
   bind(): void {
     const agent = this.#agent;
     this.#apply();
@@ -62,17 +63,17 @@ export class Binding {
     );
   }
 
-  /** Lets go of the agent, which keeps its history. Resolves when nothing more is asked of the client. */
+  /** Releases the agent, which keeps its history. Resolves when no request is pending any more. */
   async close(): Promise<void> {
     this.#over.abort(new ClosedError("the agent was released"));
-    // A chat that is under way goes on without a thread: its run must not hold that for ever.
+    // An active chat continues without a thread: its run must not block the thread.
     const ends = [this.#ending, this.#chat?.end({ how: "aborted" })];
     for (const undo of this.#undo.reverse()) undo();
     this.#remote.close();
     await Promise.allSettled(ends);
   }
 
-  /** Takes over what the thread has, unless the agent has something that the thread does not. */
+  /** Applies the thread's messages, unless the agent has unsaved ones. */
   #apply(): void {
     if (this.#chat || this.#ending || this.#unsaved) return;
     if (this.#remote.running || this.#remote.cursor < this.#since) return;
@@ -93,20 +94,20 @@ export class Binding {
     void this.#save();
   }
 
-  /** While a chat goes on, its messages must not be taken from under it. */
+  /** Prevents changes of the history while a chat is active. */
   #guard(): void {
     const { history } = this.#agent;
     for (const name of ["reset", "restore"] as const) {
       const original = history[name] as (...messages: unknown[]) => void;
       const guarded = (...messages: unknown[]) => {
-        if (this.#chat) throw new RunInFlightError(`a chat is under way: ${name} between chats`);
+        if (this.#chat) throw new RunInFlightError(`a chat is active: call ${name} between chats`);
         original.apply(history, messages);
       };
       this.#undo.push(override(history, name, guarded));
     }
   }
 
-  /** Sees what the agent streams, and ends a chat whose run is asked to stop. */
+  /** Observes the agent's stream, and ends a chat when a stop of its run is requested. */
   #listen(): void {
     const agent = this.#agent;
     const { chat, chatStream } = agent;
@@ -117,7 +118,7 @@ export class Binding {
       signal?.addEventListener("abort", () => stop.abort(signal.reason), { once: true, signal: stop.signal });
       return stop.signal;
     };
-    // Another plugin may end a chat before it has begun, of which no hook tells.
+    // Another plugin may end a chat before it has started, which no hook reports.
     const over = async (stop: AbortController) => {
       const error = new ClosedError("the chat did not start");
       if (this.#chat?.stop === stop) await this.#end({ how: "failed", error });
@@ -150,7 +151,7 @@ export class Binding {
     const chat = new Chat(this.#thread, this.#stop);
     this.#chat = chat;
     try {
-      // What is not saved yet goes first, if it can.
+      // Unsaved messages are saved first, if possible.
       await withPatience(Promise.all([this.#ending, this.#save()]));
       await chat.begin();
     } catch (error) {
@@ -167,7 +168,7 @@ export class Binding {
     else chat.said(message, this.#remote.idOf(message));
   }
 
-  /** Waits until the chat is saved, for a while: the agent must not wait for a server that is away. */
+  /** Waits a limited time until the chat is saved: the agent must not wait for an unreachable server. */
   async #end(end: ChatEnd): Promise<void> {
     const chat = this.#chat;
     if (!chat) return;
@@ -182,7 +183,7 @@ export class Binding {
     await withPatience(this.#ending);
   }
 
-  /** Saves what is unsaved; goes on until it is, or the server will not have it. */
+  /** Saves unsaved messages; retries until they are saved or the server refuses them. */
   #save(): Promise<void> {
     if (this.#unsaved === undefined) return Promise.resolve();
     this.#saving ??= this.#trySaving().finally(() => (this.#saving = undefined));
@@ -196,7 +197,7 @@ export class Binding {
       const before = this.#agent.history.getSnapshot();
       try {
         this.#since = await this.#store(how, before, signal);
-        // What came meanwhile is saved in the next turn.
+        // Messages that were added meanwhile are saved in the next iteration.
         if (this.#agent.history.getSnapshot() === before || this.#chat) this.#unsaved = undefined;
       } catch (error) {
         if (signal.aborted) return;
@@ -209,7 +210,7 @@ export class Binding {
     this.#apply();
   }
 
-  /** Saves all messages of the agent; gives the seq from which on the log has them. */
+  /** Saves all messages of the agent; returns the seq from which on the log contains them. */
   #store(how: Unsaved, history: readonly ChatMessage[], signal: AbortSignal): Promise<number> {
     const ours = history.flatMap((message) => toMessages(message, this.#remote.idOf(message)));
     const make = (stored: readonly Message[]) => (how === "added" ? merged(stored, ours) : ours);
@@ -217,7 +218,7 @@ export class Binding {
   }
 }
 
-/** Sets a method on an object; gives what takes it away again. */
+/** Overrides a method of an object; returns a function that restores it. */
 function override<T extends object, Name extends keyof T>(target: T, name: Name, method: T[Name]): () => void {
   const own = Object.getOwnPropertyDescriptor(target, name);
   Object.defineProperty(target, name, { value: method, configurable: true, writable: true });
@@ -233,7 +234,7 @@ function withPatience(promise: Promise<unknown>): Promise<unknown> {
   return Promise.race([promise, waiting]).finally(() => patience.abort());
 }
 
-/** What is stored, with ours where the id is the same, and what is stored nowhere behind it. */
+/** The stored messages, replaced by ours where the ids are equal, followed by those of ours that are not stored. */
 function merged(stored: readonly Message[], ours: readonly Message[]): Message[] {
   const byId = new Map(ours.map((message) => [message.id, message]));
   const known = new Set(stored.map(({ id }) => id));

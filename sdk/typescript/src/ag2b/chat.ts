@@ -16,22 +16,25 @@ import { toMessages } from "./messages.js";
 import type { AgentEvent, AssistantMessage, ToolMessage, UserMessage } from "./types.js";
 import { AnswerWriter } from "./writer.js";
 
-/** How a chat ended. */
+/** The outcome of a chat. */
 export type ChatEnd = { readonly how: "done" | "aborted" } | { readonly how: "failed"; readonly error: unknown };
 
 export class Chat {
   readonly #thread: ThreadRef;
-  /** Aborted if somebody asks the run to stop. */
+  /** Aborted when a stop of the run is requested. */
   readonly stop: AbortController;
   readonly #runId = newId();
   readonly #ended: Promise<ChatEnd>;
   #end!: (end: ChatEnd) => void;
-  /** Undefined before the run has begun, and if it could not be begun: then somebody else has to save the chat. */
+  /** Undefined until the run has started. If it could not be started, the binding saves the chat afterwards. */
   #producer: Producer | undefined;
   #run: Promise<Run> = Promise.reject(new TimeoutError("the run was not started"));
   #lost = false;
   #answer = new AnswerWriter(newId());
-  /** Answers that the history has, and those whose end the stream of events has reached, which may lag behind. */
+  /**
+   * Number of answers in the history, and number of answers whose end the event stream has reached; the stream may lag
+   * behind.
+   */
   #answers = 0;
   #streamed = 0;
 
@@ -43,12 +46,12 @@ export class Chat {
   }
 
   /**
-   * Begins the run. Rejects if another run is active, since two chats at once would not know of each other, and if the
-   * server will not have this one. While it is away the chat goes on without a run.
+   * Starts the run. Rejects if another run is active, since two concurrent chats would not see each other's messages, and
+   * if the server refuses the run. While the server is unreachable, the chat continues without a run.
    */
   async begin(): Promise<void> {
     const patience = new AbortController();
-    const late = new TimeoutError("the server does not answer");
+    const late = new TimeoutError("the server does not respond");
     const timer = setTimeout(() => patience.abort(late), AG2B_PATIENCE_MS);
     try {
       await new Promise<void>((begun, reject) => {
@@ -75,21 +78,21 @@ export class Chat {
     if (end.how === "failed") throw end.error;
   }
 
-  /** What the user says; the history has it under this id. */
+  /** Writes the user's message; the history has it under this id. */
   said(message: UserMessage, id: string): void {
     const { threadId } = this.#thread;
     const input = { threadId, runId: this.#runId, messages: toMessages(message, id), tools: [], context: [] };
     this.#append([{ type: "RUN_STARTED", threadId, runId: this.#runId, input }]);
   }
 
-  /** What the agent's loop tells. */
+  /** Writes an event of the agent's loop. */
   observe(event: AgentEvent): void {
     if (event.type === "agent_content_end") this.#streamed += 1;
-    // What belongs to an answer that is complete has been written with it.
+    // Events of a complete answer are ignored, since they were written with it.
     else if (this.#streamed === this.#answers) this.#append(this.#answer.delta(event));
   }
 
-  /** An answer is complete; gives its id. */
+  /** Completes an answer; returns its id. */
   answered(message: AssistantMessage): string {
     const { id } = this.#answer;
     this.#append(this.#answer.complete(message));
@@ -98,12 +101,12 @@ export class Chat {
     return id;
   }
 
-  /** A tool has returned; the history has its result under this id. */
+  /** Writes the result of a tool; the history has it under this id. */
   returned({ id: toolCallId, content }: ToolMessage, messageId: string): void {
     this.#append([{ type: "TOOL_CALL_RESULT", messageId, toolCallId, content, role: "tool" }]);
   }
 
-  /** Ends the run. Resolves, never rejects: to its last seq if all of the chat is in the log. */
+  /** Ends the run. Never rejects; resolves to the last seq if the whole chat is in the log. */
   async end(end: ChatEnd): Promise<number | undefined> {
     this.#append(this.#answer.drop());
     this.#end(end);
@@ -119,7 +122,7 @@ export class Chat {
   }
 
   #append(events: readonly AgUiEvent[]): void {
-    // What is not taken or does not arrive is saved when the chat is over.
+    // Events that are refused or lost are saved after the end of the chat.
     if (events.length > 0) this.#producer?.append(events).catch(() => (this.#lost = true));
   }
 }

@@ -1,4 +1,4 @@
-// A thread's conversation as AG2B's history: a list that can be watched, and follows the log.
+// A thread's conversation as AG2B's history: an observable list that follows the log.
 
 import { Conversation } from "../conversation/index.js";
 import { newId } from "../ids.js";
@@ -16,7 +16,10 @@ import { fromMessages, type Read, toMessages } from "./messages.js";
 import { save } from "./save.js";
 import type { ChatMessage } from "./types.js";
 
-/** Thrown by `reset` and `restore` while a run is under way: what it says next would stand on messages that are gone. */
+/**
+ * Thrown by `reset` and `restore` while a run is active, since its next events would refer to messages that no longer
+ * exist.
+ */
 export class RunInFlightError extends ClosedError {
   override readonly name = "RunInFlightError";
 }
@@ -27,34 +30,34 @@ export class ThreadHistory {
   readonly #onError: (error: unknown) => void;
   readonly #listeners = new Set<() => void>();
   readonly #ids = new WeakMap<ChatMessage, string>();
-  /** By the message that was read last: unchanged messages stay the same objects. */
+  /** Results of the last read, by stored message: unchanged messages stay the same objects. */
   readonly #reads = new WeakMap<Message, Read>();
   #conversation = new Conversation();
   #folded: readonly Message[] | undefined;
   #snapshot: ChatMessage[] = [];
   #followed: Followed | undefined;
-  /** The run whose events came last, if it has not ended. */
+  /** The run of the newest events, if it has not ended. */
   #active: string | undefined;
   #saving: Promise<unknown> = Promise.resolve();
   #closed = false;
-  /** Why it follows no longer. */
+  /** Why the log is no longer followed. */
   #failure: { readonly error: unknown } | undefined;
 
-  /** `onError` hears of what ends the following: afterwards nothing new arrives. */
+  /** Creates the history. `onError` is called when following has ended with an error: afterwards no new messages arrive. */
   constructor(client: Threadline, threadId: string, onError: (error: unknown) => void = () => {}) {
     this.#client = client;
     this.#thread = client.thread(threadId);
     this.#onError = onError;
   }
 
-  /** Loads what there is and follows what comes. Resolves when it is loaded; a thread that does not exist is made. */
+  /** Loads the messages and follows the log. Resolves when they are loaded; a thread that does not exist is created. */
   async open(agentId?: string): Promise<void> {
     const { threadId } = this.#thread;
     await this.#client.threads.create({ threadId, ...(agentId && { agentId }) });
     await this.#load();
   }
 
-  /** The messages: the same array until something changes, which then makes another one. */
+  /** Returns the messages. The same array is returned until a message changes. */
   getSnapshot = (): ChatMessage[] => {
     const messages = this.#conversation.messages;
     if (messages !== this.#folded) {
@@ -64,31 +67,34 @@ export class ThreadHistory {
     return this.#snapshot;
   };
 
-  /** Calls a listener after every change; gives what ends that. */
+  /** Calls a listener after every change; returns a function that removes the listener. */
   subscribe = (listener: () => void): (() => void) => {
     const own = () => listener();
     this.#listeners.add(own);
     return () => this.#listeners.delete(own);
   };
 
-  /** Whether a run is writing. */
+  /** True if a run is active. */
   get running(): boolean {
     return this.#active !== undefined;
   }
 
-  /** Up to where the log was read. */
+  /** Seq of the last event read. */
   get cursor(): number {
     return this.#followed?.cursor ?? 0;
   }
 
-  /** Takes all messages away. Resolves when the log says so; what was there stays in it, and can be read with `at`. */
+  /**
+   * Removes all messages. Resolves when the log confirms it. The log keeps the removed messages, which can be read with
+   * `at`.
+   */
   reset(): Promise<void> {
     return this.restore([]);
   }
 
   /**
-   * Puts these messages in the place of those that are there. Throws a `RunInFlightError` while a run is under way; rejects
-   * if the server refuses, and the messages are then as they were.
+   * Replaces all messages. Throws a `RunInFlightError` while a run is active; rejects if the server refuses, and leaves the
+   * messages unchanged then.
    */
   restore(messages: readonly ChatMessage[]): Promise<void> {
     if (this.running) throw new RunInFlightError("a run is active in this thread: restore or reset between runs");
@@ -98,7 +104,7 @@ export class ThreadHistory {
     return saved;
   }
 
-  /** The id of a message in the thread; made up for one that is new. */
+  /** Returns the id of a message in the thread; generates one for a new message. */
   idOf(message: ChatMessage): string {
     const known = this.#ids.get(message);
     if (known !== undefined) return known;
@@ -107,12 +113,12 @@ export class ThreadHistory {
     return id;
   }
 
-  /** Says which id a message has. */
+  /** Assigns an id to a message. */
   name(message: ChatMessage, id: string): void {
     this.#ids.set(message, id);
   }
 
-  /** Follows no longer. */
+  /** Stops following the log. */
   close(): void {
     this.#closed = true;
     this.#followed?.close();
@@ -146,7 +152,7 @@ export class ThreadHistory {
     this.#tell();
   }
 
-  /** Another log has taken the place of this one, or there is nothing to follow any more. */
+  /** The log was replaced, or cannot be followed any more. */
   #lost(error: unknown): void {
     this.#followed?.close();
     if (this.#closed) return;
@@ -163,7 +169,7 @@ export class ThreadHistory {
     await this.reached(await save(this.#client, this.#thread.threadId, () => messages));
   }
 
-  /** Resolves when the log was read up to this event; rejects if it is followed no longer before. */
+  /** Resolves when the log was read up to this event; rejects if following ends before. */
   reached(seq: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const look = () => {

@@ -6,23 +6,23 @@ import type { Agent } from "./types.js";
 export { RunInFlightError, ThreadHistory } from "./history.js";
 export type * from "./types.js";
 
-/** Which thread an agent's history is kept in. */
+/** Options of an agent's history: its thread and the client. */
 export interface Ag2bOptions extends Partial<ThreadlineOptions> {
-  /** A client that is there already; else one is made of the other options, of which `url` is needed then. */
+  /** An existing client. By default a client is created from the other options, of which `url` is required then. */
   readonly client?: Threadline;
-  /** The thread; made if it does not exist. */
+  /** The thread; created if it does not exist. */
   readonly threadId: string;
-  /** The agent that a new thread is made for. */
+  /** The agent of a newly created thread. */
   readonly agentId?: string;
-  /** Hears of what could not be saved. It is tried again, unless the server will never have it. */
+  /** Called when messages could not be saved. Saving is retried, unless the server has refused the messages. */
   readonly onError?: (error: unknown) => void;
 }
 
 /**
- * A plugin for an agent of AG2B: `const off = await agent.use(threadline({ url, token, threadId }))`. It gives the agent the
- * thread's history, saves and streams what is said, and takes over between chats what others say. Rejects if the history cannot
- * be loaded. A chat begun while another run is active in the thread rejects with a problem `run-active`; `reset` and `restore`
- * of the agent's history throw while a chat is under way.
+ * Creates a plugin for an AG2B agent: `const off = await agent.use(threadline({ url, token, threadId }))`. The agent
+ * receives the thread's history; its messages are saved and streamed; messages of other producers are applied between its
+ * chats. Rejects if the history cannot be loaded. A chat that starts while another run is active in the thread rejects with
+ * a `run-active` problem; `reset` and `restore` of the agent's history throw while a chat is active.
  */
 export function threadline(options: Ag2bOptions): (agent: Agent) => Promise<() => void> {
   return async (agent) => {
@@ -40,7 +40,7 @@ export function threadline(options: Ag2bOptions): (agent: Agent) => Promise<() =
   };
 }
 
-/** A thread's conversation in the style of AG2B's history, loaded and following the log. */
+/** Returns a thread's conversation with the interface of AG2B's history, loaded and following the log. */
 export async function threadHistory(options: Ag2bOptions): Promise<ThreadHistory> {
   const history = new ThreadHistory(clientOf(options), options.threadId, options.onError);
   await history.open(options.agentId);

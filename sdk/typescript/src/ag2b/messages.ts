@@ -1,17 +1,18 @@
-// AG2B's messages as AG-UI's, and back. What AG-UI has a place for stands there, so that every other reader of the thread
-// shows it; what it has none for stands as JSON text in the metadata of the message, so that AG2B gets back what it gave.
+// Conversion between AG2B's and AG-UI's messages. Members that AG-UI has are stored as such, so that every other reader of
+// the thread can show them. Other members are stored as JSON text in the metadata of the message, so that AG2B gets back
+// exactly its own messages.
 
 import type { Message, ToolCall } from "../types.js";
 import type { AssistantMessage, ChatMessage } from "./types.js";
 
-/** Member of a message's metadata. Its value is JSON text: it comes back as it was, whatever reads the log in between. */
+/** Member of a message's metadata. Its value is JSON text, so that no reader or writer in between can change it. */
 export const KEPT = "ag2b";
-/** Its value for what the model had begun to say when the chat was cut off: AG2B does not keep that. */
+/** Value of that member for a partial answer of an interrupted chat, which AG2B does not keep. */
 export const DROPPED = "dropped";
 
 export const reasoningId = (id: string): string => `${id}:reasoning`;
 
-/** A message as AG-UI has it: reasoning is a message of its own, before the answer. */
+/** Converts a message to AG-UI's format: reasoning becomes a separate message before the answer. */
 export function toMessages(message: ChatMessage, id: string): Message[] {
   if (message.role === "user") return [{ id, role: "user", content: message.content }];
   if (message.role === "tool") return [{ id, role: "tool", toolCallId: message.id, content: message.content }];
@@ -27,13 +28,16 @@ export function toMessages(message: ChatMessage, id: string): Message[] {
   return reasoning ? [{ id: reasoningId(id), role: "reasoning", content: reasoning }, answer] : [answer];
 }
 
-/** A message of AG2B, and what it was read from: its id is that of the last one. */
+/** A message of AG2B with the stored messages from which it was read; its id is that of the last one. */
 export interface Read {
   readonly message: ChatMessage;
   readonly from: readonly Message[];
 }
 
-/** The messages of a thread as AG2B has them. What `known` gives for the same messages is used again. */
+/**
+ * Converts the messages of a thread to AG2B's format. A message that `known` returns for the same stored messages is
+ * reused.
+ */
 export function fromMessages(
   messages: readonly Message[],
   known: (from: readonly Message[]) => ChatMessage | undefined = () => undefined,
@@ -67,7 +71,7 @@ export function fromMessages(
   return found;
 }
 
-/** What AG-UI's members of an assistant message say. */
+/** Contents of an assistant message that AG-UI's members can express. */
 export interface Said {
   readonly content?: string | undefined;
   readonly reasoning?: string | undefined;
@@ -83,7 +87,7 @@ function assistant({ content, reasoning, calls }: Said): AssistantMessage {
   };
 }
 
-/** JSON text of the members that reading what is `said` would not give back; `undefined` if it gives back all of them. */
+/** JSON text of the members of `message` that cannot be restored from `said`; `undefined` if there are none. */
 export function keptOf(message: AssistantMessage, said: Said): string | undefined {
   const read = assistant(said);
   const kept: Record<string, unknown> = {};
@@ -101,7 +105,7 @@ function withKept(read: AssistantMessage, kept: string): AssistantMessage {
       else message[name] = value;
     }
   } catch {
-    // Not what this module has written.
+    // Not written by this module.
     return read;
   }
   return message as unknown as AssistantMessage;
@@ -129,7 +133,7 @@ function argumentsOf(call: ToolCall["function"]): { name: string; arguments: Rec
   try {
     read = JSON.parse(call.arguments);
   } catch {
-    // A call that was cut off in the middle has none.
+    // A truncated call has no valid arguments.
   }
   return {
     name: call.name,
@@ -137,7 +141,7 @@ function argumentsOf(call: ToolCall["function"]): { name: string; arguments: Rec
   };
 }
 
-/** The text of a content, which may come in parts. */
+/** The text of a content, which may consist of parts. */
 function textOf(content: unknown): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";

@@ -1,8 +1,8 @@
 import { isProblem, type Message, type Threadline } from "../index.js";
 
 /**
- * Puts the messages that `make` makes of the stored ones in their place, and makes them anew if somebody else has saved something
- * in between. Gives the seq from which on the log has them.
+ * Replaces the stored messages with the result of `make`, and calls `make` again if another writer has saved in between.
+ * Returns the seq from which on the log contains the messages.
  */
 export async function save(
   client: Threadline,

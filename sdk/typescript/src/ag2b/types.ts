@@ -1,6 +1,6 @@
-// AG2B's types, as far as they are needed here: the package is on no registry, so nothing is imported from it.
+// The required subset of AG2B's types. The package is in no registry, so it cannot be imported.
 
-/** What the user said. */
+/** A message of the user. */
 export interface UserMessage {
   readonly role: "user";
   readonly content: string;
@@ -18,21 +18,21 @@ export interface AssistantMessage {
   readonly content?: string | undefined;
   readonly reasoning?: string | undefined;
   readonly calls?: AssistantToolCall[] | undefined;
-  /** The provider's own, as the signature of a reasoning: it must come back as it was. */
+  /** Data of the provider, such as the signature of a reasoning: it must be preserved exactly. */
   readonly metadata?: Record<string, unknown> | undefined;
 }
 
-/** What a tool returned, as JSON text. */
+/** The result of a tool, as JSON text. */
 export interface ToolMessage {
   readonly role: "tool";
-  /** That of the call. */
+  /** The id of the tool call. */
   readonly id: string;
   readonly content: string;
 }
 
 export type ChatMessage = UserMessage | AssistantMessage | ToolMessage;
 
-/** What the loop of an agent tells while it runs; other types are passed over. */
+/** Events of an agent's loop; other types are ignored. */
 export type AgentEvent =
   | { readonly type: "agent_content_delta" | "agent_reasoning_delta"; readonly delta: string }
   | {
@@ -45,7 +45,7 @@ export type AgentEvent =
   | { readonly type: "agent_content_end" }
   | { readonly type: "agent_chat_start" };
 
-/** A list of messages that can be watched. */
+/** An observable list of messages. */
 export interface History {
   getSnapshot(): ChatMessage[];
   subscribe(listener: () => void): () => void;
@@ -66,7 +66,7 @@ export interface ChatOptions {
   readonly onEvent?: (event: AgentEvent) => void;
 }
 
-/** What is needed of AG2B's `Agent`. */
+/** The required subset of AG2B's `Agent`. */
 export interface Agent {
   readonly history: History;
   addHook<Name extends keyof Hooks>(name: Name, hook: Hooks[Name]): () => void;

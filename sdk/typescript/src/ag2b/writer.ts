@@ -4,12 +4,12 @@ import type { AgUiEvent, ToolCall } from "../types.js";
 import { DROPPED, KEPT, keptOf, reasoningId, toolCallOf } from "./messages.js";
 import type { AgentEvent, AssistantMessage } from "./types.js";
 
-/** Writes one assistant message. Every event of it is given once, in an order that AG-UI's clients accept. */
+/** Writes one assistant message. Every event is returned once, in an order that AG-UI's clients accept. */
 export class AnswerWriter {
   readonly id: string;
   #reasoning = "";
   #content = "";
-  /** What is open: at most one of them at a time. */
+  /** The open part; at most one at a time. */
   #open: "reasoning" | "content" | ToolCall | undefined;
   /** Calls by their index in the answer. */
   readonly #calls = new Map<number, ToolCall>();
@@ -18,12 +18,12 @@ export class AnswerWriter {
     this.id = id;
   }
 
-  /** Whether anything of it has been said. */
+  /** True if any part of the answer was written. */
   get begun(): boolean {
     return this.#reasoning !== "" || this.#content !== "" || this.#calls.size > 0;
   }
 
-  /** What a delta of the agent's loop says. */
+  /** The events for a delta of the agent's loop. */
   delta(event: AgentEvent): AgUiEvent[] {
     if (event.type === "agent_reasoning_delta") return this.#reason(event.delta);
     if (event.type === "agent_content_delta") return this.#say(event.delta);
@@ -31,7 +31,7 @@ export class AnswerWriter {
     return [];
   }
 
-  /** What is missing once the answer is known, which a hook of the agent may have changed. */
+  /** The remaining events, once the answer is complete. A hook of the agent may have changed it. */
   complete(message: AssistantMessage): AgUiEvent[] {
     const { reasoning = "", content = "", calls = [] } = message;
     const events: AgUiEvent[] = [];
@@ -48,12 +48,12 @@ export class AnswerWriter {
     events.push(...this.#close());
     const said = { content: this.#content, reasoning: this.#reasoning, calls: [...this.#calls.values()] };
     const kept = keptOf(message, said);
-    // Reasoning alone makes no message of the assistant.
+    // Reasoning alone does not create an assistant message.
     const exists = this.#content !== "" || this.#calls.size > 0;
     return kept === undefined && exists ? events : [...events, ...this.#note(kept)];
   }
 
-  /** The chat was cut off: AG2B keeps nothing of this answer, the log what had been streamed. */
+  /** The chat was interrupted: AG2B discards the partial answer, while the log keeps what was streamed. */
   drop(): AgUiEvent[] {
     return this.begun ? [...this.#close(), ...this.#note(DROPPED)] : [];
   }
@@ -91,7 +91,7 @@ export class AnswerWriter {
       type: "function",
       function: { name: event.name ?? "", arguments: "" },
     };
-    // Deltas of parallel calls come mixed: a call that was closed is begun once more, which adds to it.
+    // Deltas of parallel calls are interleaved: a closed call is started again, which appends to it.
     if (!begun || (this.#open !== begun && argumentsDelta)) {
       const { id: toolCallId, function: called } = call;
       events.push(...this.#close());
@@ -118,7 +118,7 @@ export class AnswerWriter {
     ];
   }
 
-  /** The message begun once more, without a text: that adds nothing but what is kept with it. */
+  /** Starts the message again without a text, which only adds the metadata. */
   #note(kept: string | undefined): AgUiEvent[] {
     const metadata = kept === undefined ? {} : { metadata: { [KEPT]: kept } };
     return [
@@ -128,7 +128,7 @@ export class AnswerWriter {
   }
 }
 
-/** What has to be added to `said` to get `whole`; nothing if it is something else. */
+/** The part of `whole` that is missing in `said`; empty if `whole` does not start with `said`. */
 function missing(said: string, whole: string): string {
   return whole.startsWith(said) ? whole.slice(said.length) : "";
 }

@@ -1,4 +1,4 @@
-// Runs that came into the thread through another door, as AgentKit's results: its models see them as turns of the thread.
+// Runs of other producers in the thread, converted to AgentKit's results, so that AgentKit's models see them as turns.
 
 import type { Message, ToolCallMessage, ToolResultMessage, ToolMessage } from "@inngest/agent-kit";
 import type { AgUiEvent } from "../types.js";
@@ -8,16 +8,16 @@ type Part =
   | { readonly kind: "text"; readonly id: string; text: string }
   | { readonly kind: "call"; readonly id: string; readonly name: string; args: string };
 
-/** What agents without a name are called. */
+/** Name of agents without a name. */
 const SOME_AGENT = "assistant";
 
-/** One run. Knows the events of messages and tool calls; others say nothing to a model. */
+/** One run. Only events of messages and tool calls are relevant to a model; others are ignored. */
 export class ForeignRun {
   readonly #runId: string;
   readonly #createdAt: number;
   readonly #parts: Part[] = [];
   readonly #answers = new Map<string, string>();
-  /** Messages that are not the agent's. */
+  /** Ids of messages that are not the agent's. */
   readonly #others = new Set<unknown>();
   #agentName = SOME_AGENT;
 
@@ -48,13 +48,16 @@ export class ForeignRun {
     }
   }
 
-  /** What a tool gave; of a call of another run, nothing. */
+  /** Adds the result of a tool call; a call of another run is ignored. */
   answer(toolCallId: string, content: string): void {
     if (this.#parts.some(({ kind, id }) => kind === "call" && id === toolCallId))
       this.#answers.set(toolCallId, content);
   }
 
-  /** A result each time that the agent spoke again after its tools. Calls without an answer are left out: models refuse them. */
+  /**
+   * Returns one result for each answer of the agent after its tools. Calls without a result are left out, since models
+   * refuse them.
+   */
   records(): ResultRecord[] {
     const records: ResultRecord[] = [];
     let output: Message[] = [];
@@ -86,7 +89,7 @@ export class ForeignRun {
   }
 
   #text(messageId: unknown): { text: string } {
-    // A chunk without an id goes on with the message before it.
+    // A chunk without an id continues the previous message.
     const known = this.#parts.findLast(
       (part) => part.kind === "text" && (messageId === undefined || part.id === messageId),
     );

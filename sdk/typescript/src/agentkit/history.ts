@@ -14,10 +14,13 @@ import { type Point, readTurns } from "./turns.js";
 import { textUnit } from "./view.js";
 import { put, resultRuns, runIdOf, type UserTurn, userRun, whole, type WholeRun } from "./whole.js";
 
-/** The history of AgentKit's networks and agents, in Threadline: `createNetwork({ history: threadlineHistory({ … }) })`. */
+/**
+ * Stores the history of AgentKit's networks and agents in Threadline: `createNetwork({ history: threadlineHistory({ … })
+ * })`.
+ */
 export function threadlineHistory<T extends StateData = StateData>(options: HistoryOptions<T>): ThreadlineHistory<T> {
   const history = new Recorder(options);
-  // AgentKit takes the hooks off the object, and `publish` is handed over on its own.
+  // Bound methods, since AgentKit detaches the hooks from the object, and `publish` is passed on its own.
   return {
     createThread: (context) => history.createThread(context),
     get: (context) => history.get(context),
@@ -33,7 +36,7 @@ type Context<T extends StateData, Hook extends keyof Hooks<T>> = Hooks<T>[Hook] 
   ? C
   : never;
 
-/** What says where a run works. */
+/** Context that identifies the thread of a run. */
 interface TargetContext<T extends StateData> {
   readonly threadId: string;
   readonly state: State<T>;
@@ -41,11 +44,11 @@ interface TargetContext<T extends StateData> {
   readonly input: string;
 }
 
-/** A thread that a run works on. */
+/** The thread of a run. */
 interface Target {
   readonly thread: ThreadRef;
   readonly agentId: string | undefined;
-  /** Makes it, unless it is known to be there. */
+  /** Creates the thread, unless it is known to exist. */
   readonly make: () => Promise<void>;
 }
 
@@ -53,23 +56,23 @@ interface Target {
 class Recorder<T extends StateData> {
   readonly streams = new Streams();
   readonly #options: HistoryOptions<T>;
-  /** What `get` gave: where an agent has the history as well as its network, it comes back among the new results. */
+  /** Results returned by `get`. If an agent has the same history as its network, they are passed again as new results. */
   readonly #loaded = new WeakSet<AgentResult>();
-  /** Results of agents without a network, by the run that AgentKit makes for each. */
+  /** Results of agents without a network, by the network run that AgentKit creates for each of them. */
   readonly #alone = new WeakMap<NetworkRun<T>, AgentResult[]>();
-  /** Runs of agents without a network whose question was saved. */
+  /** Network runs of such agents whose user message was saved. */
   readonly #asked = new WeakSet<NetworkRun<T>>();
-  /** The turn that was saved last for a state. */
+  /** The last saved turn of each state. */
   readonly #turns = new WeakMap<State<T>, UserTurn>();
   readonly #clients = new WeakMap<State<T>, Threadline>();
-  /** Whether the thread of a state is known to be there, or not to be. */
+  /** True if the thread of a state is known to exist, false if it is known not to. */
   readonly #exists = new WeakMap<State<T>, boolean>();
-  /** What is known to be stored of a state. */
+  /** The last known stored version of a state. */
   readonly #stored = new WeakMap<State<T>, StoredState>();
 
   constructor(options: HistoryOptions<T>) {
     this.#options = options;
-    // Options that cannot work are refused at once, and not when somebody says something.
+    // Invalid options are refused immediately, and not with the first message.
     this.#clientOf(undefined);
   }
 
@@ -77,15 +80,15 @@ class Recorder<T extends StateData> {
     const { state, input, step, network } = context;
     if (network && !isAlone(network) && !network.history) {
       throw new ConfigError(
-        "give the history to the network: its agents' answers are given to no history of their own",
+        "pass the history to the network: AgentKit does not pass the answers of its agents to their own history",
       );
     }
-    // An id of its own, and one that an execution of an Inngest function keeps: a second try makes no second thread.
+    // A separate id, which every execution of an Inngest function keeps, so that a retry does not create a second thread.
     const threadId = state.threadId || (await once(step, "thread id", async () => newId()));
     const target = this.#target({ ...context, threadId });
     await this.#open(target, state, step, !state.threadId);
     if (isAlone(network) && input !== "") {
-      // AgentKit has no hook for the message of an agent on its own.
+      // AgentKit has no hook for the message to an agent without a network.
       await this.#appendTurn(target, state, step, { content: input });
       if (network) this.#asked.add(network);
     }
@@ -95,7 +98,8 @@ class Recorder<T extends StateData> {
   async get({ threadId, state, step }: Context<T, "get">): Promise<AgentResult[]> {
     if (threadId === undefined) return [];
     const thread = this.#client(state).thread(threadId);
-    // What goes through a step is small, and not the turns: up to this point the log never changes, whoever reads it when.
+    // Only the small result is stored in the step, not the turns: up to this point the log never changes, so it can be read
+    // at any time.
     const point = await once(step, "history", async () => {
       const found = await found404(thread.get());
       return found ? pointOf(found) : null;
@@ -111,7 +115,7 @@ class Recorder<T extends StateData> {
     if (threadId === undefined) return;
     const { id, content, timestamp } = userMessage;
     const target = this.#target({ ...context, threadId });
-    // Without the hook that makes threads AgentKit makes up an id itself.
+    // Without the `createThread` hook AgentKit generates an id itself.
     if (!this.#exists.has(state)) await this.#open(target, state, step, false);
     await this.#appendTurn(target, state, step, { id, content, at: timestamp.getTime() });
   }
@@ -122,7 +126,7 @@ class Recorder<T extends StateData> {
     const alone = isAlone(network) ? this.#alone.get(network) : undefined;
     if (network && isAlone(network) && !alone && newResults.length === 0) {
       throw new ConfigError(
-        "the answer of an agent without a network is not saved: AgentKit gives it to no hook of its history. Create the agent with" +
+        "the answer of an agent without a network is not saved: AgentKit passes it to no hook of the history. Create the agent with" +
           " lifecycle: history.lifecycle, or have its own onFinish end with return history.lifecycle.onFinish(args)",
       );
     }
@@ -134,7 +138,8 @@ class Recorder<T extends StateData> {
       const { id = keys[0] && `${keys[0]}:user`, content, timestamp } = userMessage;
       await this.#appendTurn(target, state, step, { ...(id && { id }), content, at: timestamp.getTime() });
     } else if (!userMessage && network && alone && input !== "" && !this.#asked.has(network)) {
-      // Without the hook that makes threads nothing has told of the question yet. Its time is not after that of the answer.
+      // Without the `createThread` hook the user's message has not been saved yet. Its time must not be after that of the
+      // answer.
       this.#asked.add(network);
       await this.#appendTurn(target, state, step, { content: input, at: alone[0]?.createdAt.getTime() ?? Date.now() });
     }
@@ -153,7 +158,7 @@ class Recorder<T extends StateData> {
     return result;
   }
 
-  /** Where what a context tells of is saved, as the owner of its state. */
+  /** The thread of a context, accessed as the owner of its state. */
   #target({ threadId, state, network, input }: TargetContext<T>): Target {
     const client = this.#client(state);
     const thread = client.thread(threadId);
@@ -169,7 +174,7 @@ class Recorder<T extends StateData> {
     return { thread, agentId, make };
   }
 
-  /** A run begins to work on a thread, which is made with the first thing that is saved in it. */
+  /** Called when a run starts to work on a thread. The thread is created when the first data is saved. */
   async #open(target: Target, state: State<T>, step: Step<T>, isNew: boolean): Promise<void> {
     const look = async () => {
       const found = await found404(target.thread.get());
@@ -206,7 +211,7 @@ class Recorder<T extends StateData> {
     said: { readonly id?: string; readonly content: string; readonly at?: number },
   ): Promise<void> {
     const { id = newId(), content, at = Date.now() } = said;
-    // AgentKit makes up another id and time in each execution.
+    // AgentKit generates a new id and time in each execution.
     const turn = { ...(await once(step, "message id", async () => ({ id, at }))), content };
     this.#turns.set(state, turn);
     await once(step, "append message", async () => {
@@ -214,11 +219,14 @@ class Recorder<T extends StateData> {
       await this.#save(target, run, textUnit(turn.id, "user", content));
       return null;
     });
-    // A thread that is deleted from now on is not made again.
+    // A thread that is deleted from now on is not created again.
     this.#exists.set(state, true);
   }
 
-  /** Into the open run of the thread, if there is one, which would not let a whole run in; there without the run's own events. */
+  /**
+   * Saves into the open run of the thread, without the complete run's own start and end events; without an open run, as a
+   * complete run.
+   */
   async #save(
     { thread, agentId, make }: Target,
     run: WholeRun,
@@ -230,7 +238,7 @@ class Recorder<T extends StateData> {
     await put(thread, run, agentId);
   }
 
-  /** On behalf of the user that the state named when the run began, whatever becomes of it. */
+  /** The client of the user that the state named when the run started, even if the state changes. */
   #client(state: State<T>): Threadline {
     let client = this.#clients.get(state);
     if (!client) {
@@ -250,7 +258,7 @@ class Recorder<T extends StateData> {
       url,
       ...(apiKey !== undefined && { apiKey }),
       ...(project !== undefined && { project }),
-      // A run has a client of its own: so its hooks share the time.
+      // Each run has its own client, so that its hooks share the retry time.
       retries: { reads: timeout, writes: timeout, producers: timeout, together: true },
       ...(fetch && { fetch }),
       ...(user !== undefined && { user }),
@@ -258,26 +266,26 @@ class Recorder<T extends StateData> {
   }
 }
 
-/** AgentKit runs an agent without a network in one that has no agents. */
+/** True if AgentKit created this network, which has no agents, for an agent without a network. */
 function isAlone<T extends StateData>(network: NetworkRun<T> | undefined): boolean {
   return network === undefined || network.agents.size === 0;
 }
 
-/** Whether a turn that was saved is this message: by its id, or by its words if it has none. */
+/** True if a saved turn is this message: by its id, or by its text if it has none. */
 function isSaid({ id, content }: PassedUserMessage, turn: UserTurn | undefined): boolean {
   return turn !== undefined && (id === undefined ? content === turn.content : id === turn.id);
 }
 
-/** Gives every result the key that it keeps, however often it is saved. */
+/** Assigns every result a stable key, which is the same however often the result is saved. */
 async function keyResults<T extends StateData>(results: AgentResult[], step: Step<T>): Promise<KeyedResult[]> {
   const keys = async () => Promise.all(results.map((result) => result.id ?? contentKey(result)));
-  // In a network every result has an id; without one, its time is another one in each execution.
+  // In a network every result has an id. A result without one has a different time in each execution.
   const known = results.every(({ id }) => id !== undefined) ? await keys() : await once(step, "result keys", keys);
   const keyed = results.map((result, index) => ({ key: known[index] ?? "", result }));
   return keyed.filter(({ key }, index) => known.indexOf(key) === index);
 }
 
-/** `undefined` if there is no such thread. */
+/** `undefined` if the thread does not exist. */
 async function found404(asked: Promise<Thread>): Promise<Thread | undefined> {
   try {
     return await asked;
@@ -287,7 +295,7 @@ async function found404(asked: Promise<Thread>): Promise<Thread | undefined> {
   }
 }
 
-/** Makes a thread that another one may be making at this moment. That of another user stays a refusal. */
+/** Creates a thread that may be created concurrently. A thread of another user is still refused. */
 async function madeOnce(client: Threadline, thread: ThreadRef, made: { threadId: string }): Promise<Thread> {
   try {
     return await client.threads.create(made);

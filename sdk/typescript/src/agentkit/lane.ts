@@ -1,4 +1,4 @@
-// AgentKit's stream of one agent's reply, chunk by chunk, as AG-UI's events.
+// Converts AgentKit's stream of one agent's reply, chunk by chunk, to AG-UI's events.
 
 import type { AgentMessageChunk } from "@inngest/agent-kit";
 import type { AgUiEvent } from "../types.js";
@@ -8,7 +8,7 @@ import { answerEvent } from "./view.js";
 export class Lane {
   readonly messageId: string;
   readonly #stepName: string;
-  /** The call whose tool is at work: answers do not say which one they are for. */
+  /** The call whose tool is running, since tool results do not name their call. */
   #toolCallId: string | undefined;
 
   constructor(messageId: string, stepName: string) {
@@ -24,7 +24,7 @@ export class Lane {
     return [{ type: "STEP_FINISHED", stepName: this.#stepName }];
   }
 
-  /** The events of a chunk; none of most kinds. */
+  /** The events for a chunk; none for most kinds. */
   events({ event, data }: AgentMessageChunk): AgUiEvent[] {
     const { messageId } = this;
     const partId = String(data["partId"]);

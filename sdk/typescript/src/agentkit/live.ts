@@ -1,4 +1,4 @@
-// A run that is open while networks of this process work on a thread, so that others see what they do.
+// A run that is open while networks of this process work on a thread, so that other readers see their progress.
 
 import { ClosedError } from "../errors.js";
 import { STREAM_SILENCE_MS } from "../limits.js";
@@ -6,12 +6,12 @@ import type { Producer } from "../producer.js";
 import type { ThreadRef } from "../threads.js";
 import type { AgUiEvent, Run } from "../types.js";
 
-/** What a run is ended with if its network failed. */
+/** Error with which a run ends if its network has failed. */
 class NetworkFailed extends Error {
   override readonly name = "NetworkFailed";
 }
 
-/** One open run of a thread. Networks that begin while it is open take part in it. */
+/** One open run of a thread. Networks that start while the run is open join it. */
 export class LiveRun {
   readonly #producer: Producer;
   readonly #done: Promise<Run>;
@@ -21,7 +21,7 @@ export class LiveRun {
   #ending = false;
   #silence: ReturnType<typeof setTimeout> | undefined;
 
-  /** Begins it; rejects if another run is active in the thread. */
+  /** Starts the run; rejects if another run is active in the thread. */
   static begin(thread: ThreadRef, runId: string, agentId: string | undefined): Promise<LiveRun> {
     return new Promise((resolve, reject) => {
       let end: (failure?: Error) => void = () => {};
@@ -41,16 +41,16 @@ export class LiveRun {
     this.#done = done;
     this.#end = end;
     this.#heard();
-    // AgentKit cannot be stopped, but nobody is shown any more of what it does.
+    // AgentKit cannot be stopped, but no further events are written.
     producer.signal.addEventListener("abort", () => this.#finish(), { once: true });
   }
 
-  /** Whether it takes nothing any more: it ends, was asked to stop, or is lost to the server or to us. */
+  /** True if the run accepts no further events: it is ending, was stopped, or was lost. */
   get over(): boolean {
     return this.#ending || this.#producer.signal.aborted;
   }
 
-  /** A network takes part from now on; `false` if it is over. */
+  /** Adds a network; returns `false` if the run is over. */
   join(network: string): boolean {
     if (this.over) return false;
     this.#networks.add(network);
@@ -68,15 +68,15 @@ export class LiveRun {
     await this.#producer.append(events);
   }
 
-  /** Resolves when all that was appended is durable. */
+  /** Resolves when all appended events are durable. */
   flush(): Promise<void> {
     return this.#producer.flush();
   }
 
-  /** Appends events that must not be lost; `false` if they have to be saved in another way. */
+  /** Appends events that must not be lost; returns `false` if they have to be saved in another way. */
   async write(events: readonly AgUiEvent[]): Promise<boolean> {
     try {
-      // Begun in one turn: an end of the run comes before both or after both.
+      // Both are started in the same turn, so that an end of the run comes either before or after both.
       await Promise.all([this.append(events), this.flush()]);
       return true;
     } catch {
@@ -84,12 +84,12 @@ export class LiveRun {
     }
   }
 
-  /** Said before a network leaves that has failed: the run ends badly. */
+  /** Called before a failed network leaves: the run ends as failed. */
   fail(message: string): void {
     this.#failure = new NetworkFailed(message);
   }
 
-  /** With the last network the run ends; resolves when it has. */
+  /** Removes a network. With the last one the run ends; resolves when it has ended. */
   async leave(network: string): Promise<void> {
     this.#networks.delete(network);
     if (this.#networks.size > 0) return;
@@ -97,7 +97,7 @@ export class LiveRun {
     await this.ended();
   }
 
-  /** Resolves when the run has ended; rejects if nobody knows how. */
+  /** Resolves when the run has ended; rejects if its outcome is unknown. */
   async ended(): Promise<void> {
     await this.#done.catch((error: unknown) => {
       if (!(error instanceof NetworkFailed)) throw error;
@@ -110,10 +110,10 @@ export class LiveRun {
     this.#end(failure);
   }
 
-  /** A network that AgentKit gives up without a word must not keep the thread for ever. */
+  /** Restarts the silence timer: a network that AgentKit abandons without notice must not block the thread. */
   #heard(): void {
     clearTimeout(this.#silence);
-    const why = "nothing came from AgentKit for too long";
+    const why = "no event arrived from AgentKit before the timeout";
     this.#silence = setTimeout(() => this.#finish(new NetworkFailed(why)), STREAM_SILENCE_MS);
   }
 }

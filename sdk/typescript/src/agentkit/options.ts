@@ -12,13 +12,13 @@ import type { ThreadlineOptions } from "../config.js";
 
 interface Connection extends Pick<ThreadlineOptions, "url" | "apiKey" | "project" | "fetch"> {
   /**
-   * Time that the hooks of one run wait, together, for a server that is away, in milliseconds; 10,000 if not given. Then the run
-   * rejects. Other runs of the thread are waited for all the same.
+   * Total time that the hooks of one run wait for an unreachable server, in milliseconds; 10,000 by default. After that the
+   * run rejects. Waiting for other runs of the thread does not count.
    */
   readonly timeout?: number;
 }
 
-/** What a thread is made for. */
+/** Context for naming a new thread. */
 export interface TitleContext<T extends StateData> {
   readonly state: State<T>;
   readonly input: string;
@@ -26,27 +26,30 @@ export interface TitleContext<T extends StateData> {
 
 interface Behaviour<T extends StateData> {
   /**
-   * Whose threads they are: every request is made as this user, who sees no thread of others. `state.data.userId` if not
-   * given; without any the server's default user, which only its development mode has.
+   * The owner of the threads: every request is made as this user, who cannot see threads of other users.
+   * `state.data.userId` by default; without either, the server's default user, which exists only in development mode.
    */
   readonly user?: (state: State<T>) => string | undefined;
-  /** The agent that threads and runs are of in lists; the network's name if not given. */
+  /** The agent of threads and runs in lists; the network's name by default. */
   readonly agentId?: string;
-  /** The name of a new thread. Without it the server names the thread, where it does that. */
+  /** The name of a new thread. By default the server names the thread, if it is configured to do so. */
   readonly title?: (context: TitleContext<T>) => string | undefined;
   /**
-   * Keeps `state.data` and `state.kv` in the thread too, and gives them to the networks that go on with it. Whoever may write
-   * into the thread may change them, as its user's token may: keys that tools trust are `keep`t as `createState` was given them.
-   * `userId` always is.
+   * Also stores `state.data` and `state.kv` in the thread, and restores them for networks that continue it. Everyone with
+   * write access to the thread, such as the holder of its user's token, can change them. Keys that tools trust should be
+   * listed in `keep`: they stay as passed to `createState`. `userId` is always kept.
    */
   readonly persistState?: boolean | { readonly keep: readonly string[] };
 }
 
-/** Where the server is, or a client of it, which then acts as whoever it is, with its own `retries`. And how threads are kept. */
+/**
+ * Options of the history: the address of the server or a client, which then keeps its own credentials and `retries`; and
+ * how threads are stored.
+ */
 export type HistoryOptions<T extends StateData> = Behaviour<T> &
   ((Connection & { readonly client?: never }) | { readonly client: Threadline; readonly url?: never });
 
-/** The user's message as the documented interface of AgentKit passes it to `appendResults`. */
+/** The user's message, as AgentKit's documented interface passes it to `appendResults`. */
 export interface PassedUserMessage {
   readonly id?: string;
   readonly content: string;
@@ -56,22 +59,25 @@ export interface PassedUserMessage {
 
 type HookContext<T extends StateData> = History.Context<T>;
 
-/** The history of AgentKit's networks and agents, in Threadline. */
+/** The history of AgentKit's networks and agents, stored in Threadline. */
 export interface ThreadlineHistory<T extends StateData> extends HistoryConfig<T> {
-  /** Gives the run its thread; one that is not there is made when the first thing is saved in it. */
+  /** Assigns a thread to the run. A thread that does not exist is created when the first data is saved. */
   createThread(context: History.CreateThreadContext<T>): Promise<{ threadId: string }>;
-  /** All turns of a thread, the newest last; of a thread that does not exist, none. Every call gives new objects. */
+  /**
+   * Returns all turns of a thread, the newest last; an empty list if the thread does not exist. Every call returns new
+   * objects.
+   */
   get(context: HookContext<T>): Promise<AgentResult[]>;
   /** Saves the user's message, once for each id. */
   appendUserMessage(
     context: HookContext<T> & { userMessage: { id: string; content: string; role: "user"; timestamp: Date } },
   ): Promise<void>;
-  /** Saves results, once for each id, and the user's message if one is passed that is not there yet. */
+  /** Saves results, once for each id, and the user's message if it is passed and not saved yet. */
   appendResults(
     context: HookContext<T> & { newResults: AgentResult[]; userMessage?: PassedUserMessage },
   ): Promise<void>;
-  /** For an agent without a network, as its `lifecycle`: AgentKit gives its results to no other hook. */
+  /** The `lifecycle` of an agent without a network, since AgentKit passes its results to no other hook. */
   readonly lifecycle: { onFinish(args: Agent.LifecycleArgs.Result<T>): AgentResult };
-  /** For `streaming: { publish }`: shows what is streamed in the thread while the network is at work. */
+  /** The function for `streaming: { publish }`: shows the streamed output in the thread while the network is running. */
   publish(chunk: AgentMessageChunk): Promise<void>;
 }

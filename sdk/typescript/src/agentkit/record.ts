@@ -1,4 +1,4 @@
-// The exact value of an AgentResult as it is kept in the log, beside the events that other readers show.
+// The exact value of an AgentResult, stored in the log in addition to the events for other readers.
 
 import { AgentResult, type Message, type ToolResultMessage } from "@inngest/agent-kit";
 import { RESULT_DEPTH, RESULT_PART_CHARS } from "../limits.js";
@@ -7,7 +7,7 @@ import type { AgUiEvent } from "../types.js";
 /** Name of the CUSTOM events that hold an AgentResult. */
 const RESULT = "agentkit.result";
 
-/** What makes an AgentResult again. Its `history` is not kept: it is what stands before it in the thread. */
+/** Data from which an AgentResult is restored. Its `history` is not stored, since the thread contains it. */
 export interface ResultRecord {
   readonly id?: string;
   readonly agentName: string;
@@ -19,13 +19,13 @@ export interface ResultRecord {
   readonly raw?: string;
 }
 
-/** A result and the key by which it is known in its thread, whoever saves it and however often. */
+/** A result with its key, which is unique in the thread and the same however often the result is saved. */
 export interface KeyedResult {
   readonly key: string;
   readonly result: AgentResult;
 }
 
-/** One CUSTOM event, or several of a result that is large or nested deeply. */
+/** Encodes a result as one CUSTOM event, or as several if it is large or deeply nested. */
 export function recordEvents({ key, result }: KeyedResult): AgUiEvent[] {
   const text = jsonText(recordOf(result));
   if (text.length <= RESULT_PART_CHARS && depthOf(text) <= RESULT_DEPTH) {
@@ -39,11 +39,11 @@ export function recordEvents({ key, result }: KeyedResult): AgUiEvent[] {
   }));
 }
 
-/** Puts records together again from the events that hold them, in whatever order their parts come. */
+/** Decodes records from their events. The parts of a record may arrive in any order. */
 export class Records {
   readonly #parts = new Map<string, string[]>();
 
-  /** The record that this event completes, if it is one of ours and completes one. */
+  /** Returns the record that this event completes, if there is one. */
   add(event: AgUiEvent): { readonly key: string; readonly record: ResultRecord } | undefined {
     if (event.type !== "CUSTOM" || event["name"] !== RESULT) return undefined;
     const value = event["value"] as {
@@ -63,13 +63,16 @@ export class Records {
   }
 }
 
-/** A new AgentResult, of the package's own class. */
+/** Creates an AgentResult, of the package's own class. */
 export function resultOf(record: ResultRecord): AgentResult {
   const { agentName, output, toolCalls, createdAt, prompt, raw, id } = record;
   return new AgentResult(agentName, output, toolCalls, new Date(createdAt), prompt, undefined, raw, id);
 }
 
-/** The key of a result without an id: from what it holds. Not its checksum, which is the same for equal texts of a second. */
+/**
+ * The key of a result without an id, derived from its content. AgentKit's checksum is not used, since it is equal for equal
+ * texts of the same second.
+ */
 export async function contentKey(result: AgentResult): Promise<string> {
   const { agentName, createdAt, output, toolCalls } = recordOf(result);
   return digest(jsonText([agentName, createdAt, output, toolCalls]));
@@ -81,7 +84,7 @@ export async function digest(text: string): Promise<string> {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** JSON, also of what tools return though JSON does not have it. */
+/** JSON text, also for values returned by tools that JSON cannot represent. */
 export function jsonText(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) => (typeof each === "bigint" ? String(each) : each)) ?? "null";
 }
@@ -99,7 +102,7 @@ function recordOf(result: AgentResult): ResultRecord {
   };
 }
 
-/** How deep JSON text is nested. */
+/** The nesting depth of a JSON text. */
 function depthOf(text: string): number {
   let depth = 0;
   let deepest = 0;

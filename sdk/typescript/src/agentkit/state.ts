@@ -1,4 +1,5 @@
-// Network state in the log: `{ data, kv }`, as STATE_SNAPSHOT and then STATE_DELTA for each key that a run has changed.
+// Network state in the log: `{ data, kv }`, as a STATE_SNAPSHOT followed by a STATE_DELTA for each key that a run has
+// changed.
 
 import type { State, StateData } from "@inngest/agent-kit";
 import type { AgUiEvent } from "../types.js";
@@ -6,7 +7,7 @@ import { jsonText } from "./record.js";
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** The two stores of a network's state, as JSON has them. */
+/** The two stores of a network's state, as JSON values. */
 export interface StoredState {
   readonly data: Values;
   readonly kv: Values;
@@ -14,22 +15,22 @@ export interface StoredState {
 
 const PARTS = ["data", "kv"] as const;
 
-/** A copy of what the stores hold now. */
+/** Copies the current content of the stores. */
 export function takeState<T extends StateData>(state: State<T>): StoredState {
   return JSON.parse(jsonText({ data: { ...state.data }, kv: state.kv.all() })) as StoredState;
 }
 
 /**
- * Puts what was stored into a state that a run begins with: it wins over what the run was given, but for the keys that are `kept`.
- * Whoever may write into the thread, as its user may, has written it.
+ * Restores a stored state into the state of a new run. Stored values override those of the run, except for the `kept` keys,
+ * because everyone with write access to the thread, including its user, can change the stored values.
  */
 export function giveState<T extends StateData>(state: State<T>, stored: StoredState, kept: readonly string[]): void {
   for (const [key, value] of Object.entries(stored.data)) {
-    // Defined, not assigned: a key may be called as the prototype is.
+    // Defined, not assigned: a key may be named like a member of the prototype.
     if (!kept.includes(key)) Object.defineProperty(state.data, key, { value, ...ORDINARY });
   }
   for (const [key, value] of Object.entries(stored.kv)) if (!kept.includes(key)) state.kv.set(key, value);
-  // AgentKit begins with a copy of `data` in `kv`: what is in the one and not in the other was deleted.
+  // AgentKit starts with a copy of `data` in `kv`: a key that is stored in only one of them was deleted.
   for (const key of Object.keys(stored.data)) {
     if (!(key in stored.kv) && !kept.includes(key)) state.kv.delete(key);
   }
@@ -37,15 +38,15 @@ export function giveState<T extends StateData>(state: State<T>, stored: StoredSt
 
 const ORDINARY = { enumerable: true, writable: true, configurable: true };
 
-/** What is stored in a thread's state; `undefined` if that is nothing of ours. */
+/** The stored state in a thread's state; `undefined` if it was not written by this module. */
 export function storedIn(state: unknown): StoredState | undefined {
   if (!isObject(state) || !isObject(state["data"]) || !isObject(state["kv"])) return undefined;
   return { data: state["data"], kv: state["kv"] };
 }
 
 /**
- * The events that bring the thread's state, `current`, to what a run has made of the `before` that it began with. Keys that
- * the run has not touched stay as they are, whoever has changed them meanwhile.
+ * The events that apply a run's changes, from `before` to `now`, to the thread's state `current`. Keys that the run has not
+ * changed keep their current values, which may have been changed concurrently.
  */
 export function stateEvents(current: unknown, before: StoredState | undefined, now: StoredState): AgUiEvent[] {
   // The state of a thread that never had one is an empty object.
@@ -63,7 +64,7 @@ export function stateEvents(current: unknown, before: StoredState | undefined, n
       operations.push({ op: "remove", path: pointer(part, key) });
     }
   }
-  // One event each: a key that has gone meanwhile spoils only its own.
+  // One event for each key, so that a key that was removed meanwhile invalidates only its own delta.
   return operations.map((operation) => ({ type: "STATE_DELTA", delta: [operation] }));
 }
 

@@ -1,5 +1,5 @@
-// What `publish` does with AgentKit's stream: into the open run of its thread, or, inside an Inngest function, as one whole
-// run for each agent's reply.
+// Handling of AgentKit's stream by `publish`: it is written into the open run of its thread, or, inside an Inngest
+// function, as one complete run for each agent's reply.
 
 import type { AgentMessageChunk } from "@inngest/agent-kit";
 import { isProblem } from "../errors.js";
@@ -10,20 +10,20 @@ import { Lane } from "./lane.js";
 import { LiveRun } from "./live.js";
 import { put, runIdOf, whole } from "./whole.js";
 
-/** A thread that networks of this process work on. */
+/** A thread on which networks of this process work. */
 export interface Session {
   readonly thread: ThreadRef;
   readonly agentId: string | undefined;
-  /** Inside an Inngest function, whose executions end at every step: no run can be held open. */
+  /** True inside an Inngest function, whose executions end at every step, so that no run can be held open. */
   readonly durable: boolean;
-  /** Makes the thread, unless it is known to be there. */
+  /** Creates the thread, unless it is known to exist. */
   readonly make: () => Promise<void>;
 }
 
 interface Stream {
   session: Session;
   live: Promise<LiveRun | undefined> | undefined;
-  /** Replies under way, by message id. */
+  /** Unfinished replies, by message id. */
   readonly lanes: Map<string, Reply>;
   /** Ids of replies that are in the log. */
   readonly streamed: Set<string>;
@@ -31,18 +31,18 @@ interface Stream {
 
 interface Reply {
   readonly lane: Lane;
-  /** Where it goes as it comes. */
+  /** The run into which the reply is written as it arrives. */
   readonly live: LiveRun | undefined;
-  /** What is kept for a whole run. */
+  /** Events that are collected for a complete run. */
   readonly kept: AgUiEvent[];
 }
 
 /** The streams of one history. */
 export class Streams {
-  /** By thread id, the one that was opened last at the end. */
+  /** Streams by thread id, in the order in which they were last opened. */
   readonly #streams = new Map<string, Stream>();
 
-  /** A network or an agent begins to work on a thread. */
+  /** Called when a network or an agent starts to work on a thread. */
   open(session: Session): void {
     const { threadId } = session.thread;
     const stream = this.#streams.get(threadId) ?? newStream(session);
@@ -55,33 +55,33 @@ export class Streams {
     }
   }
 
-  /** The open run of a thread, if there is one that takes events. */
+  /** The open run of a thread, if it accepts events. */
   async live(threadId: string): Promise<LiveRun | undefined> {
     const live = await this.#streams.get(threadId)?.live;
     return live?.over ? undefined : live;
   }
 
-  /** Of these results, those whose messages are in the log already. */
+  /** Those of the given results whose messages are already in the log. */
   async streamed(threadId: string, keys: readonly string[]): Promise<ReadonlySet<string>> {
     const stream = this.#streams.get(threadId);
     if (!stream) return new Set();
     for (const key of keys) {
-      // An agent on its own says only after its result is saved that its reply has ended.
+      // An agent without a network reports the end of its reply only after its result is saved.
       const reply = stream.lanes.get(key);
       if (reply) await this.#end(stream, reply).catch(() => {});
     }
     return new Set(keys.filter((key) => stream.streamed.has(key)));
   }
 
-  /** Results that are saved will not be asked for again. */
+  /** Forgets saved results, which will not be requested again. */
   forget(threadId: string, keys: readonly string[]): void {
     for (const key of keys) this.#streams.get(threadId)?.streamed.delete(key);
   }
 
-  /** Takes a chunk of AgentKit's stream. */
+  /** Handles a chunk of AgentKit's stream. */
   async take(chunk: AgentMessageChunk): Promise<void> {
     const { event, data } = chunk;
-    // An agent on its own that was given no thread does not say here which one it got.
+    // For an agent without a network and without a given thread, the chunk does not contain the thread's id.
     const stream = this.#streams.get(String(data["threadId"]));
     if (!stream) return;
     const runId = String(data["runId"]);
@@ -91,7 +91,7 @@ export class Streams {
     switch (event) {
       case "run.started":
         if (isNetwork) return this.#join(stream, runId);
-        // An agent on its own begins before its thread is there: with its first part.
+        // An agent without a network starts before its thread exists, so its reply is started with its first part.
         if (data["parentRunId"] !== undefined) await this.#begin(stream, messageId, data["name"]);
         return;
       case "run.failed":
@@ -136,7 +136,7 @@ export class Streams {
   async #append(stream: Stream, reply: Reply, events: AgUiEvent[]): Promise<void> {
     if (events.length === 0) return;
     if (stream.session.durable) reply.kept.push(...events);
-    // Of a run that is over nothing more is shown; what it came to is saved with the results.
+    // After the end of a run its stream is no longer shown; the result is saved later.
     else if (!reply.live?.over) await reply.live?.append(events);
   }
 
@@ -146,7 +146,7 @@ export class Streams {
       try {
         const live = await begun;
         if (!live || live.join(network)) return;
-        // The one before is about to end.
+        // The previous run is about to end.
         await live.ended();
         forget(stream, begun);
       } catch (error) {
@@ -159,7 +159,7 @@ export class Streams {
   async #leave(stream: Stream, network: string): Promise<void> {
     const begun = stream.live;
     const live = await begun;
-    // AgentKit says twice that some networks have completed.
+    // AgentKit reports the completion of some networks twice.
     if (live && !live.has(network)) return;
     try {
       await live?.leave(network);
@@ -169,7 +169,7 @@ export class Streams {
   }
 }
 
-/** Another run may have been begun meanwhile. */
+/** Removes the stream's run, unless another one has been started meanwhile. */
 function forget(stream: Stream, begun: Stream["live"]): void {
   if (stream.live === begun) stream.live = undefined;
 }
@@ -179,7 +179,7 @@ async function begin({ thread, agentId, make }: Session, network: string): Promi
     await make();
     return await LiveRun.begin(thread, await runIdOf("n", [network]), agentId);
   } catch (error) {
-    // Another one works on the thread: what this network says comes when it has finished.
+    // Another producer works on the thread, so the output of this network is saved when it has finished.
     if (isProblem(error, "run-active")) return undefined;
     throw error;
   }

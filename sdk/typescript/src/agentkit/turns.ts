@@ -1,4 +1,4 @@
-// The turns of a thread, read back from its log: what this adapter saved, and what came in through other doors.
+// The turns of a thread, read from its log: those that this adapter saved, and those of other producers.
 
 import type { AgentResult, Message, ToolResultMessage } from "@inngest/agent-kit";
 import { HISTORY_PAGE_EVENTS } from "../limits.js";
@@ -9,13 +9,16 @@ import { Records, resultOf, type ResultRecord } from "./record.js";
 import { plainText } from "./view.js";
 import { OURS } from "./whole.js";
 
-/** A place in a thread's log. What stands up to it never changes. */
+/** A position in a thread's log. Events up to it never change. */
 export interface Point {
   readonly epoch: string;
   readonly tail: number;
 }
 
-/** All turns up to a point of the log, oldest first. Users' turns are results of an agent named `user`, as AgentKit has it. */
+/**
+ * Returns all turns up to a position in the log, oldest first. A user's turn is a result of an agent named `user`, as in
+ * AgentKit.
+ */
 export async function readTurns(thread: ThreadRef, { epoch, tail }: Point): Promise<AgentResult[]> {
   const turns = new Turns();
   for (let after = 0; after < tail;) {
@@ -33,7 +36,7 @@ export class Turns {
   readonly #known = new Set<string>();
   readonly #records = new Records();
   readonly #foreign = new Map<string, ForeignRun>();
-  /** What a user says in the middle of a run of ours, by message id. */
+  /** Unfinished user messages inside a run of this adapter, by message id. */
   readonly #saying = new Map<string, { at: number; text: string }>();
 
   add({ runId, at, event }: LoggedEvent): void {
@@ -57,13 +60,13 @@ export class Turns {
     return this.#turns.flatMap((turn) => (turn instanceof ForeignRun ? turn.records() : [turn])).map(resultOf);
   }
 
-  /** A run's input holds the messages that were new when it began. */
+  /** A run's input contains the messages that were new when it started. */
   #inputs(event: AgUiEvent, at: string): void {
     const { messages } = (event["input"] ?? {}) as { messages?: unknown };
     for (const message of Array.isArray(messages) ? (messages as Record<string, unknown>[]) : []) {
       const text = plainText(message["content"]);
       if (message["role"] === "user") this.#user(String(message["id"]), text, timeOf(event, at));
-      // Tools of a page answer in the input of the next run.
+      // Results of tools executed in a page are in the input of the next run.
       if (message["role"] === "tool") {
         for (const run of this.#foreign.values()) run.answer(String(message["toolCallId"]), text);
       }
@@ -92,7 +95,7 @@ export class Turns {
   }
 }
 
-/** AG-UI's own time of an event, else when it was stored. */
+/** AG-UI's own time of an event; by default the time at which it was stored. */
 function timeOf(event: AgUiEvent, at: string): number {
   return typeof event["timestamp"] === "number" ? event["timestamp"] : Date.parse(at);
 }

@@ -1,11 +1,11 @@
-// AgentKit's results as AG-UI's events: what every other reader of the thread shows.
+// AgentKit's results as AG-UI events, which every other reader of the thread shows.
 
 import type { AgentResult, Message, ToolMessage } from "@inngest/agent-kit";
 import { RESULT_PART_CHARS, VIEW_CUT_CHARS, VIEW_TEXT_BYTES } from "../limits.js";
 import type { AgUiEvent } from "../types.js";
 import { jsonText, type KeyedResult } from "./record.js";
 
-/** Events that make one message, call or answer, and stay in one run. */
+/** Events of one message, call or tool result, which stay in one run. */
 export type Unit = readonly AgUiEvent[];
 
 export function textUnit(messageId: string, role: string, content: string): Unit {
@@ -18,7 +18,7 @@ export function textUnit(messageId: string, role: string, content: string): Unit
   return events;
 }
 
-/** The messages of a result. Of one that was streamed, only what AgentKit does not stream: all texts but the last. */
+/** The messages of a result. For a streamed result, only what AgentKit does not stream: all texts but the last one. */
 export function resultUnits({ key, result }: KeyedResult, streamed: boolean): Unit[] {
   const units: Unit[] = [];
   const texts = result.output.filter(isAssistantText);
@@ -27,7 +27,7 @@ export function resultUnits({ key, result }: KeyedResult, streamed: boolean): Un
   for (const [index, message] of result.output.entries()) {
     if (message.type === "text") {
       const text = plainText(message.content);
-      // The id that AgentKit streams the last text under.
+      // The id under which AgentKit streams the last text.
       const messageId = message === last ? key : `${key}:${index}`;
       parent = messageId;
       if (!streamed || (message !== last && text !== "")) units.push(textUnit(messageId, roleOf(message), text));
@@ -44,14 +44,14 @@ export function resultUnits({ key, result }: KeyedResult, streamed: boolean): Un
   return units;
 }
 
-/** The result of a tool call. AgentKit wraps it as `{ data }` or `{ error }`; a string is shown as it is. */
+/** The result of a tool call. AgentKit wraps it as `{ data }` or `{ error }`; a string is shown unchanged. */
 export function answerEvent(toolCallId: string, content: unknown): AgUiEvent {
   const wrapped = typeof content === "object" && content !== null && "data" in content ? content.data : content;
   const text = viewText(typeof wrapped === "string" ? wrapped : jsonText(wrapped));
   return { type: "TOOL_CALL_RESULT", messageId: `${toolCallId}:result`, toolCallId, role: "tool", content: text };
 }
 
-/** How many bytes the events take in a request. */
+/** Size of the events in a request, in bytes. */
 export function sizeOf(events: readonly AgUiEvent[]): number {
   return new TextEncoder().encode(JSON.stringify(events)).length;
 }
@@ -71,9 +71,9 @@ function callUnit(toolCallId: string, tool: ToolMessage, parentMessageId: string
   ];
 }
 
-/** What no event can hold is cut: the value itself is in the result's own events. */
+/** Truncates a text that is too long for an event: the complete value is in the events of the result. */
 function viewText(text: string): string {
-  // No character takes more than 6 bytes of JSON.
+  // A character takes at most 6 bytes of JSON.
   if (text.length * 6 <= VIEW_TEXT_BYTES) return text;
   if (new TextEncoder().encode(JSON.stringify(text)).length <= VIEW_TEXT_BYTES) return text;
   return `${text.slice(0, VIEW_CUT_CHARS)} … (${text.length - VIEW_CUT_CHARS} more characters)`;

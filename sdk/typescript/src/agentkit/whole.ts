@@ -1,4 +1,5 @@
-// Whole runs: what is saved in one piece, under an id that says what it is, so that saving it again changes nothing.
+// Complete runs that are saved in one request, under an id derived from their content, so that saving them again has no
+// effect.
 
 import { isProblem } from "../errors.js";
 import { WHOLE_RUN_BYTES } from "../limits.js";
@@ -7,12 +8,12 @@ import type { AgUiEvent } from "../types.js";
 import { digest, type KeyedResult, recordEvents } from "./record.js";
 import { resultUnits, sizeOf, type Unit } from "./view.js";
 
-/** Begins the ids of the runs that this adapter writes. */
+/** Prefix of the ids of runs that this adapter writes. */
 export const OURS = "ak:";
-/** The server's limit of an id, in bytes, less what goes before it. */
+/** The server's limit of an id, in bytes, minus room for the prefix. */
 const ID_BYTES = 200;
 
-/** What a run holds: a user's turn, results, network state, what one agent streamed, what a network streams. */
+/** Contents of a run: a user's turn, results, network state, the streamed output of one agent, or of a network. */
 type Kind = "u" | "r" | "s" | "l" | "n";
 
 /** A user's turn. */
@@ -23,27 +24,27 @@ export interface UserTurn {
   readonly at: number;
 }
 
-/** A run to be put. */
+/** A run to save. */
 export interface WholeRun {
   readonly runId: string;
   readonly events: readonly AgUiEvent[];
 }
 
-/** An id of a run of ours, for what the names say. */
+/** The id of a run of this adapter, derived from the names. */
 export async function runIdOf(kind: Kind, names: readonly string[]): Promise<string> {
   const [name = ""] = names;
-  // Visible ASCII needs no thought about lengths, control characters and halves of characters.
+  // Visible ASCII needs no further check of lengths, control characters and lone surrogates.
   const usable = names.length === 1 && name.length <= ID_BYTES && /^[\x21-\x7e]+$/.test(name);
   return `${OURS}${kind}:${usable ? name : await digest(JSON.stringify(names))}`;
 }
 
-/** The events of a run, with its own around them. */
+/** The events of a run, between its start and end events. */
 export function whole(threadId: string, runId: string, events: readonly AgUiEvent[]): WholeRun {
   const begun = { type: "RUN_STARTED", threadId, runId };
   return { runId, events: [begun, ...events, { type: "RUN_FINISHED", threadId, runId }] };
 }
 
-/** The run that holds a user's turn. */
+/** The run that contains a user's turn. */
 export async function userRun(threadId: string, turn: UserTurn): Promise<WholeRun> {
   const runId = await runIdOf("u", [turn.id]);
   const messages = [{ id: turn.id, role: "user", content: turn.content }];
@@ -57,7 +58,7 @@ export async function userRun(threadId: string, turn: UserTurn): Promise<WholeRu
   };
 }
 
-/** The runs that hold these results: one run, unless that would be too large. */
+/** The runs that contain these results: one run, unless it would be too large. */
 export async function resultRuns(
   threadId: string,
   results: readonly KeyedResult[],
@@ -76,7 +77,7 @@ export async function resultRuns(
     const units = resultUnits(keyed, streamed.has(key));
     const step = { stepName: result.agentName };
     const sizes = units.map(sizeOf);
-    // A step begins and ends in one run.
+    // A step starts and ends in one run.
     const fits = units.length > 0 && sizes.reduce((sum, size) => sum + size, 0) <= WHOLE_RUN_BYTES;
     if (fits) {
       add(key, [{ type: "STEP_STARTED", ...step }, ...units.flat(), { type: "STEP_FINISHED", ...step }]);
@@ -93,12 +94,12 @@ export async function resultRuns(
   );
 }
 
-/** Saves a run. One that is there already under this id stays as it is: the first one counts. */
+/** Saves a run. An existing run with this id stays unchanged: the first one is kept. */
 export async function put(thread: ThreadRef, run: WholeRun, agentId: string | undefined): Promise<void> {
   try {
     await thread.putRun(run.runId, run.events, agentId === undefined ? {} : { agentId });
   } catch (error) {
-    // The same results, said again by an execution that made their times anew.
+    // The same results, saved again by an execution that generated new times.
     if (!isProblem(error, "producer-seq-conflict")) throw error;
   }
 }

@@ -12,18 +12,18 @@ import { watchSurroundings } from "./surroundings.js";
 import { Turns } from "./turns.js";
 
 /**
- * Everything that a client follows, on one connection: that is made when something is followed, made again when it breaks, and
- * ended when nothing is. (On several, where one cannot carry it all: beyond `SUBSCRIPTIONS`, and for a thread that is followed
- * twice, since a socket has one subscription of each.)
+ * All subscriptions of a client on one connection, which is opened for the first subscription, reopened when it breaks, and
+ * closed after the last one. Several connections are used only where one is not enough: beyond `SUBSCRIPTIONS`, and for a
+ * thread that is followed twice, since a socket carries one subscription per thread.
  */
 export class Connection {
   readonly #shared: Shared;
-  /** The first stays, for what it knows of the network. */
+  /** The first lane is kept, since it knows the state of the network. */
   #lanes: Lane[];
   #status: ConnectionStatus = { state: "idle" };
   readonly #listeners = new Set<(status: ConnectionStatus) => void>();
   #unwatch: (() => void) | undefined;
-  /** Of a first connection that is under way. */
+  /** Timer for a slow first connection. */
   #slow: ReturnType<typeof setTimeout> | undefined;
   #isLate = false;
 
@@ -36,22 +36,22 @@ export class Connection {
     http.reach.onChange = () => this.#tell();
   }
 
-  /** The same object until something of it changes. */
+  /** The same object is returned until the status changes. */
   get status(): ConnectionStatus {
     return this.#status;
   }
 
-  /** Calls a listener with every change of the status; gives what ends that. */
+  /** Calls a listener on every change of the status; returns a function that removes the listener. */
   onStatus(listener: (status: ConnectionStatus) => void): () => void {
-    // Its own, so that the same function may be given twice.
+    // A new function object, so that the same listener can be registered twice.
     const own = (status: ConnectionStatus) => listener(status);
     this.#listeners.add(own);
     return () => this.#listeners.delete(own);
   }
 
   /**
-   * Follows a thread from its cursor on: first what is there, then what comes. Throws a `ClosedError` after `close()`, and a
-   * `ConfigError` if this can be no thread's id.
+   * Follows a thread from a cursor: first the stored events, then live ones. Throws a `ClosedError` after `close()`, and a
+   * `ConfigError` for an invalid thread id.
    */
   follow(threadId: string, options: FollowOptions & Told<ThreadItem>): Subscription<ThreadItem> {
     this.#shared.http.url(["threads", threadId]);
@@ -63,7 +63,7 @@ export class Connection {
     return this.#carry(new FeedFollow(options), options);
   }
 
-  /** Ends everything, for ever; iterators end with a `ClosedError`. */
+  /** Closes all connections permanently; iterators end with a `ClosedError`. */
   close(): void {
     for (const lane of this.#lanes) lane.close();
   }
@@ -76,7 +76,7 @@ export class Connection {
   }
 
   #newLane(): Lane {
-    // It knows what the first has found out about the network.
+    // A new lane starts with what the first one knows about the network.
     const known = this.#lanes[0]?.machine ?? newMachine(this.#shared.config.transports.length);
     const lane = new Lane(this.#shared, { ...known, state: { name: "idle" }, failures: 0, renewed: false });
     this.#lanes.push(lane);
@@ -92,7 +92,7 @@ export class Connection {
       const tell = (name: "online" | "offline" | "wake") => () => {
         for (const lane of this.#lanes) lane.input({ name });
       };
-      // Set first: what is told at once comes back to this method.
+      // Set first, since a synchronous notification can call this method again.
       this.#unwatch = () => {};
       this.#unwatch = watchSurroundings({ online: tell("online"), offline: tell("offline"), wake: tell("wake") });
     }

@@ -1,14 +1,15 @@
 /** One event of an event stream. */
 export interface StreamEvent {
-  /** `message` if it has no name. */
+  /** The name of the event; `message` if the stream gives none. */
   readonly name: string;
   readonly data: string;
 }
 
 /**
- * Reads server-sent events (WHATWG HTML, section 9.2) as they come, cut anywhere, also inside a character. Gives what takes
- * the bytes. `onRetry` is told when to come again, in milliseconds, `onComment` that a comment came: a heartbeat. Ids are passed
- * over: what is followed here says its position in its data.
+ * Creates a parser of server-sent events (WHATWG HTML, section 9.2), which accepts chunks that are cut anywhere, even
+ * inside a character. Returns a function that takes the bytes. `onRetry` receives the reconnection time in milliseconds;
+ * `onComment` is called for every comment, which is a heartbeat. Event ids are ignored, since the data contains the
+ * position.
  */
 export function streamParser(
   onEvent: (event: StreamEvent) => void,
@@ -16,7 +17,7 @@ export function streamParser(
   onComment: () => void,
 ): (bytes: Uint8Array) => void {
   const decoder = new TextDecoder();
-  /** The line that has not ended yet, in pieces: an event may be large, and come in many. */
+  /** The incomplete line, in pieces: a large event arrives in many chunks. */
   let pieces: string[] = [];
   let afterReturn = false;
   let name = "";
@@ -24,7 +25,7 @@ export function streamParser(
 
   const take = (line: string) => {
     if (line === "") {
-      // Without data there is no event.
+      // An event without data is not dispatched.
       if (data.length > 0) onEvent({ name: name || "message", data: data.join("\n") });
       name = "";
       data = [];
@@ -39,7 +40,7 @@ export function streamParser(
   return (bytes) => {
     let text = decoder.decode(bytes, { stream: true });
     if (text === "") return;
-    // CR LF is one end of a line, also if it is cut in between.
+    // CR LF is one line ending, even if it is split between two chunks.
     if (afterReturn && text.startsWith("\n")) text = text.slice(1);
     afterReturn = text.endsWith("\r");
     const lines = text.split(/\r\n|\r|\n/);

@@ -1,9 +1,9 @@
-// The transports for networks that let no socket through. Most pages never need them, and do not load them.
+// Transports for networks that block WebSockets. Most pages never need them, so they are loaded on demand.
 
 import { ConnectionError } from "../errors.js";
 import type { OpenTransport, Transport, Wanted } from "./transport.js";
 
-/** A transport whose code is loaded with its first connection. One that cannot be loaded counts as a connection that broke. */
+/** A transport whose code is loaded for its first connection. A failure to load it counts as a broken connection. */
 function loadedFirst(load: () => Promise<OpenTransport>): OpenTransport {
   return (context, listener) => {
     const waiting = new Set<Wanted>();
@@ -16,7 +16,7 @@ function loadedFirst(load: () => Promise<OpenTransport>): OpenTransport {
         for (const wanted of waiting) transport.add(wanted);
       },
       (cause: unknown) => {
-        const error = new ConnectionError("cannot load the code of a transport", { cause });
+        const error = new ConnectionError("cannot load the transport code", { cause });
         if (!over) listener.ended({ name: "lost", error });
       },
     );

@@ -1,26 +1,26 @@
-// The cursor of the feed: as that of a thread, but positions have holes, since only the newest entry of each thread is kept. So
-// nothing can be missing, and a cursor never expires.
+// The cursor of the feed: like that of a thread, but positions have gaps, since only the newest entry of each thread is
+// kept. So a gap is no loss, and a cursor never expires.
 
 import { ConnectionError, type ThreadlineError } from "../errors.js";
 import type { FeedEntry } from "../types.js";
 import { type Cursor, NOTHING, refusal, type Taken } from "./follow.js";
 import type { ServerFrame, SubscribeRequest } from "./frames.js";
 
-/** What happens to a followed feed. */
+/** Items of a followed feed. */
 export type FeedItem =
-  /** Connected, from this cursor on. Comes again after every reconnect. */
+  /** Connected, starting from this cursor. Repeated after every reconnect. */
   | { readonly type: "hello"; readonly cursor: number }
   /** Changed threads, in the order of their changes. */
   | { readonly type: "entries"; readonly entries: readonly FeedEntry[]; readonly cursor: number }
-  /** Everything there was is delivered; what follows is live. */
+  /** All stored entries were delivered; the following ones are live. */
   | { readonly type: "caughtUp"; readonly cursor: number }
-  /** The connection is gone; the next one is tried after `waitMs`. */
+  /** The connection was lost; the next attempt follows after `waitMs`. */
   | { readonly type: "reconnecting"; readonly waitMs: number; readonly error: ThreadlineError };
 
 export interface FeedOptions {
-  /** The cursor: `feedCursor` of a list, or that of the last item; 0, the default, for all. */
+  /** The cursor: `feedCursor` of a list, or the cursor of the last item; 0, the default, for all entries. */
   readonly after?: number;
-  /** Whose feed, if an API key is used without a user. */
+  /** The user whose feed is followed, if an API key is used without a user. */
   readonly userId?: string;
 }
 
@@ -67,8 +67,8 @@ export class FeedFollow implements Cursor<FeedItem> {
         this.at = Math.max(this.at, frame.body.cursor);
         return { items: [{ type: "caughtUp", cursor: this.at }] };
       case "feedEnded":
-        // The answer to an unsubscribe of ours is about an earlier request. After an erasure the next connection is told more: the
-        // cursor is beyond the end.
+        // The response to an unsubscribe belongs to an earlier request. After an erasure the next connection reports the
+        // cause: the cursor is beyond the end.
         if (frame.body.reason === "unsubscribed") return NOTHING;
         return { items: [], error: new ConnectionError(`the feed has ended (${frame.body.reason})`) };
       default:

@@ -1,5 +1,5 @@
-// A reader's cursor moving over a thread's frames: what to deliver, what to skip, when the stream cannot be trusted. Pure, and
-// alive across connections.
+// A reader's cursor moving over a thread's frames: which events to deliver, which to skip, and when the stream is
+// inconsistent. Pure, and kept across connections.
 //
 //   request ──► (waits for its hello) ──hello──► (open) ──events: seq == cursor + 1──► delivered, cursor += 1
 //                     │                            │      seq <= cursor ────────────► skipped
@@ -10,30 +10,30 @@ import { ConnectionError, ProblemError, ProtocolError, type ThreadlineError } fr
 import type { EventBatch } from "../types.js";
 import type { EndReason, FrameOf, ServerFrame, SubscribeRequest } from "./frames.js";
 
-/** What happens to a followed thread. */
+/** Items of a followed thread. */
 export type ThreadItem =
-  /** Connected, with the log `epoch`, whose newest event is `tail`. Comes again after every reconnect. */
+  /** Connected to the log `epoch`, whose newest event is `tail`. Repeated after every reconnect. */
   | { readonly type: "hello"; readonly epoch: string; readonly tail: number }
-  /** The next events: dense over the whole life of a subscription, none left out and none twice. */
+  /** The next events: dense over the whole lifetime of a subscription, without gaps or duplicates. */
   | { readonly type: "events"; readonly batches: readonly EventBatch[] }
-  /** Everything up to `seq` was delivered; what follows is live. */
+  /** All events up to `seq` were delivered; the following ones are live. */
   | { readonly type: "caughtUp"; readonly seq: number }
-  /** Live no longer: what follows is read from history. Nothing is lost. */
+  /** No longer live: the following events are read from history. No event is lost. */
   | { readonly type: "fellBehind"; readonly seq: number }
-  /** The connection is gone; the next one is tried after `waitMs`. */
+  /** The connection was lost; the next attempt follows after `waitMs`. */
   | { readonly type: "reconnecting"; readonly waitMs: number; readonly error: ThreadlineError }
-  /** The last item: the run it was bounded to has ended, or the thread was deleted. */
+  /** The last item: the run to which the subscription was limited has ended, or the thread was deleted. */
   | { readonly type: "ended"; readonly reason: Exclude<EndReason, "unsubscribed"> };
 
-/** What a frame came to. */
+/** The result of a frame. */
 export interface Taken<Item> {
-  /** To be delivered, also if it ends in an error. */
+  /** Items to deliver, even if there is an error. */
   readonly items: readonly Item[];
-  /** Something was achieved: earlier failures are forgotten. */
+  /** True if the frame made progress, which resets the count of failures. */
   readonly progress?: boolean;
-  /** Nothing more will come. */
+  /** True if nothing more will come. */
   readonly done?: boolean;
-  /** A final refusal, if it is not retryable; else a new connection helps. */
+  /** A final refusal if it is not retryable; otherwise a new connection is required. */
   readonly error?: ThreadlineError;
 }
 
@@ -41,24 +41,24 @@ export interface Taken<Item> {
 export interface Cursor<Item> {
   /** The thread; undefined for the feed. Subscriptions with the same key cannot share a socket. */
   readonly key: string | undefined;
-  /** The position of the last thing delivered. */
+  /** The position of the last delivered item. */
   readonly at: number;
   readonly epoch: string | undefined;
-  /** Begins anew from the cursor: nothing counts before the answer to this request. */
+  /** Starts again from the cursor: frames before the response to this request are ignored. */
   request(id: string): SubscribeRequest;
   take(frame: ServerFrame): Taken<Item>;
 }
 
 export interface FollowOptions {
-  /** The cursor: seq of the last event seen; 0, the default, for all. */
+  /** The cursor: seq of the last event seen; 0, the default, for all events. */
   readonly after?: number;
-  /** The epoch that the cursor belongs to. Without it a cursor of a log that was replaced may go unnoticed. */
+  /** The epoch of the cursor. Without it, a replaced log may go unnoticed. */
   readonly epoch?: string;
-  /** Only this run; ends with it. */
+  /** Follows only this run, and ends with it. */
   readonly runId?: string;
 }
 
-/** What is thrown away. */
+/** The result of a frame that is ignored. */
 export const NOTHING: Taken<never> = { items: [] };
 
 export class Follow implements Cursor<ThreadItem> {
@@ -67,9 +67,9 @@ export class Follow implements Cursor<ThreadItem> {
   epoch: string | undefined;
   readonly #runId: string | undefined;
   #request = "";
-  /** The hello of this request was seen. */
+  /** True once the hello of this request has arrived. */
   #open = false;
-  /** Where a bounded subscription begins is known: from there on its events are dense, too. */
+  /** True once the start of a subscription limited to a run is known: from there on its events are dense, too. */
   #placed: boolean;
 
   constructor(threadId: string, { after = 0, epoch, runId }: FollowOptions = {}) {
@@ -99,7 +99,7 @@ export class Follow implements Cursor<ThreadItem> {
         return { items: [{ type: "fellBehind", seq: this.at }] };
       case "ended": {
         const { reason, seq } = frame.body;
-        // The answer to an unsubscribe of ours, which is about an earlier request.
+        // The response to an unsubscribe belongs to an earlier request.
         if (reason === "unsubscribed") return NOTHING;
         const missing = reason === "run-ended" && this.#reaches(seq ?? 0);
         return missing || { items: [{ type: "ended", reason }], done: true };
@@ -111,13 +111,13 @@ export class Follow implements Cursor<ThreadItem> {
 
   #hello({ body: { epoch, tail, after } }: FrameOf<"hello">): Taken<ThreadItem> {
     if (this.epoch !== undefined && this.epoch !== epoch) {
-      const error = new ProtocolError(`the server serves the log ${epoch} to a cursor of the log ${this.epoch}`);
+      const error = new ProtocolError(`the server sent log ${epoch}, but the cursor belongs to log ${this.epoch}`);
       return { items: [], error };
     }
     this.epoch = epoch;
     this.#open = true;
     if (!this.#placed) {
-      // The events of other runs, up to the first of this one, are passed over.
+      // Skips the events of other runs, up to the first event of this one.
       this.at = Math.max(this.at, after);
       this.#placed = true;
     }
@@ -131,7 +131,7 @@ export class Follow implements Cursor<ThreadItem> {
     for (const batch of batches) {
       const seen = this.at + 1 - batch.seq;
       if (seen < 0) {
-        ({ error } = outOfStep(`after seq ${this.at} came seq ${batch.seq}`));
+        ({ error } = outOfStep(`seq ${batch.seq} arrived after seq ${this.at}`));
         break;
       }
       if (seen >= batch.events.length) continue;
@@ -145,7 +145,7 @@ export class Follow implements Cursor<ThreadItem> {
     };
   }
 
-  /** The server says that everything up to `seq` was sent. */
+  /** Checks the server's statement that everything up to `seq` was sent. */
   #reaches(seq: number): Taken<never> | undefined {
     return seq > this.at ? outOfStep(`the server is at seq ${seq}, but only ${this.at} arrived`) : undefined;
   }

@@ -1,10 +1,10 @@
-// Frames of the socket, as proto/socket.md has them. The other transports put what they read into the same frames.
+// Frames of the socket, as described by proto/socket.md. The other transports convert their input to the same frames.
 
 import { ProtocolError } from "../errors.js";
 import type { ProblemDocument } from "../problems.js";
 import type { EventBatch, FeedEntry } from "../types.js";
 
-/** Why a subscription has ended, in the server's words; there may be more of them one day. */
+/** Why a subscription has ended, as reported by the server; later versions may add reasons. */
 export type EndReason = "run-ended" | "thread-deleted" | "unsubscribed";
 
 export interface Position {
@@ -35,17 +35,17 @@ interface Bodies {
   readonly closing: { readonly code: number; readonly reason: string; readonly retryAfterMs?: number | null };
 }
 
-/** What the server says. `id` is that of the request that it answers. */
+/** Frames of the server. `id` is that of the request to which the frame responds. */
 export type ServerFrame = {
   readonly [N in keyof Bodies]: { readonly name: N; readonly id?: string | undefined; readonly body: Bodies[N] };
 }[keyof Bodies];
 
-/** A frame of this name. */
+/** The frame with this name. */
 export type FrameOf<N extends ServerFrame["name"]> = Extract<ServerFrame, { readonly name: N }>;
 
 /**
- * Reads a frame; `undefined` if it has none that could be known. Those of later versions are for nobody: whoever gets them
- * passes them over. Throws a `ProtocolError` if it is no JSON object.
+ * Parses a frame; `undefined` for a frame of an unknown kind, since later versions may add kinds. Throws a `ProtocolError`
+ * for anything but a JSON object.
  */
 export function parseFrame(text: string): ServerFrame | undefined {
   const { id, ...frame } = parseObject(text);
@@ -53,7 +53,7 @@ export function parseFrame(text: string): ServerFrame | undefined {
   return undefined;
 }
 
-/** Reads a JSON object. Throws a `ProtocolError` if it is none. */
+/** Parses a JSON object. Throws a `ProtocolError` for anything else. */
 export function parseObject(text: string): Record<string, unknown> {
   let value: unknown;
   try {
@@ -69,7 +69,10 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a subscription asks for, `after` and `epoch` being those of this moment: a thread, or the feed if there is none. */
+/**
+ * The request of a subscription, with `after` and `epoch` at the time of the request: for a thread, or for the feed if
+ * `threadId` is absent.
+ */
 export interface SubscribeRequest {
   readonly id: string;
   readonly after: number;
@@ -79,12 +82,12 @@ export interface SubscribeRequest {
   readonly userId?: string | undefined;
 }
 
-/** The frame that begins a subscription. */
+/** The frame that starts a subscription. */
 export function subscribeFrame({ id, ...wanted }: SubscribeRequest): string {
   return JSON.stringify({ id, [wanted.threadId === undefined ? "subscribeFeed" : "subscribe"]: wanted });
 }
 
-/** The frame that ends it. */
+/** The frame that ends a subscription. */
 export function unsubscribeFrame({ threadId }: SubscribeRequest): string {
   return JSON.stringify(threadId === undefined ? { unsubscribeFeed: {} } : { unsubscribe: { threadId } });
 }

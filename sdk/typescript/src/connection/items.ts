@@ -3,13 +3,13 @@ import type { FeedItem } from "./feed.js";
 import type { ThreadItem } from "./follow.js";
 import type { Subscription, Told } from "./subscription.js";
 
-/** What an iterator needs to know of its items. */
+/** What an iterator needs to know about its items. */
 export interface Kind<Item> {
-  /** How many events an item holds. */
+  /** Number of events in an item. */
   weight(item: Item): number;
-  /** Whether nothing comes after it. */
+  /** True if no item follows this one. */
   isLast(item: Item): boolean;
-  /** What is said when it is not live any more because nobody takes its items. */
+  /** Items that report that the iterator is no longer live, because its consumer is too slow. */
   fellBehind(cursor: number): readonly Item[];
 }
 
@@ -33,8 +33,9 @@ interface Waiting<Item> {
 }
 
 /**
- * A subscription as an iterator, which begins with the first `next()`. Nothing is lost if its items are not taken, and not much
- * more than `ITERATOR_EVENTS` events are kept: beyond that it stops listening, and reads on from its cursor when all are taken.
+ * A subscription as an async iterator, which starts with the first `next()`. A slow consumer loses nothing, and not much
+ * more than `ITERATOR_EVENTS` events are buffered: beyond that the iterator stops listening, and resumes from its cursor
+ * when the buffer is empty.
  */
 export class Items<Item> implements AsyncIterableIterator<Item, undefined> {
   readonly #kind: Kind<Item>;
@@ -44,14 +45,14 @@ export class Items<Item> implements AsyncIterableIterator<Item, undefined> {
     this.#items.length = 0;
     this.#end({ error: this.#signal?.reason });
   };
-  /** Not taken yet, the oldest first. */
+  /** Buffered items, oldest first. */
   readonly #items: Item[] = [];
-  /** Who takes what comes next. There are items or takers, never both. */
+  /** Pending calls of `next()`. There are either items or takers, never both. */
   readonly #takers: Waiting<Item>[] = [];
   #weight = 0;
   #begun = false;
   #subscription: Subscription<Item> | undefined;
-  /** Nothing more will be added; the error, if there is one, is for the next taker. */
+  /** Set when no item will be added any more; the error, if there is one, is for the next taker. */
   #over: { readonly error?: unknown } | undefined;
 
   constructor(kind: Kind<Item>, signal: AbortSignal | undefined, begin: (told: Told<Item>) => Subscription<Item>) {

@@ -1,4 +1,4 @@
-// One connection with the subscriptions that it carries: does what the machine says, and tells it what happens.
+// One connection with its subscriptions: executes the effects of the state machine, and feeds it with inputs.
 
 import type { Config, TransportName } from "../config.js";
 import { ClosedError, ConnectionError, type ThreadlineError } from "../errors.js";
@@ -18,7 +18,7 @@ const TRANSPORTS: { readonly [N in TransportName]: OpenTransport } = {
   "long-poll": openLongPolls,
 };
 
-/** What the lanes of one client share. */
+/** State that the lanes of one client share. */
 export interface Shared {
   readonly config: Config;
   readonly http: Http;
@@ -52,7 +52,7 @@ export class Lane implements Carrier {
     return this.#machine;
   }
 
-  /** When the next try is due, by the clock of this machine, in milliseconds since 1970. */
+  /** When the next attempt is due, by the clock of this machine, in milliseconds since 1970. */
   get nextRetryAt(): number {
     return this.#nextRetryAt;
   }
@@ -95,7 +95,7 @@ export class Lane implements Carrier {
     this.#failAll(new ClosedError("the client was closed"));
   }
 
-  /** Tells the machine. What is told while it is at work waits for its turn. */
+  /** Feeds the machine. Inputs that arrive during a step are queued. */
   input(input: Input): void {
     this.#inputs.push(input);
     if (this.#stepping) return;
@@ -113,7 +113,7 @@ export class Lane implements Carrier {
     this.#stepping = false;
   }
 
-  /** A credential that was refused is asked for once more, if that can give another one. */
+  /** Turns a refused credential into a final refusal if the source cannot supply another one. */
   #judged(input: Input): Input {
     if (input.name !== "unauthorized") return input;
     const { credentials } = this.#shared.config;
@@ -160,7 +160,7 @@ export class Lane implements Carrier {
     const { config, http, turns } = this.#shared;
     const open = TRANSPORTS[this.transport ?? "websocket"];
     let transport: Transport | undefined;
-    // What an earlier connection still has to say is not listened to. (It may speak before it is known.)
+    // Frames of an earlier connection are ignored. A transport may report before it has been assigned.
     const heard = (tell: () => void) => {
       if (!transport || transport === this.#transport) tell();
     };
@@ -180,7 +180,7 @@ export class Lane implements Carrier {
     this.#refreshIn(config.credentials.renewInMs);
   }
 
-  /** Has the next credential before the end of the one that the connection was opened with. */
+  /** Schedules the renewal of the credential before the one of this connection expires. */
   #refreshIn(ms: number): void {
     clearTimeout(this.#refresh);
     if (ms > TIMER_MAX_MS) return;
@@ -208,7 +208,7 @@ export class Lane implements Carrier {
   }
 
   #addressee({ id, body }: ServerFrame): Carried | undefined {
-    // What answers a request is for that request alone: it may be one of before.
+    // The response to a request is for that request alone, which may be an earlier one.
     if (id !== undefined) return [...this.#subscriptions.values()].find(({ requestId }) => requestId === id);
     return this.#subscriptions.get("threadId" in body ? body.threadId : undefined);
   }

@@ -1,4 +1,4 @@
-// Page after page of JSON, each waiting at the server until there is something new: gets through wherever requests do.
+// Pages of JSON, each of which waits at the server until there is something new. Works wherever requests do.
 
 import { sleep } from "../backoff.js";
 import { isProblem, ProtocolError } from "../errors.js";
@@ -9,10 +9,10 @@ import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
 import type { Context, Listener, OpenTransport } from "./transport.js";
 import type { Place } from "./turns.js";
 
-/** Follows by long-polls. */
+/** Follows by long-polling. */
 export const openLongPolls: OpenTransport = (context, listener) => openRequests(context, listener, follow);
 
-/** What there is of both kinds of pages. */
+/** Members of both kinds of pages. */
 type Page = Pick<EventPage, "hasMore"> & Partial<EventPage> & Partial<FeedPage>;
 
 function follow(context: Context, request: SubscribeRequest, listener: Listener): Turn {
@@ -21,7 +21,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
   let greeted = false;
   let live = false;
 
-  /** What is known of the run that it is bounded to. */
+  /** The record of the run to which the subscription is limited. */
   const record = (signal: AbortSignal) =>
     context.http.once<Run>({ path: ["threads", threadId, "runs", runId ?? ""], signal });
 
@@ -54,7 +54,10 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
   };
 }
 
-/** A page; `undefined` if it gave its place to somebody who waits. What is not live yet has something to read at once. */
+/**
+ * Requests a page; `undefined` if the request was cancelled in favor of a waiting one. Before the subscription is live, a
+ * page is returned without waiting.
+ */
 async function poll(
   context: Context,
   request: SubscribeRequest,
@@ -69,7 +72,7 @@ async function poll(
   const end = new AbortController();
   const stop = () => end.abort();
   signal.addEventListener("abort", stop);
-  // Who waits for a short time only is not disturbed: everybody gets an answer that way.
+  // A short wait is not interrupted, so that every subscription gets a response.
   if (wait === POLL_SECONDS) place.onCrowded = stop;
   try {
     const page = await context.http.once<Page>({
@@ -84,7 +87,7 @@ async function poll(
         new ProtocolError("the response is not a page of events. Is this a Threadline server?"),
       );
     }
-    // Something on the way answers in the server's place, or lets it not wait.
+    // An intermediary responds in the server's place, or prevents it from waiting.
     const isEarly = list.length === 0 && wait > 0 && performance.now() - begun < (wait * 1_000) / 2;
     if (isEarly) await sleep(POLL_PAUSE_MS, end.signal);
     return page;

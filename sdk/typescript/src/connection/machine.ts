@@ -1,5 +1,5 @@
-// The life of one connection as pure data: what state follows on an input, and what is to be done then. No clock, no dice and
-// no network in here: `step` is given the time and a random number.
+// The life of one connection as pure data: which state follows an input, and which effects that has. Without clock,
+// randomness or network: `step` receives the time and a random number.
 //
 //   idle ──wanted──► authorizing ──authorized──► connecting ──opened──► open
 //    ▲                  ▲     ▲                   │  │  │                │
@@ -14,79 +14,79 @@ import type { ThreadlineError } from "../errors.js";
 import { OFFLINE_RETRY_MS, PREFER_AGAIN_MS, STRIKES } from "../limits.js";
 
 export type State =
-  /** Nothing is followed. */
+  /** No subscriptions. */
   | { readonly name: "idle" }
-  /** Waits for a credential. */
+  /** Waiting for a credential. */
   | { readonly name: "authorizing" }
-  /** Waits for the first word of the server. */
+  /** Waiting for the first message of the server. */
   | { readonly name: "connecting" }
   | { readonly name: "open" }
-  /** The next try is due after `waitMs`. */
+  /** Waiting for the next attempt, which is due after `waitMs`. */
   | { readonly name: "waiting"; readonly waitMs: number; readonly error: ThreadlineError }
-  /** There is no network. It is tried all the same after `waitMs`. */
+  /** The network is unavailable. An attempt is made nevertheless after `waitMs`. */
   | { readonly name: "offline"; readonly waitMs: number }
-  /** Trying again cannot help. */
+  /** Retrying cannot help. */
   | { readonly name: "failed"; readonly error: ThreadlineError }
   | { readonly name: "closed" };
 
-/** What happens, from inside and outside. */
+/** Inputs of the machine, internal and external. */
 export type Input = Plain | Failing;
 
 export interface Plain {
   readonly name:
-    | "wanted" // something is followed
-    | "unwanted" // nothing is followed any more
-    | "authorized" // there is a credential
-    | "opened" // the server speaks
-    | "progress" // an event or a heartbeat came
-    | "renewed" // there is a newer credential than the one it was opened with
+    | "wanted" // the first subscription was added
+    | "unwanted" // the last subscription was removed
+    | "authorized" // a credential is available
+    | "opened" // the server has responded
+    | "progress" // an event or a heartbeat arrived
+    | "renewed" // a newer credential than that of the connection is available
     | "offline"
     | "online"
-    | "wake" // the page is looked at again
+    | "wake" // the page has become visible
     | "timer"
     | "close";
 }
 
 export interface Failing {
   readonly name:
-    | "lost" // the connection ended, or never came about
-    | "silent" // nothing was heard for too long
-    | "blocked" // the server can be reached, but not in this way
-    | "unsupported" // this way is certainly none
-    | "unauthorized" // the credential is not valid (any more)
-    | "refused"; // the server will not have it
+    | "lost" // the connection ended, or could not be opened
+    | "silent" // no data arrived before the timeout
+    | "blocked" // the server is reachable, but not over this transport
+    | "unsupported" // the transport cannot work here
+    | "unauthorized" // the credential is invalid or has expired
+    | "refused"; // the server refuses the connection
   readonly error: ThreadlineError;
 }
 
 export interface Machine {
   readonly state: State;
-  /** Failures in a row. */
+  /** Number of consecutive failures. */
   readonly failures: number;
-  /** The credential was renewed, and nothing has been achieved since. */
+  /** True if the credential was renewed without any progress since. */
   readonly renewed: boolean;
   readonly online: boolean;
-  /** How many transports there are, and which of them is used now, 0 being the best. */
+  /** Number of transports, and the index of the current one; 0 is the most preferred. */
   readonly transports: number;
   readonly transport: number;
-  /** How often in a row this one was blocked. */
+  /** Number of consecutive attempts at which the current transport was blocked. */
   readonly strikes: number;
-  /** When a better one was given up. */
+  /** Time at which a better transport was abandoned. */
   readonly fellBackAt: number;
 }
 
-/** What is to be done. A connection is ended before another one is begun. */
+/** Effects of a step. A connection is ended before another one is opened. */
 export type Effect =
   | { readonly do: "disconnect" | "stopTimer" | "authorize" | "connect" | "check" }
   | { readonly do: "wait"; readonly ms: number; readonly error: ThreadlineError | undefined }
   | { readonly do: "fail"; readonly error: ThreadlineError };
 
-/** The time in milliseconds, and a number from 0 to 1. */
+/** The time in milliseconds, and a random number from 0 to 1. */
 export interface Draw {
   readonly now: number;
   readonly chance: number;
 }
 
-/** A connection that nobody has asked for yet. */
+/** A connection without subscriptions. */
 export function newMachine(transports: number): Machine {
   return {
     state: { name: "idle" },
@@ -109,13 +109,13 @@ const to =
   (name: "idle" | "connecting" | "closed"): Move =>
   (machine) => ({ ...machine, state: { name } });
 
-/** Begins a try. After a while on a lesser transport that is a try of the best one. */
+/** Starts an attempt. After a while on a less preferred transport, the attempt uses the best one. */
 const begin: Move = (machine, _, { now }) => {
   const again = machine.transport > 0 && now - machine.fellBackAt >= PREFER_AGAIN_MS;
   return { ...machine, ...(again && prefer(machine)), state: { name: "authorizing" } };
 };
 
-/** The best transport, which is given up at once if it is blocked still. */
+/** Selects the best transport, which is abandoned after a single failure if it is still blocked. */
 const prefer = ({ transport, strikes }: Machine) =>
   transport > 0 ? { transport: 0, strikes: STRIKES - 1 } : { strikes };
 
@@ -124,10 +124,10 @@ const want: Move = (machine, input, draw) => {
   return machine.online ? begin(fresh, input, draw) : away(fresh, input, draw);
 };
 
-/** There is no network. */
+/** The network became unavailable. */
 const away: Move = (machine) => ({ ...machine, online: false, state: { name: "offline", waitMs: OFFLINE_RETRY_MS } });
 
-/** There is one again, and it may be another one. */
+/** The network is available again, and may be a different one. */
 const back: Move = (machine, input, draw) => begin({ ...machine, ...prefer(machine), online: true }, input, draw);
 
 const fail: Move<Failing> = (machine, { error }) => ({ ...machine, state: { name: "failed", error } });
@@ -151,7 +151,7 @@ const strike: Move<Failing> = (machine, input, draw) => {
   return (strikes < STRIKES ? retry : fallBack)({ ...machine, strikes }, input, draw);
 };
 
-/** Once for each failure: a credential that was just renewed and does not do either is final. */
+/** Renews the credential once per failure: a refusal of a credential that was just renewed is final. */
 const renew: Move<Failing> = (machine, input, draw) =>
   machine.renewed ? fail(machine, input, draw) : begin({ ...machine, renewed: true }, input, draw);
 
@@ -164,7 +164,7 @@ const online =
   (online: boolean): Move =>
   (machine) => ({ ...machine, online });
 
-/** What means nothing where nothing is under way. */
+/** Inputs that have no effect without a connection. */
 const still = {
   wanted: stay,
   unwanted: to("idle"),
@@ -185,7 +185,7 @@ const still = {
   refused: stay,
 } satisfies Row;
 
-/** The same where a connection is under way. */
+/** Inputs while a connection is open or being opened. */
 const connected = {
   ...still,
   lost: retry,
@@ -196,7 +196,7 @@ const connected = {
   refused: fail,
 } satisfies Row;
 
-/** Every state and what each input makes of it. */
+/** For every state, the effect of each input. */
 export const TABLE: { readonly [S in State["name"]]: Row } = {
   idle: { ...still, wanted: want, unwanted: stay, offline: online(false) },
   authorizing: { ...still, authorized: to("connecting"), lost: retry, refused: fail },
@@ -208,9 +208,9 @@ export const TABLE: { readonly [S in State["name"]]: Row } = {
   closed: { ...still, unwanted: stay, offline: stay, online: stay, close: stay },
 };
 
-/** The next state, and what is to be done in this order. */
+/** Returns the next state, and the effects in the order of their execution. */
 export function step(machine: Machine, input: Input, draw: Draw): { machine: Machine; effects: readonly Effect[] } {
-  const move = TABLE[machine.state.name][input.name] as Move; // a failing input meets a move for failing inputs
+  const move = TABLE[machine.state.name][input.name] as Move; // only moves for failing inputs handle them
   const next = move(machine, input, draw);
   return { machine: next, effects: effects(machine.state, next.state, input) };
 }

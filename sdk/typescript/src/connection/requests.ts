@@ -1,5 +1,5 @@
-// What the transports have in common that need a request for each subscription: turns, where there are more than may be under
-// way at once, and the end of all with the end of one.
+// Common part of the transports that make one request per subscription: turns, where there are more subscriptions than
+// concurrent requests, and the end of all requests with the end of one.
 
 import { ProblemError } from "../errors.js";
 import type { EventBatch, FeedEntry, LoggedEvent } from "../types.js";
@@ -8,10 +8,10 @@ import type { Failing } from "./machine.js";
 import { type Context, diagnose, failing, type Listener, type Transport, type Wanted } from "./transport.js";
 import type { Place } from "./turns.js";
 
-/** One stream or one page; called again and again. Resolves to why the whole connection is over, if it is. */
+/** One stream or one page; called repeatedly. Resolves to the reason if the whole connection has ended. */
 export type Turn = (place: Place, signal: AbortSignal) => Promise<Failing | undefined>;
 
-/** Follows each subscription as `follow` says, turn by turn. */
+/** Follows each subscription with `follow`, turn by turn. */
 export function openRequests(
   context: Context,
   listener: Listener,
@@ -42,7 +42,7 @@ export function openRequests(
     } catch (cause) {
       if (signal.aborted) return;
       const error = context.http.onTheWay(cause);
-      // What is refused to one subscription need not be to the others; a credential is.
+      // A refusal of one subscription does not affect the others; a refusal of the credential does.
       if (error instanceof ProblemError && !error.retryable && error.status !== 401) {
         return tell(listener, request, "error", { status: error.status, ...error.problem });
       }
@@ -62,20 +62,20 @@ export function openRequests(
     },
     remove,
     close,
-    // A request cannot be asked whether it lives: its own patience decides.
+    // A request cannot be probed: its own timeout decides.
     check() {},
   };
 }
 
-/** What is asked for, behind `/v1`. */
+/** The path of a subscription, after `/v1`. */
 export function pathOf({ threadId }: SubscribeRequest): string[] {
   return threadId === undefined ? ["feed"] : ["threads", threadId, "events"];
 }
 
-/** What frames are called in the feed. */
+/** Names of frames in the feed. */
 const IN_FEED: { readonly [name: string]: string } = { hello: "feedHello", caughtUp: "feedCaughtUp" };
 
-/** Tells in a frame of the socket what was read for a request; `body` has what belongs into one of a thread or the feed. */
+/** Reports the result of a request as a frame of the socket; `body` has the members of frames of a thread or of the feed. */
 export function tell(
   listener: Listener,
   { id, threadId }: SubscribeRequest,
@@ -87,7 +87,7 @@ export function tell(
   listener.frame(frame as ServerFrame);
 }
 
-/** Tells of new events or entries, and gives the cursor after them. */
+/** Reports new events or entries, and returns the cursor after them. */
 export function deliver(
   listener: Listener,
   { id, threadId }: SubscribeRequest,
@@ -105,7 +105,7 @@ export function deliver(
   return events.at(-1)?.seq ?? 0;
 }
 
-/** Single events together, where they were committed together. */
+/** Groups single events that were committed together. */
 export function batchesOf(events: readonly LoggedEvent[]): EventBatch[] {
   const batches: (EventBatch & { events: LoggedEvent["event"][] })[] = [];
   for (const { seq, runId, at, event } of events) {

@@ -1,4 +1,4 @@
-// An event stream for each subscription, read by `fetch`: an EventSource can send no credential.
+// One event stream per subscription, read with `fetch`: an EventSource cannot send a credential.
 
 import { ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "../errors.js";
 import { HEARTBEAT_MS, MISSED_HEARTBEATS, OPEN_TIMEOUT_MS, TURN_MS } from "../limits.js";
@@ -10,30 +10,30 @@ import type { Failing } from "./machine.js";
 import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
 import { closing, type Context, failing, type Listener, type OpenTransport, watchdog } from "./transport.js";
 
-/** What events other than those of the log have in them. */
+/** Data of the events that are not events of the log. */
 type Body = ProblemDocument & { readonly epoch?: string; readonly code?: number; readonly reason?: string };
 
 /** Follows by event streams. */
 export const openEventStreams: OpenTransport = (context, listener) => openRequests(context, listener, follow);
 
-/** From its second turn on a subscription goes on where it was, without new ado. */
+/** Returns the turns of a subscription. From the second turn on, reading continues without another hello. */
 function follow(context: Context, request: SubscribeRequest, listener: Listener): Turn {
   let { after, epoch } = request;
   let greeted = false;
   let live = false;
 
-  /** What is read in one turn; `begun` is called when hello has come. */
+  /** The state of one turn; `begun` is called when the hello has arrived. */
   const reading = (begun: () => void) => {
     const turn = {
       first: !greeted,
       open: false,
-      /** Something has been achieved. */
+      /** True once the turn has made progress. */
       moved: false,
-      /** The connection is over. */
+      /** Set when the connection has ended. */
       over: undefined as Failing | undefined,
       read,
     };
-    /** Events that came together. */
+    /** Events that were committed together. */
     let fresh: (LoggedEvent | FeedEntry)[] = [];
     let retryAfterMs: number | undefined;
 
@@ -92,14 +92,15 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
   };
 
   return async (place, signal) => {
-    // Not `AbortSignal.any`: a browser may forget such a signal before its time, and then a stream holds its connection.
+    // `AbortSignal.any` is not used: a browser may collect such a signal too early, and the stream would then keep its
+    // connection.
     const end = new AbortController();
     const stop = () => end.abort();
     signal.addEventListener("abort", stop);
     const watch = watchdog(OPEN_TIMEOUT_MS, stop);
     let heardAt = 0;
     let openAt = Number.POSITIVE_INFINITY;
-    /** A stream that has brought something for a while gets through; before that something on the way may be what ends it. */
+    /** True if the stream has delivered data for a while. Before that, an intermediary may be what ends it. */
     const getsThrough = () => heardAt - openAt > OPEN_TIMEOUT_MS;
     const broken = (error: ThreadlineError): Failing => ({ name: getsThrough() ? "lost" : "blocked", error });
     const turn = reading(() => {
@@ -109,7 +110,8 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     });
     let timer: ReturnType<typeof setTimeout> | undefined;
     let late = false;
-    // Its turn is over. Nobody waits longer than need be for what is there already: the first turn ends with that.
+    // True if the turn is over. The first turn ends as soon as the stored events are read, so that no other subscription
+    // waits longer than necessary.
     const over = () => timer !== undefined && ((late && turn.moved) || (turn.first && live));
     const look = () => over() && stop();
     place.onCrowded = () => {
@@ -149,7 +151,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
       const silent = new ConnectionError(
         turn.open ? "the server sent nothing before the timeout" : "no event stream started before the timeout",
       );
-      // What is kept back will be so the next time, too: to try once more would only take as long.
+      // An intermediary that buffers the stream would do so again, and another attempt would take as long.
       return { name: getsThrough() ? "silent" : "unsupported", error: silent };
     } finally {
       clearTimeout(timer);
@@ -160,7 +162,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
   };
 }
 
-/** Whether the server said so, or what is sent is wrong: it has nothing to do with the way there. */
+/** True if the error comes from the server or from an invalid request, and not from the network. */
 function isAnswer(error: unknown): boolean {
   if (error instanceof ProblemError) return !error.slug.startsWith("http-");
   return error instanceof ThreadlineError && !error.retryable;

@@ -4,24 +4,24 @@ import type { Reach } from "../reach.js";
 import type { Lane } from "./lane.js";
 import type { State } from "./machine.js";
 
-/** How a client is connected. The same object until something of it changes. */
+/** The connection status of a client. The same object is used until the status changes. */
 export type ConnectionStatus =
-  /** Nothing is followed, so nothing is connected; and no call is in trouble. */
+  /** No subscriptions, so no connection; and no call is in trouble. */
   | { readonly state: "idle" }
-  /** `slow`: there has been no answer for about a second, and no failure either. */
+  /** Connecting for the first time. `slow`: no response for about a second, but no failure either. */
   | { readonly state: "connecting"; readonly slow?: true }
   | { readonly state: "live"; readonly transport: TransportName }
   /**
-   * A subscription has lost its connection, or a call goes on trying. `nextRetryAt`: when the next try is due, as `Date.now()` has it;
-   * null while it is under way.
+   * A subscription has lost its connection, or a call is being retried. `nextRetryAt`: time of the next attempt, as in
+   * `Date.now()`; null during an attempt.
    */
   | { readonly state: "reconnecting"; readonly nextRetryAt: number | null; readonly error: ThreadlineError | null }
   | { readonly state: "offline" }
-  /** What was followed has ended with this error. Following something tries again. */
+  /** The subscriptions have ended with this error. A new subscription connects again. */
   | { readonly state: "failed"; readonly error: ThreadlineError }
   | { readonly state: "closed" };
 
-/** Where a client has several connections, the first of these that one is in counts. */
+/** Order of precedence of the states of a client's connections, the highest first. */
 const RANKS: readonly State["name"][] = [
   "closed",
   "offline",
@@ -57,14 +57,14 @@ export function statusOf(lanes: readonly Lane[]): ConnectionStatus {
   }
 }
 
-/** The same, with what its calls have found out where its connections know nothing yet. */
+/** The status, combined with the trouble of pending calls where the connections know nothing yet. */
 export function withCalls(status: ConnectionStatus, { trouble, isSlow }: Reach, isLate: boolean): ConnectionStatus {
   if (status.state !== "idle" && status.state !== "connecting") return status;
   if (trouble) return { state: "reconnecting", ...trouble };
   return isSlow || (isLate && status.state === "connecting") ? { state: "connecting", slow: true } : status;
 }
 
-/** Whether two say the same. */
+/** True if two statuses are equal. */
 export function sameStatus(one: ConnectionStatus, other: ConnectionStatus): boolean {
   const members = Object.entries(one);
   const others = new Map(Object.entries(other));

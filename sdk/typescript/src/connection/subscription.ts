@@ -1,49 +1,55 @@
-// What somebody follows: a cursor, whom to tell, and what carries it. It outlives connections.
+// A subscription: a cursor, its listener, and its carrier. It outlives connections.
 
 import { ClosedError, type ThreadlineError } from "../errors.js";
 import type { Cursor, Taken } from "./follow.js";
 import type { ServerFrame, SubscribeRequest } from "./frames.js";
 import type { Wanted } from "./transport.js";
 
-/** Whom a subscription tells, synchronously and in order. What a listener throws is thrown again, outside. */
+/**
+ * The listener of a subscription, called synchronously and in order. An error that a listener throws is rethrown
+ * asynchronously.
+ */
 export interface Told<Item> {
   readonly onItem: (item: Item) => void;
-  /** Nothing more will come: trying again cannot help. Without it the error is thrown where nobody catches it. */
+  /**
+   * Called when the subscription has ended because retrying cannot help. Without this listener the error is thrown as an
+   * uncaught one.
+   */
   readonly onError?: (error: ThreadlineError) => void;
-  /** Ends it, as `close()` does. */
+  /** Aborting this signal ends the subscription, like `close()`. */
   readonly signal?: AbortSignal;
 }
 
-/** A subscription in the hands of who asked for it. */
+/** A subscription, as seen by its creator. */
 export interface Followed {
-  /** The position of the last thing that was delivered: seq in a thread, position in the feed. */
+  /** The position of the last delivered item: seq in a thread, position in the feed. */
   readonly cursor: number;
-  /** The log that the cursor belongs to, once it is known. */
+  /** The epoch of the cursor, once it is known. */
   readonly epoch: string | undefined;
-  /** Nothing more is delivered. */
+  /** Ends the subscription. Nothing more is delivered. */
   close(): void;
 }
 
-/** What carries subscriptions. */
+/** A carrier of subscriptions. */
 export interface Carrier {
-  /** An id that no other request has. */
+  /** Returns an id that no other request has. */
   nextId(): string;
-  /** It is to be read, from its cursor. */
+  /** Starts to read the subscription, from its cursor. */
   start(subscription: Carried): void;
-  /** It is not to be read, for now or for ever. */
+  /** Stops reading the subscription, temporarily or permanently. */
   stop(subscription: Carried, forEver: boolean): void;
 }
 
-/** A subscription as its carrier has it. */
+/** A subscription, as seen by its carrier. */
 export interface Carried extends Wanted {
   readonly key: string | undefined;
-  /** The id of its last request. */
+  /** The id of the last request. */
   readonly requestId: string;
   readonly paused: boolean;
-  /** Takes a frame in and delivers what it brings. */
+  /** Takes a frame in and delivers its items. */
   take(frame: ServerFrame): Omit<Taken<never>, "items">;
   reconnecting(waitMs: number, error: ThreadlineError): void;
-  /** It is over, for this reason. */
+  /** Ends the subscription with this error. */
   fail(error: ThreadlineError): void;
 }
 
@@ -89,14 +95,14 @@ export class Subscription<Item> implements Followed, Carried {
     this.#carrier.stop(this, true);
   }
 
-  /** Reads no more for now. */
+  /** Stops reading temporarily. */
   pause(): void {
     if (this.#over || this.paused) return;
     this.paused = true;
     this.#carrier.stop(this, false);
   }
 
-  /** Reads on from the cursor. */
+  /** Resumes reading from the cursor. */
   resume(): void {
     if (this.#over || !this.paused) return;
     this.paused = false;
@@ -109,10 +115,10 @@ export class Subscription<Item> implements Followed, Carried {
   }
 
   take(frame: ServerFrame): Omit<Taken<never>, "items"> {
-    // What was under way when it was paused is read again later.
+    // Frames in flight at the time of the pause are read again later.
     if (this.#over || this.paused) return {};
     const { items, ...rest } = this.#cursor.take(frame);
-    // Before it is told: whoever hears of the end may follow the same again.
+    // Stopped before the listener is notified, since the listener may follow the same thread again.
     if (rest.done || (rest.error && !rest.error.retryable)) this.#carrier.stop(this, true);
     for (const item of items) this.#tell(item);
     if (rest.done) this.#end();
@@ -130,7 +136,7 @@ export class Subscription<Item> implements Followed, Carried {
     this.#end();
     const { onError } = this.#told;
     if (onError) guarded(() => onError(error));
-    // Whoever closes the client knows.
+    // A `ClosedError` is not reported: the client was closed on purpose.
     else if (!(error instanceof ClosedError)) throwOutside(error);
   }
 
@@ -144,7 +150,7 @@ export class Subscription<Item> implements Followed, Carried {
   }
 }
 
-/** Calls a listener, whose faults are not ours. */
+/** Calls a listener and keeps its errors from the caller. */
 export function guarded(call: () => void): void {
   try {
     call();

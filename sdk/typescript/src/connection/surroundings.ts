@@ -1,14 +1,14 @@
-/** What is told of what surrounds the program. */
+/** Listener of changes of the environment. */
 export interface Surroundings {
   online(): void;
   offline(): void;
-  /** The page is looked at again. */
+  /** The page has become visible. */
   wake(): void;
 }
 
 /**
- * Watches whether there is a network and whether the page is looked at, where something tells of that: in Node and on the
- * edge nothing does. Gives what ends it.
+ * Watches the network and the visibility of the page, where the environment reports them; Node and edge runtimes do not.
+ * Returns a function that stops watching.
  */
 export function watchSurroundings(told: Surroundings): () => void {
   const stop = new AbortController();

@@ -6,34 +6,34 @@ import type { ServerFrame, SubscribeRequest } from "./frames.js";
 import type { Failing } from "./machine.js";
 import type { Turns } from "./turns.js";
 
-/** Something that is to be followed. Every request begins anew from its cursor. */
+/** A subscription to follow. Every request starts again from its cursor. */
 export interface Wanted {
   request(): SubscribeRequest;
 }
 
-/** One connection: frames in, subscriptions out. It keeps nothing that outlives it. */
+/** One connection: frames in, subscriptions out. It keeps no state that outlives it. */
 export interface Transport {
-  /** Follows something as well, as soon as it can. */
+  /** Adds a subscription, which is followed as soon as possible. */
   add(wanted: Wanted): void;
   remove(wanted: Wanted): void;
-  /** Finds out soon whether the other side is still there. */
+  /** Checks soon whether the peer is still there. */
   check(): void;
-  /** Ends it, without another word to its listener. */
+  /** Closes the connection, without notifying its listener. */
   close(): void;
 }
 
-/** Whom a transport tells. */
+/** The listener of a transport. */
 export interface Listener {
-  /** The server speaks. */
+  /** The server has responded. */
   opened(): void;
   frame(frame: ServerFrame): void;
-  /** A heartbeat. */
+  /** A heartbeat arrived. */
   alive(): void;
-  /** Nothing more will come. Once, and last. */
+  /** The connection has ended. Called once, and last. */
   ended(why: Failing): void;
 }
 
-/** What a transport works with. */
+/** The environment of a transport. */
 export interface Context {
   readonly config: Config;
   readonly http: Http;
@@ -44,14 +44,14 @@ export interface Context {
 
 export type OpenTransport = (context: Context, listener: Listener) => Transport;
 
-/** What an error means to the connection that it befell. */
+/** Classifies an error of a connection. */
 export function failing(cause: unknown): Failing {
   const error =
     cause instanceof ThreadlineError ? cause : new ConnectionError(`the connection broke (${cause})`, { cause });
   return { name: error.retryable ? "lost" : "refused", error };
 }
 
-/** What a close code means (proto/socket.md). */
+/** Classifies a close code (proto/socket.md). */
 export function closing(code: number, reason: string, retryAfterMs?: number | null): Failing {
   if (code === 4501) {
     const detail = "The key or token has expired or was revoked.";
@@ -59,20 +59,20 @@ export function closing(code: number, reason: string, retryAfterMs?: number | nu
     return { name: "unauthorized", error: new ProblemError(problem, 401) };
   }
   const said = `the server closed the connection: ${code} ${reason}`;
-  // The registered codes among them blame what we sent.
+  // The registered codes among these blame the client's frames.
   const final = (code >= 4500 && code < 5000) || [1002, 1003, 1007, 1008, 1009, 1010].includes(code);
   if (final) return { name: "refused", error: new ProtocolError(said) };
   return { name: "lost", error: new ConnectionError(said, { retryAfterMs: retryAfterMs ?? undefined }) };
 }
 
 /**
- * Why a transport does not open, or not for long: browsers do not tell. Asks the server for something small in the plainest way
- * there is; if that succeeds, it is the transport (`otherwise`).
+ * Finds out why a transport does not open, or soon ends, since browsers do not report it: sends a small ordinary request to
+ * the server. If that succeeds, the transport is the cause (`otherwise`).
  */
 export async function diagnose(context: Context, otherwise: Failing): Promise<Failing> {
   try {
     await context.http.once({ method: "POST", path: ["socket-tickets"], timeoutMs: OPEN_TIMEOUT_MS });
-    // That request may have renewed a credential that was over.
+    // The request may have renewed an expired credential.
     const same = (await context.config.credentials.get()) === context.bearer;
     return same ? otherwise : { name: "unauthorized", error: otherwise.error };
   } catch (error) {
@@ -80,13 +80,13 @@ export async function diagnose(context: Context, otherwise: Failing): Promise<Fa
   }
 }
 
-/** Notices when nothing is heard. */
+/** A timer that notices silence. */
 export interface Watchdog {
-  /** From now on it may be silent for so long. */
+  /** Sets the permitted silence from now on, in milliseconds. */
   expect(patience: number): void;
-  /** A sign of life. Cheap: the timer is set again only when it fires. */
+  /** Records a sign of life. Cheap: the timer is set again only when it fires. */
   heard(): void;
-  /** A sign of life is expected within this time, this once. */
+  /** Expects a sign of life within this time, once. */
   hurry(ms: number): void;
   stop(): void;
 }

@@ -1,11 +1,11 @@
-/** A request's place among those that may be under way. */
+/** A place of a request among the concurrent ones. */
 export interface Place {
-  /** Called when others begin to wait. */
+  /** Called when other requests start to wait. */
   onCrowded: () => void;
   leave(): void;
 }
 
-/** Gives a bounded number of places in the order they are asked for, so that everybody has a turn. */
+/** Grants a bounded number of places in the order of the requests, so that every request has a turn. */
 export class Turns {
   readonly #places: number;
   readonly #taken = new Set<Place>();
@@ -15,12 +15,12 @@ export class Turns {
     this.#places = places;
   }
 
-  /** Whether somebody waits. */
+  /** True if a request is waiting. */
   get crowded(): boolean {
     return this.#queue.size > 0;
   }
 
-  /** A place, as soon as there is one; rejects with the signal's reason. */
+  /** Resolves to a place as soon as one is free; rejects with the signal's reason. */
   take(signal: AbortSignal): Promise<Place> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);

@@ -29,7 +29,7 @@ export const openSocket: OpenTransport = (context, listener) => {
   const watch = watchdog(OPEN_TIMEOUT_MS, () => {
     if (welcome)
       return end({ name: "silent", error: new ConnectionError("the server sent nothing before the timeout") });
-    // Something between swallows it: to try once more would only take as long.
+    // An intermediary swallows the connection, and another attempt would take as long.
     void explain({ name: "unsupported", error: new ConnectionError("no WebSocket opened before the timeout") });
   });
 
@@ -68,7 +68,7 @@ export const openSocket: OpenTransport = (context, listener) => {
         listener.opened();
         return [...followed.keys()].forEach(subscribe);
       case "heartbeat":
-        // The server closes connections that never say anything.
+        // The server closes connections that never send anything.
         send(PING);
         return listener.alive();
       case "closing":
@@ -93,8 +93,8 @@ export const openSocket: OpenTransport = (context, listener) => {
     url.protocol = url.protocol.replace("http", "ws");
     const protocols = [PROTOCOL];
     try {
-      // A browser's WebSocket can set no headers. Most credentials can be the name of a subprotocol; all else is said by a
-      // ticket.
+      // A WebSocket of a browser cannot set headers. Most credentials fit into the name of a subprotocol; otherwise a
+      // ticket is used.
       if (Object.keys(config.headers).length > 0 || (bearer !== undefined && !/^[\w!#$%&'*+.^`|~-]+$/.test(bearer))) {
         const path = ["socket-tickets"];
         const { signal } = over;
@@ -120,13 +120,13 @@ export const openSocket: OpenTransport = (context, listener) => {
       try {
         if (typeof data !== "string") throw new ProtocolError("a frame is not text. Is this a Threadline server?");
         const frame = parseFrame(data);
-        // One of a later version is passed over.
+        // A frame of a later version is ignored.
         if (frame) take(frame);
       } catch (error) {
         end(failing(error));
       }
     };
-    // What it has to say is in the close event that follows.
+    // The close event that follows has the details.
     socket.onerror = () => {};
     socket.onclose = (event) => {
       if (over.signal.aborted) return;

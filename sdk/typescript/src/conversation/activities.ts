@@ -6,12 +6,12 @@ import { patch, type Purse } from "./patch.js";
 import { isObject, json, Malformed, type Members, mergeMetadata, metadataOf, ownerOf, word } from "./read.js";
 import { owned, type Transcript } from "./transcript.js";
 
-/** Activities: structured progress that keeps its place among the messages. */
+/** Activities: structured progress that has a place among the messages. */
 export class Activities {
   readonly #transcript: Transcript;
   readonly #drafts: Drafts;
   readonly #purse: Purse;
-  /** Bytes that deltas have copied. */
+  /** Bytes copied by deltas. */
   #copied = 0;
 
   constructor(transcript: Transcript, drafts: Drafts, purse: Purse) {
@@ -20,7 +20,7 @@ export class Activities {
     this.#purse = purse;
   }
 
-  /** An activity that replaces another brings its owner with it; metadata is merged either way. */
+  /** An activity that replaces another one brings its own owner; metadata is merged in any case. */
   snapshot(event: Members): void {
     const [id, activityType, content] = [word(event.messageId), word(event.activityType), json(event.content)];
     if (!isObject(content)) throw new Malformed();
@@ -53,7 +53,7 @@ export class Activities {
       this.#purse.skipped += 1;
       return;
     }
-    // Metadata does not depend on the patch.
+    // Metadata is merged even if the patch fails.
     if (metadata) mergeMetadata(list.edit(place), metadata);
     const holder = { document: place.message.content };
     const operations = holder.document === undefined ? undefined : event.patch;

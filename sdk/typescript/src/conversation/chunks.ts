@@ -1,15 +1,15 @@
-// Which stream a chunk continues.
+// Assigns chunks to streams.
 //
-// A `*_CHUNK` stands for start, content and end; one that continues a stream may leave its id out. There is one open
-// stream a lane, a lane being the subagent that chunks are attributed to, or none: the parent agent.
+// A `*_CHUNK` combines start, content and end; a chunk that continues a stream may omit the id. Each lane has one open
+// stream. A lane is the subagent to which chunks are attributed, or the parent agent if there is none.
 
-/** What chunks build. */
+/** Kinds of streams that consist of chunks. */
 export type Kind = "TEXT" | "TOOL" | "REASONING";
 
-/** The subagent that an event is attributed to; undefined is the parent agent. */
+/** The subagent to which an event is attributed; undefined is the parent agent. */
 export type Owner = string | undefined;
 
-/** What a chunk says of its stream: role and name of a message, name and parent of a call. */
+/** Attributes of a stream in a chunk: role and name of a message, or name and parent of a call. */
 export type Said = readonly [string | undefined, string | undefined];
 
 export interface Chunk {
@@ -22,21 +22,21 @@ export interface Chunk {
 interface Stream {
   readonly kind: Kind;
   readonly id: string;
-  /** What its first chunk said; others may only repeat it. */
+  /** Attributes in the first chunk; later chunks may only repeat them. */
   readonly said: Said;
 }
 
 /** The open streams. */
 export class Lanes {
   #open = new Map<Owner, Stream>();
-  /** Per kind: stream → lane. A stream is open in one lane at most. */
+  /** For each kind, the lane of each stream. A stream is open in one lane at most. */
   #holders = { TEXT: new Map<string, Owner>(), TOOL: new Map<string, Owner>(), REASONING: new Map<string, Owner>() };
 
   get isEmpty(): boolean {
     return this.#open.size === 0;
   }
 
-  /** An event that stands for itself ends what its lane had open. */
+  /** Closes the open stream of a lane, after an event that is not a chunk. */
   close(owner: Owner): void {
     const stream = this.#open.get(owner);
     if (stream === undefined) return;
@@ -44,12 +44,12 @@ export class Lanes {
     this.#holders[stream.kind].delete(stream.id);
   }
 
-  /** An event of the whole run ends everything. */
+  /** Closes all streams, after an event of the whole run. */
   closeAll(): void {
     for (const owner of [...this.#open.keys()]) this.close(owner);
   }
 
-  /** Finds or opens the stream of a chunk; undefined if it can mean none. */
+  /** Finds or opens the stream of a chunk; undefined if the chunk is invalid. */
   take({ kind, id, owner, said }: Chunk): { readonly id: string; readonly opened: boolean } | undefined {
     const holders = this.#holders[kind];
     let lane = owner;
@@ -57,7 +57,7 @@ export class Lanes {
       lane = holders.get(id);
       if (owner !== undefined && owner !== lane) return undefined;
     } else if (id === undefined && owner === undefined && this.#open.get(undefined)?.kind !== kind) {
-      // Without id and owner it can only mean the one stream of its kind, if there is one.
+      // Without an id and an owner, the chunk can only belong to the single open stream of its kind.
       if (holders.size !== 1) return undefined;
       lane = [...holders.values()][0];
     }

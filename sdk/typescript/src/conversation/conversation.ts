@@ -8,25 +8,28 @@ import { isObject, json, Malformed, type Members, required, unreadableNumbers } 
 import { size } from "./size.js";
 import { Transcript } from "./transcript.js";
 
-/** Where a fold begins: what the server says of a thread after one of its events, between two runs. */
+/**
+ * The starting point of a fold: the messages and state of a thread after an event, between two runs, as returned by the
+ * server.
+ */
 export interface ConversationStart {
   readonly messages?: readonly Message[];
-  /** Whether there are older messages, which are not among these. */
+  /** True if there are older messages that are not included. */
   readonly hasMore?: boolean;
   readonly state?: unknown;
   readonly interrupts?: readonly Interrupt[];
 }
 
 /**
- * The messages, the state and the interrupts that the events of a thread make, exactly as the server has them: the same
- * events from the same start give what `GET …/messages` and `GET …/state` say. Malformed events are passed over.
+ * Folds the events of a thread into messages, state and interrupts, exactly as the server does: the same events from the
+ * same start produce the results of `GET …/messages` and `GET …/state`. Malformed events are ignored.
  *
- * What it gives out never changes, and is the same object as long as nothing of it does; the events' objects are built in
- * and must not be changed either. Reading `messages` costs one copy of the list if it has changed, applying an event does
- * not: so apply events in batches, and read in between.
+ * Returned values are immutable, and the same object is returned until it changes. Objects of applied events become part of
+ * the result and must not be changed either. Reading `messages` copies the list once if it has changed, while applying an
+ * event does not, so apply events in batches and read in between.
  *
- * Two things are counted anew where a fold begins and not at the thread's first event: the names of THINKING_* events, which
- * have no ids (`thinking-1`, …), and the work that patches may cost.
+ * Two counters start with the fold and not with the first event of the thread: the names of THINKING_* events, which have
+ * no ids (`thinking-1`, …), and the work budget of patches.
  */
 export class Conversation {
   readonly #transcript: Transcript;
@@ -53,38 +56,38 @@ export class Conversation {
     return this.#state.document;
   }
 
-  /** The interrupts that wait for an answer, until a run has finished that answers them in its `resume`. */
+  /** The open interrupts. An interrupt is settled when a run that answers it in its `resume` has finished. */
   get interrupts(): readonly Interrupt[] {
     return this.#interrupts.open;
   }
 
-  /** Ids of the tool calls that have no result, in the order of the messages. */
+  /** Ids of the tool calls without a result, in the order of the messages. */
   get pendingToolCallIds(): readonly string[] {
     return this.#transcript.list.pendingCalls();
   }
 
-  /** How many STATE_DELTA and ACTIVITY_DELTA events could not be applied. Of such an event nothing was. */
+  /** Count of STATE_DELTA and ACTIVITY_DELTA events that could not be applied. Such an event has no effect at all. */
   get skippedDeltas(): number {
     return this.#purse.skipped;
   }
 
   /**
-   * Count of numbers that were beyond a double (`1e400`). Each of them reads as null, and what stands beside it is kept; the log has
-   * what came.
+   * Count of numbers that are out of the range of a double (`1e400`). Each of them reads as null, without an effect on
+   * other values; the log has the original text.
    */
   get skippedNumbers(): number {
     return this.#skippedNumbers;
   }
 
   /**
-   * Whether an event has spoken of messages that may be among the older ones, which are not here: then start again with
-   * all of them.
+   * True if an event refers to a message that may be among the older ones, which are not loaded: start again with all
+   * messages in that case.
    */
   get isIncomplete(): boolean {
     return this.#transcript.isIncomplete;
   }
 
-  /** Takes in the next events. */
+  /** Applies the next events. */
   apply(events: Iterable<AgUiEvent>): void {
     for (const event of events) {
       try {
@@ -98,7 +101,7 @@ export class Conversation {
     }
   }
 
-  /** Puts older messages before those that are there; `hasMore`: there are still older ones. */
+  /** Inserts older messages before the existing ones; `hasMore`: there are even older ones. */
   prepend(older: readonly Message[], hasMore = false): void {
     this.#transcript.prepend(older, hasMore);
   }
@@ -129,7 +132,10 @@ export class Conversation {
         return this.#interrupts.runFinished(event.outcome);
     }
   }
-  /** Each event of state and activities brings some of the work that patches may cost: so all is linear in the log. */
+  /**
+   * Increases the work budget of patches with each event of state and activities, so that the total work is linear in the
+   * size of the log.
+   */
   #earn(event: Members): void {
     this.#purse.work += size(event) * PATCH_WORK_PER_BYTE;
   }

@@ -5,35 +5,38 @@ import { isObject, readInterrupts, word } from "./read.js";
 import { size, utf8Bytes } from "./size.js";
 
 /**
- * The interrupts that wait for an answer: each from the RUN_FINISHED that asks for it to the RUN_FINISHED of a run whose
- * RUN_STARTED answers it in `input.resume`. Nothing else settles it.
+ * The open interrupts. An interrupt is open from the RUN_FINISHED that requests it until the RUN_FINISHED of a run whose
+ * RUN_STARTED answers it in `input.resume`. No other event settles it.
  */
 export class Interrupts {
   #open: readonly Interrupt[];
-  /** Ids that the run under way answers; none of those that are not open counts. */
+  /** Ids that the active run answers. Ids of interrupts that are not open are ignored. */
   #answered: ReadonlySet<string | undefined> = new Set();
 
   constructor(open: readonly Interrupt[]) {
     this.#open = open;
   }
 
-  /** The same list as long as nothing of it changes. */
+  /** The open interrupts. The same list is returned until it changes. */
   get open(): readonly Interrupt[] {
     return this.#open;
   }
 
-  /** A run begins: what its input answers counts once it has finished. */
+  /** Records the answers in the input of a started run, which take effect once the run has finished. */
   runStarted(input: unknown): void {
     const resume = isObject(input) && Array.isArray(input.resume) ? input.resume : [];
     this.#answered = new Set(resume.map(answered));
   }
 
-  /** A run has failed: what it answered was not dealt with. */
+  /** Discards the answers of a failed run. */
   runFailed(): void {
     this.#answered = new Set();
   }
 
-  /** A run has finished: what it answered is settled, and what it asks for is open, unless it was before. */
+  /**
+   * Settles the interrupts that a finished run has answered, and opens those that it requests, unless they are open
+   * already.
+   */
   runFinished(outcome: unknown): void {
     let bytes = 0;
     const left = this.#open.filter((interrupt) => {
@@ -57,7 +60,7 @@ function idOf({ id }: Interrupt): string | undefined {
   return typeof id === "string" ? id : undefined;
 }
 
-/** The interrupt that an entry of `resume` answers. */
+/** The id of the interrupt that an entry of `resume` answers. */
 function answered(entry: unknown): string | undefined {
   if (!isObject(entry) || (entry.status !== "resolved" && entry.status !== "cancelled")) return undefined;
   return typeof entry.interruptId === "string" ? word(entry.interruptId) : undefined;

@@ -1,52 +1,52 @@
 import type { Message, ToolCall } from "../types.js";
 import type { Drafts } from "./drafts.js";
 
-/** What is written while no reader has seen it yet. */
+/** A mutable version of a type, for objects that no reader has seen yet. */
 export type Draft<T> = { -readonly [K in keyof T]: T[K] };
 
 export interface CallDraft extends Draft<ToolCall> {
   function: Draft<ToolCall["function"]>;
 }
 
-/** Where a message stands. */
+/** The position of a message. */
 export interface Place {
   message: Message;
-  /** Where it was seen last. Messages are put between others and never taken out, so it can only have moved up. */
+  /** The last known index. Messages are inserted and never removed, so the index can only have increased. */
   index: number;
-  /** The last of the tool messages that follow, as far as known, as of a `List` generation. */
+  /** The last of the following tool messages, as far as known, and the `List` generation at that time. */
   results?: { readonly generation: number; readonly place: Place };
 }
 
-/** A tool call: which of the calls of which message it is. */
+/** A tool call: its message and its index there. */
 export interface Called {
   readonly place: Place;
   readonly at: number;
 }
 
 /**
- * The messages in order, found by their ids and by those of their tool calls. Ids are meant to be unique but need not be:
- * the first in order counts.
+ * The messages in order, indexed by their ids and by those of their tool calls. Ids should be unique but need not be: the
+ * first message with an id counts.
  */
 export class List {
   #places: Place[] = [];
   #byId = new Map<string, Place>();
-  /** All calls of an id in order. Those whose message was replaced may still be among them. */
+  /** All calls with an id, in order. Calls of replaced messages may still be included. */
   #calls = new Map<string, Called[]>();
-  /** Counts what may end a row of tool messages. */
+  /** Counter of changes that may end a sequence of tool messages. */
   #generation = 0;
   readonly #drafts: Drafts;
   #read: readonly Message[];
   #isChanged = true;
   #pending: readonly string[] | undefined;
 
-  /** `before` is what readers have of the list that this one takes the place of. */
+  /** Creates a list; `before` is the last value that readers have of the list it replaces. */
   constructor(messages: Iterable<Message>, drafts: Drafts, before: readonly Message[] = []) {
     this.#drafts = drafts;
     this.#read = before;
     for (const message of messages) this.push(message);
   }
 
-  /** The messages; the same array as long as nothing changes. */
+  /** Returns the messages. The same array is returned until a message changes. */
   read(): readonly Message[] {
     if (this.#isChanged) {
       const messages = this.#places.map((place) => place.message);
@@ -58,7 +58,7 @@ export class List {
     return this.#read;
   }
 
-  /** Ids of the tool calls that have no result, in the order of the messages. */
+  /** Ids of the tool calls without a result, in the order of the messages. */
   pendingCalls(): readonly string[] {
     if (this.#pending === undefined) {
       const messages = this.#places.map((place) => place.message);
@@ -78,13 +78,13 @@ export class List {
     return calls?.[0];
   }
 
-  /** The message of a place, for changing anything but its id, its role and which calls it has. */
+  /** Returns a message for a change of anything but its id, its role and the identity of its calls. */
   edit(place: Place): Draft<Message> {
     this.#isChanged = true;
     return (place.message = this.#drafts.of(place.message));
   }
 
-  /** A call, for changing anything but its id. */
+  /** Returns a call for a change of anything but its id. */
   editCall({ place, at }: Called): CallDraft {
     const calls = this.#editCalls(place);
     const call = this.#drafts.of(calls[at] as CallDraft);
@@ -97,7 +97,7 @@ export class List {
     return this.#insert(message, this.#places.length);
   }
 
-  /** Puts a message behind `owner` and the tool messages that follow it. */
+  /** Inserts a message after `owner` and the tool messages that follow it. */
   pushResult(owner: Place, message: Message): void {
     const known = owner.results?.generation === this.#generation ? owner.results.place : owner;
     let at = this.#indexOf(known) + 1;
@@ -112,7 +112,7 @@ export class List {
     this.#indexCall(call.id, { place, at: calls.length - 1 });
   }
 
-  /** Puts another message of the same id, without calls, into the place of one. */
+  /** Replaces a message with another one that has the same id and no calls. */
   replace(place: Place, message: Message): void {
     if (place.message.role === "tool") this.#generation += 1;
     place.message = message;
@@ -152,7 +152,7 @@ export class List {
   }
 }
 
-/** The calls of an assistant's message. What other roles have under that name is not known. */
+/** The calls of an assistant message. In other roles the member has no defined meaning. */
 function callsOf(message: Message): readonly ToolCall[] {
   return (message.role === "assistant" && message.toolCalls) || [];
 }

@@ -1,31 +1,34 @@
-// JSON Patch (RFC 6902) on a document: all of it or nothing, by the same rules and within the same bounds as on the
-// server, since patches come from strangers.
+// JSON Patch (RFC 6902), applied atomically, by the same rules and with the same limits as on the server, since patches
+// come from untrusted sources.
 
 import { MAX_JSON_DEPTH, MAX_STATE_BYTES, PATCH_WORK } from "../limits.js";
 import type { Drafts } from "./drafts.js";
 import { attempt, isObject, json, Malformed } from "./read.js";
 import { size, utf8Bytes } from "./size.js";
 
-/** What the patches of a conversation may still cost. */
+/** The work budget for the patches of a conversation. */
 export class Purse {
   /**
-   * Work beyond their own length: array elements moved aside, bytes that are copied or moved deeper. It may be overdrawn
-   * by one operation.
+   * Remaining work beyond the patches' own length: shifted array elements, and bytes that are copied or moved deeper. One
+   * operation may overdraw it.
    */
   work = PATCH_WORK;
-  /** How many patches could not be applied. Nothing of them was. */
+  /** Number of patches that could not be applied. Such a patch has no effect at all. */
   skipped = 0;
 }
 
 type Path = readonly string[];
 type Branch = { [name: string]: unknown };
 
-/** Sizes of documents that patches have made: so a patch costs what it does, not what it is done to. */
+/**
+ * Sizes of documents that patches have produced, so that the cost of a patch depends on its changes and not on the size of
+ * the document.
+ */
 const sizes = new WeakMap<object, number>();
 
 /**
- * Applies all operations to `holder.document`; or none of them, and false. Operations of a kind that RFC 6902 does not know
- * are left out. At most `mayCopy` bytes are copied, and told to `copied`.
+ * Applies all operations to `holder.document`, or none of them and returns false. Operations unknown to RFC 6902 are
+ * skipped. At most `mayCopy` bytes are copied; `copied` receives their number.
  */
 export function patch(
   holder: { document: unknown },
@@ -51,13 +54,13 @@ export function patch(
 }
 
 class Patcher {
-  /** The document is a member of it, so that its root is a place like any other. */
+  /** Wraps the document as a member, so that its root is addressed like any other value. */
   readonly #holder: Branch;
   readonly #drafts: Drafts;
   readonly #purse: Purse;
   readonly #mayCopy: number;
   readonly #before: number;
-  /** By how much it has grown, and how much was put in. */
+  /** Growth of the document, and the amount of inserted data. */
   #grown = 0;
   #added = 0;
   #copied = 0;
@@ -72,7 +75,7 @@ class Patcher {
     this.#size(this.#before);
   }
 
-  /** Bytes that were copied. */
+  /** Returns the number of copied bytes. */
   finish(): number {
     const now = Math.max(0, this.#before + this.#grown);
     if (now > MAX_STATE_BYTES && now > this.#before) throw new Malformed();
@@ -138,7 +141,7 @@ class Patcher {
     this.#add(path, value, size(value), lax);
   }
 
-  /** `lax`: behind the end of an array means at its end, which copies and moves may do. */
+  /** Adds a value. With `lax`, as in copies and moves, an index after the end of an array means its end. */
   #add(path: Path, value: unknown, added: number, lax: boolean): void {
     const [parent, last] = this.#parent(path);
     if (!Array.isArray(parent)) {
@@ -153,7 +156,7 @@ class Patcher {
     parent.splice(at, 0, value);
   }
 
-  /** Puts a value into the place of another one, or of none. */
+  /** Sets a value, which may replace another one. */
   #put(path: Path, value: unknown, added: number): void {
     const [parent, last] = this.#parent(path);
     if (Object.hasOwn(parent, last)) this.#grown -= size(parent[last]);
@@ -166,7 +169,7 @@ class Patcher {
     this.#grown += added;
   }
 
-  /** Takes a value out of its parent. */
+  /** Removes a value from its parent. */
   #take(path: Path): unknown {
     const value = this.#find(path);
     if (path.length === 1) throw new Malformed();
@@ -190,7 +193,7 @@ class Patcher {
     return path.reduce(child, this.#holder);
   }
 
-  /** The array or object that has the place, for writing, and the place's name in it. */
+  /** The parent array or object of a path, for writing, and the last segment of the path. */
   #parent(path: Path): [Branch, string] {
     let parent = this.#holder;
     for (const token of path.slice(0, -1)) {
@@ -221,7 +224,7 @@ class Patcher {
   }
 }
 
-/** Whether two values are the same JSON. */
+/** True if two values are the same JSON. */
 export function equal(one: unknown, other: unknown): boolean {
   if (one === other) return true;
   if (!isBranch(one) || !isBranch(other) || Array.isArray(one) !== Array.isArray(other)) return false;
@@ -242,7 +245,7 @@ function child(value: unknown, token: string): unknown {
   return value[token];
 }
 
-/** A document may be as deep as fits into an event. */
+/** Limits the depth of a document to that of an event. */
 function withinDepth(path: Path, value: unknown): void {
   if (path.length - 1 + depth(value) >= MAX_JSON_DEPTH) throw new Malformed();
 }
@@ -252,7 +255,7 @@ function depth(value: unknown): number {
   return 1 + Object.values(value).reduce((deepest: number, below) => Math.max(deepest, depth(below)), 0);
 }
 
-/** The names on the way from the holder to a place. Names that would reach a prototype are refused. */
+/** The segments of a pointer, from the holder. Names that would access a prototype are refused. */
 function pointer(text: unknown): Path {
   if (typeof text !== "string" || /^[^/]|~(?![01])/.test(text)) throw new Malformed();
   const tokens = text

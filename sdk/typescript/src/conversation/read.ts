@@ -3,35 +3,36 @@ import type { Interrupt, Message, ToolCall } from "../types.js";
 /** A JSON object. */
 export type Members = { readonly [name: string]: unknown };
 
-/** A member that the protocol does not allow to look like this: the event is passed over. */
+/** Thrown for a member of an invalid type: the event is ignored. */
 export class Malformed extends Error {}
 
-/** A half of a surrogate pair without the other one, which no UTF-8 text can hold. */
+/** A lone surrogate, which UTF-8 text cannot contain. */
 const LONE_HALF = /\p{Surrogate}/gu;
 
 export function isObject(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A string that must be there. Texts may be cut inside a pair, and meet their other half in the next delta. */
+/** A required string. A text may be cut inside a surrogate pair, and be completed by the next delta. */
 export function required(value: unknown): string {
   if (typeof value !== "string") throw new Malformed();
   return value;
 }
 
-/** An id, a name, a role: lone halves become U+FFFD, as on the server. */
+/** An id, a name or a role: lone surrogates become U+FFFD, as on the server. */
 export function word(value: unknown): string {
   return required(value).replace(LONE_HALF, "\ufffd");
 }
 
-/** The same, where it may be absent. */
+/** An id, a name or a role that may be absent. */
 export function optionalWord(value: unknown): string | undefined {
   return value === undefined ? undefined : word(value);
 }
 
 /**
- * A value as the server reads it: lone halves become U+FFFD, and a number beyond doubles (`1e400`, which `JSON.parse` reads as
- * Infinity) becomes null, as `JSON.stringify` writes it. The same object if there is nothing to change.
+ * A value as the server reads it: lone surrogates become U+FFFD, and a number out of the range of a double (`1e400`, which
+ * `JSON.parse` reads as Infinity) becomes null, as in `JSON.stringify`. Returns the same object if there is nothing to
+ * change.
  */
 export function json(value: unknown): unknown {
   if (typeof value === "string") return word(value);
@@ -54,14 +55,14 @@ function isBeyondDouble(value: unknown): boolean {
   return typeof value === "number" && !Number.isFinite(value);
 }
 
-/** How many numbers of a value are beyond doubles. */
+/** Count of numbers in a value that are out of the range of a double. */
 function beyondDoubles(value: unknown): number {
   if (isBeyondDouble(value)) return 1;
   if (typeof value !== "object" || value === null) return 0;
   return Object.values(value).reduce((sum: number, member) => sum + beyondDoubles(member), 0);
 }
 
-/** The same of what an event brings into messages, state and interrupts. */
+/** Count of such numbers in the members of an event that are folded into messages, state and interrupts. */
 export function unreadableNumbers(type: string, event: Members): number {
   switch (type) {
     case "STATE_SNAPSHOT":
@@ -84,7 +85,7 @@ export function unreadableNumbers(type: string, event: Members): number {
   }
 }
 
-/** Metadata of an event: an object if it is there. */
+/** Metadata of an event, if it is an object. */
 export function metadataOf(value: unknown): Members | undefined {
   if (value === undefined) return undefined;
   const read = json(value);
@@ -92,7 +93,7 @@ export function metadataOf(value: unknown): Members | undefined {
   return read;
 }
 
-/** What the function gives, or undefined if it meets something malformed. */
+/** Returns the result of the function, or undefined if it throws `Malformed`. */
 export function attempt<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -103,8 +104,8 @@ export function attempt<T>(read: () => T): T | undefined {
 }
 
 /**
- * Messages that came whole. Those without an `id` or a `role` are left out, and tool calls without an id, a name or
- * arguments. `null` reads as absent where the protocol says that a member may be absent, since some producers write it.
+ * Reads complete messages. Messages without an `id` or a `role` are left out, as are tool calls without an id, a name or
+ * arguments. `null` is treated as absent for optional members, since some producers write it.
  */
 export function readMessages(value: unknown): Message[] {
   if (!Array.isArray(value)) return [];
@@ -145,7 +146,7 @@ function readCall(value: unknown): ToolCall {
   };
 }
 
-/** The interrupts that an outcome of a run asks for; none if it is another one. */
+/** The interrupts that the outcome of a run requests; empty for other outcomes. */
 export function readInterrupts(outcome: unknown): Interrupt[] {
   const read = json(outcome);
   if (!isObject(read) || read.type !== "interrupt" || !Array.isArray(read.interrupts)) return [];
@@ -155,12 +156,12 @@ export function readInterrupts(outcome: unknown): Interrupt[] {
   });
 }
 
-/** The subagent that an event is attributed to; undefined is the parent agent. */
+/** The subagent to which an event is attributed; undefined is the parent agent. */
 export function ownerOf(event: Members): string | undefined {
   return optionalWord(event.subagentRunId);
 }
 
-/** The roles that a streamed text may have. */
+/** The role of a streamed text, if it is a permitted one. */
 export function textRole(event: Members): string | undefined {
   const role = optionalWord(event.role);
   if (role !== undefined && !["developer", "system", "assistant", "user"].includes(role)) throw new Malformed();
@@ -172,7 +173,7 @@ export function parentOf(event: Members): string | undefined {
   return event.parentMessageId === null ? undefined : optionalWord(event.parentMessageId);
 }
 
-/** Folds an event's metadata in, key by key; the last write wins. */
+/** Merges the metadata of an event, key by key; the last write wins. */
 export function mergeMetadata(into: object, metadata: Members | undefined): void {
   if (metadata === undefined) return;
   const target = into as { metadata?: unknown };

@@ -2,11 +2,14 @@ import type { Message } from "../types.js";
 import { equal } from "./patch.js";
 import { isObject, type Members } from "./read.js";
 
-/** Which activities a snapshot speaks for, so that what it leaves out of them is gone. Undefined if it does not say. */
+/**
+ * The activity types that a snapshot owns, so that activities it omits are removed. Undefined if the snapshot does not
+ * declare them.
+ */
 function authority(metadata: Members | undefined): ((type: unknown) => boolean) | undefined {
   const said = metadata?.["@ag-ui/client"];
   if (said === undefined) return undefined;
-  // A broken declaration owns nothing.
+  // An invalid declaration owns nothing.
   if (!isObject(said)) return () => false;
   const types = said.authoritativeActivityTypes;
   if (types === undefined) return undefined;
@@ -16,9 +19,9 @@ function authority(metadata: Members | undefined): ((type: unknown) => boolean) 
 }
 
 /**
- * The messages after a MESSAGES_SNAPSHOT: those it repeats, in the places that they had, then its new ones. Activities and
- * reasoning that it leaves out stay, unless it has some of its own (or says that it owns them), since many agents keep none.
- * A message that is repeated as it was stays the same object.
+ * The messages after a MESSAGES_SNAPSHOT: repeated messages keep their places, and new ones follow. Activities and
+ * reasoning that the snapshot omits are kept, unless it contains some of the same kind (or declares that it owns them),
+ * since many agents do not keep them. A message that is repeated without a change stays the same object.
  */
 export function merge(old: readonly Message[], repeated: readonly Message[], metadata: Members | undefined): Message[] {
   const owns = authority(metadata);
@@ -28,7 +31,7 @@ export function merge(old: readonly Message[], repeated: readonly Message[], met
     if (role === "activity") return !(owns ? owns(activityType) : hasActivity);
     return role === "reasoning" && !hasReasoning;
   };
-  // Of an id that occurs twice the last counts.
+  // The last message with an id counts.
   const byId = new Map(repeated.map((message) => [message.id, message]));
   const merged = old.flatMap((message) => {
     const now = byId.get(message.id);

@@ -19,16 +19,16 @@ import {
 } from "./read.js";
 import { merge } from "./snapshot.js";
 
-/** Events of streams: which of them, and which part. */
+/** Events of streams, with the kind and the part. */
 const STREAMED = /^(?:(TEXT|REASONING)_MESSAGE_(START|CONTENT|END|CHUNK)|TOOL_CALL_(START|ARGS|END|CHUNK))$/;
 
-/** Events after which what chunks have open in their lane is over … */
+/** Events that close the open chunks of their lane … */
 const CLOSING =
   /^((TEXT|REASONING|THINKING_TEXT)_MESSAGE_(START|CONTENT|END)|(REASONING|THINKING)_(START|END)|CUSTOM|STEP_(START|FINISH)ED|STATE_(SNAPSHOT|DELTA)|TOOL_CALL_(START|ARGS|END|RESULT))$/;
-/** … and in all lanes. */
+/** … and of all lanes. */
 const CLOSING_ALL = /^(RUN_(STARTED|FINISHED|ERROR)|MESSAGES_SNAPSHOT)$/;
 
-/** The messages, and what events of texts and tool calls do to them. */
+/** The messages, and the effects of text and tool call events on them. */
 export class Transcript {
   #list: List;
   readonly #drafts: Drafts;
@@ -38,7 +38,7 @@ export class Transcript {
   #thoughts = 0;
   #thinking: string | undefined;
 
-  /** `hasMore`: there are older messages, which are not among these. */
+  /** Creates a transcript; `hasMore`: there are older messages that are not included. */
   constructor(messages: readonly Message[], hasMore: boolean, drafts: Drafts) {
     this.#list = new List(messages, drafts);
     this.#drafts = drafts;
@@ -49,7 +49,7 @@ export class Transcript {
     }
   }
 
-  /** Whether an event has spoken of what may be among the older messages. */
+  /** True if an event refers to a message that may be among the older ones. */
   get isIncomplete(): boolean {
     return this.#isIncomplete;
   }
@@ -58,13 +58,13 @@ export class Transcript {
     return this.#list;
   }
 
-  /** Puts older messages before those that are there; `hasMore`: there are still older ones. */
+  /** Inserts older messages before the existing ones; `hasMore`: there are even older ones. */
   prepend(older: readonly Message[], hasMore: boolean): void {
     this.#hasMore = hasMore;
     this.#replace([...older, ...this.#list.read()]);
   }
 
-  /** Applies an event, if it is one of messages, and ends the streams of chunks that any event ends. */
+  /** Applies an event if it affects messages, and closes the chunks that it ends. */
   apply(type: string, event: Members): void {
     this.#closeLanes(type, event);
     const streamed = STREAMED.exec(type);
@@ -76,12 +76,12 @@ export class Transcript {
     else if (type === "RUN_STARTED") this.#begin(event.input);
   }
 
-  /** The message that an event speaks of. */
+  /** The message to which an event refers. */
   find(id: string): Place | undefined {
     return this.#met(this.#list.find(id));
   }
 
-  /** Events that stand for themselves end what chunks had open in their lane; those of the run end all of it. */
+  /** Closes open chunks: an event that is not a chunk closes those of its lane, an event of the run those of all lanes. */
   #closeLanes(type: string, event: Members): void {
     if (this.#lanes.isEmpty) return;
     if (CLOSING_ALL.test(type)) return this.#lanes.closeAll();
@@ -108,7 +108,7 @@ export class Transcript {
     const stream = this.#lanes.take({ kind, id, owner, said });
     if (stream === undefined) throw new Malformed();
     if (stream.opened) this.#open(kind, stream.id, said, owner, metadata);
-    // A provider's payload, and the metadata of a chunk that continues, ride on a delta, if need be an empty one.
+    // A provider's payload, and the metadata of a continuing chunk, require a delta, which may be empty.
     const hasPayload = event.rawEvent !== undefined && event.rawEvent !== null;
     if (event.delta === undefined && !hasPayload && (stream.opened || metadata === undefined)) return;
     this.#push(kind, stream.id, (event.delta ?? "") as string, metadata);
@@ -126,21 +126,21 @@ export class Transcript {
   #openCall(id: string, [name = "", parent]: Said, owner: Owner, metadata: Members | undefined): void {
     const known = this.#list.findCall(id);
     if (known !== undefined) {
-      // Started again, by a replay: there is nothing to add.
+      // A call that is started again by a replay stays unchanged.
       const call = this.#list.editCall(known);
       call.function.name = name;
       return mergeMetadata(call, metadata);
     }
     const call: Draft<ToolCall> = { id, type: "function", function: { name, arguments: "" } };
     mergeMetadata(call, metadata);
-    // An empty id is none.
+    // An empty id counts as absent.
     const found = parent ? this.#list.find(parent) : undefined;
     if (found?.message.role === "assistant") return this.#list.pushCall(found, call);
     const message: Message = { id: (found === undefined && parent) || id, role: "assistant", toolCalls: [call] };
     this.#list.push(this.#list.find(message.id) ? message : owned(message, owner));
   }
 
-  /** Adds to the text of a message or to the arguments of a call. */
+  /** Appends to the text of a message or to the arguments of a call. */
   #push(kind: Kind, id: string, delta: string | undefined, metadata: Members | undefined): void {
     if (delta === undefined && metadata === undefined) return;
     if (kind === "TOOL") {
@@ -151,7 +151,7 @@ export class Transcript {
     }
     const message = this.#text(id);
     if (message === undefined) return;
-    // What is not a text is replaced by one.
+    // A content that is not a text is replaced by the text.
     if (delta !== undefined) message.content = typeof message.content === "string" ? message.content + delta : delta;
     mergeMetadata(message, metadata);
   }
@@ -175,7 +175,7 @@ export class Transcript {
     if (holder) holder.encryptedValue = value;
   }
 
-  /** THINKING_* is REASONING_* of older protocols, without ids. */
+  /** THINKING_* events are REASONING_* events of older protocol versions, without ids. */
   #think(part: string, event: Members): void {
     const metadata = metadataOf(event.metadata);
     if (part === "START") {
@@ -198,13 +198,13 @@ export class Transcript {
     this.#isIncomplete ||= this.#hasMore;
   }
 
-  /** The messages that a run was started with: those not known yet are new. */
+  /** Adds the messages in the input of a run that are not known yet. */
   #begin(input: unknown): void {
     this.#thinking = undefined;
     let isNew = false;
     for (const message of readMessages(isObject(input) ? input.messages : [])) {
       const isKnown = this.#list.find(message.id) !== undefined;
-      // Something unknown before what is known is old.
+      // An unknown message before a known one is an old one.
       if (isKnown && isNew) this.#isIncomplete ||= this.#hasMore;
       isNew ||= !isKnown;
       if (!isKnown) this.#list.push(message);
@@ -215,7 +215,7 @@ export class Transcript {
     this.#list = new List(messages, this.#drafts, this.#list.read());
   }
 
-  /** For changing its text. Activities have none: events that would give them one are dropped whole. */
+  /** Returns a message for a change of its text. Activities have no text: such events are ignored completely. */
   #text(id: string): Draft<Message> | undefined {
     const place = this.find(id);
     return place && place.message.role !== "activity" ? this.#list.edit(place) : undefined;
@@ -226,7 +226,7 @@ export class Transcript {
     return called && this.#list.editCall(called);
   }
 
-  /** What an event speaks of and is not here may be among the messages that are not. */
+  /** Checks the target of an event: a missing one may be among the older messages that are not loaded. */
   #met<T>(found: T | undefined): T | undefined {
     if (found === undefined) this.#isIncomplete ||= this.#hasMore;
     return found;
@@ -239,7 +239,7 @@ function saidOf(kind: Kind, event: Members): Said {
   return ["reasoning", undefined];
 }
 
-/** A message attributed to a subagent, or to the parent agent. */
+/** The message, attributed to a subagent or to the parent agent. */
 export function owned(message: Message, owner: Owner): Message {
   return owner === undefined ? message : { ...message, subagentRunId: owner };
 }

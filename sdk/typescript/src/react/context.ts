@@ -6,7 +6,7 @@ import { ConfigError } from "../errors.js";
 
 const Context = createContext<Threadline | null>(null);
 
-/** Gives a client to the hooks below it. */
+/** Provides a client to the hooks below it. */
 export function ThreadlineProvider(props: {
   readonly client: Threadline;
   readonly children?: ReactNode;
@@ -14,7 +14,7 @@ export function ThreadlineProvider(props: {
   return createElement(Context.Provider, { value: props.client }, props.children);
 }
 
-/** The client of the nearest provider. */
+/** Returns the client of the nearest provider. */
 export function useThreadline(): Threadline {
   const client = useContext(Context);
   if (client === null) throw new ConfigError("this component requires a <ThreadlineProvider client={…}> above it");

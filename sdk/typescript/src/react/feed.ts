@@ -3,21 +3,21 @@ import type { Followed } from "../connection/subscription.js";
 import { isProblem, type ThreadlineError } from "../errors.js";
 import type { FeedEntry } from "../types.js";
 
-/** Who wants to know of changes of threads. */
+/** A listener of changes of threads. */
 export interface FeedListener {
   readonly onEntry: (entry: FeedEntry) => void;
-  /** Changes may have been missed: the server's data was put back to an earlier state. */
+  /** Changes may have been missed: the server's data was restored to an earlier state. */
   readonly onReplaced?: () => void;
-  /** There will be no more changes. */
+  /** The feed has ended. */
   readonly onError?: (error: ThreadlineError) => void;
 }
 
-/** The changes of a user's threads, followed once for everybody who shows something of them. */
+/** The changes of a user's threads, followed once for all stores that show them. */
 export class Feed {
   readonly #client: Threadline;
   readonly #listeners = new Set<FeedListener>();
   #followed: Followed | undefined;
-  /** The cursor that it is followed from. */
+  /** The cursor from which the feed is followed. */
   #from = 0;
 
   constructor(client: Threadline) {
@@ -28,7 +28,10 @@ export class Feed {
     return this.#followed !== undefined;
   }
 
-  /** Who lists threads joins first, then asks for the list, then says where it ends (`from`): so nothing is missed. */
+  /**
+   * Adds a listener. To miss no change, a list joins first, then requests its page, then passes the page's cursor to
+   * `from`.
+   */
   join(listener: FeedListener): () => void {
     this.#listeners.add(listener);
     return () => {
@@ -39,8 +42,8 @@ export class Feed {
   }
 
   /**
-   * Somebody has all changes up to this cursor. If others have begun later, all that came since is told again: entries show
-   * threads as they are, so this does no harm.
+   * Starts at this cursor, up to which the caller has all changes. If other listeners started at a later cursor, entries
+   * since then are delivered again. Repeated entries are harmless, since they show threads as they are.
    */
   from(cursor: number): void {
     if (this.#listeners.size === 0 || (this.#followed && this.#from <= cursor)) return;

@@ -3,20 +3,20 @@ import { newId } from "../ids.js";
 import type { RunInput } from "../runs.js";
 import type { Message } from "../types.js";
 
-/** A message to be sent; an id is made up if it has none. */
+/** A message to send; an id is generated if it has none. */
 export type NewMessage = Omit<Message, "id"> & { readonly role: string; readonly id?: string };
 
-/** What a run is begun with: what the user says, a message, or AG-UI's RunAgentInput with what is new. */
+/** Input of a run: the user's text, a message, or AG-UI's RunAgentInput with the new messages. */
 export type SendInput = string | NewMessage | RunInput;
 
-/** The answer of a person to an interrupt. */
+/** A person's answer to an interrupt. */
 export interface InterruptAnswer {
   readonly interruptId: string;
   readonly status: "resolved" | "cancelled";
   readonly payload?: unknown;
 }
 
-/** AG-UI's input for a run. Each message gets its id here, so that the request can be repeated. */
+/** AG-UI's input for a run. Each message is assigned an id here, so that the request can be repeated. */
 export function runInput(input: SendInput): RunInput {
   if (typeof input === "string") return runInput({ role: "user", content: input });
   if (typeof input !== "object" || input === null)
@@ -26,7 +26,7 @@ export function runInput(input: SendInput): RunInput {
   return { ...rest, messages: messages.map((message) => ({ id: newId(), ...message })) };
 }
 
-/** The result of a tool call of the page's own. */
+/** The result of a tool call that the page executed. */
 export function toolMessage(toolCallId: string, result: unknown): NewMessage & { readonly id: string } {
   const content = typeof result === "string" ? result : (JSON.stringify(result) ?? "");
   return { id: newId(), role: "tool", toolCallId, content };

@@ -10,21 +10,24 @@ import { FOR_EVER, patiently } from "./replay.js";
 import { Store, troubleOf } from "./store.js";
 import { isBeyond, isShownBy, type ThreadFilter, type Window, withEntry, withPage } from "./window.js";
 
-/** Which threads, and how many at once. */
+/** Options of a thread list: a filter and the page size. */
 export interface ThreadListOptions extends ThreadFilter {
-  /** Threads of a page, 1 to 500; 50 if not given. */
+  /** Threads per page, 1 to 500; 50 by default. */
   readonly limit?: number;
 }
 
-/** What a list of threads shows. */
+/** Snapshot of a thread list. */
 export interface ThreadListSnapshot {
-  /** By last run, else last edit, newest first. */
+  /** Sorted by last run, or last edit if there was none, newest first. */
   readonly threads: readonly Thread[];
-  /** Nothing has been loaded yet. */
+  /** True until the first page is loaded. */
   readonly isLoading: boolean;
-  /** What went wrong last, or keeps everything from being loaded; null again after the next success. */
+  /** The most recent error, or the reason why nothing can be loaded; null after the next success. */
   readonly error: ThreadlineError | null;
-  /** Of a search also while none has been found yet: it looks at 10,000 names at once. */
+  /**
+   * True if older threads may exist. A search may have more even if it has no result yet, since each request checks 10,000
+   * names.
+   */
   readonly hasMoreThreads: boolean;
   readonly isFetchingMoreThreads: boolean;
 }
@@ -37,18 +40,18 @@ export const EMPTY_LIST: ThreadListSnapshot = {
   isFetchingMoreThreads: false,
 };
 
-/** Somebody who waits for a change to come back. */
+/** A method that waits until its change is confirmed. */
 interface Waiter {
   readonly threadId: string;
   newest: FeedEntry | undefined;
   check: () => void;
-  /** It will not come back. */
+  /** Rejects the method, since the change will not be confirmed. */
   readonly fail: (error: ThreadlineError) => void;
 }
 
 /**
- * A list of threads, live. Changes are shown when the server says that they have happened: the promises of all methods
- * resolve when the list shows the change, and reject if it is refused, or after 15 s.
+ * A live list of threads. A change appears once the server has confirmed it: the promises of all methods resolve when the
+ * list shows the change, and reject if it is refused or not confirmed within 15 s.
  */
 export class ThreadListStore extends Store<ThreadListSnapshot> {
   readonly #client: Threadline;
@@ -59,13 +62,13 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   #cursor: string | null = null;
   #isLoading = true;
   #error: ThreadlineError | null = null;
-  /** Why nothing is loaded, for good. */
+  /** The permanent reason why nothing is loaded. */
   #refused: ThreadlineError | null = null;
   #more: Promise<void> | undefined;
   #loads = new AbortController();
-  /** Changes that came while a page was on its way, which may be older than they are. */
+  /** Changes that arrived while a page was loading, and may be newer than it. */
   readonly #meanwhile = new Map<string, FeedEntry>();
-  /** A first page is on its way. */
+  /** True while a first page is loading. */
   #isAsking = false;
   readonly #waiters = new Set<Waiter>();
   #ends: (() => void)[] = [];
@@ -85,7 +88,10 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Loads the next older threads. Resolves when they are there; at once if there are none. A search may find none among them. */
+  /**
+   * Loads the next older threads. Resolves when they are loaded; immediately if there are none. In a search, a page may add
+   * none.
+   */
   readonly fetchMoreThreads = (): Promise<void> => {
     if (this.#cursor === null || this.#isLoading) return Promise.resolve();
     this.#more ??= this.act(() => this.#fetchMore(this.#loads.signal)).finally(() => {
@@ -96,14 +102,14 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     return this.#more;
   };
 
-  /** Makes a thread, of the list's agent if no other is given. */
+  /** Creates a thread, with the list's agent by default. */
   readonly createThread = (options: Omit<NewThread, "signal"> = {}): Promise<Thread> => {
     const { agentId } = this.#options;
     const thread = { threadId: newId() as string, ...(agentId !== undefined && { agentId }), ...options };
     return this.#confirmed(thread.threadId, (signal) => this.#client.threads.create({ ...thread, signal }));
   };
 
-  /** Gives a thread a name; null takes it away. */
+  /** Renames a thread; null removes the name. */
   readonly renameThread = async (threadId: string, name: string | null): Promise<void> => {
     await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).rename(name, { signal }));
   };
@@ -116,7 +122,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).unarchive({ signal }));
   };
 
-  /** Deletes a thread with all of its log, for ever. */
+  /** Deletes a thread and all of its log, permanently. */
   readonly deleteThread = async (threadId: string): Promise<void> => {
     await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).delete({ signal }));
   };
@@ -176,14 +182,14 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
       this.publish();
     } catch (error) {
       if (signal.aborted) return;
-      // Threads that were loaded before stay.
+      // Threads that are already loaded stay.
       if (this.#isLoading) this.#refused = error as ThreadlineError;
       this.#isAsking = false;
       this.#lost(error as ThreadlineError);
     }
   }
 
-  /** There will be no more news. */
+  /** Handles the end of the feed. */
   #lost(error: ThreadlineError): void {
     this.showError(error);
     for (const waiter of [...this.#waiters]) waiter.fail(error);
@@ -197,12 +203,12 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
       this.#window = { threads: withPage(this.#window, page.threads), hasMore: page.nextCursor !== null };
       this.#catchUp();
     } catch (error) {
-      // The list was loaded anew, or nobody shows it any more.
+      // The list was reloaded, or is no longer shown.
       if (!signal.aborted) throw error;
     }
   }
 
-  /** Changes that came while the page was on its way are newer than the page. */
+  /** Applies the changes that arrived while the page was loading, since they are newer. */
   #catchUp(): void {
     for (const entry of this.#meanwhile.values()) this.#show(entry);
     this.#meanwhile.clear();
@@ -213,7 +219,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     if (!this.#isLoading) this.#show(entry);
     const waiters = [...this.#waiters].filter(({ threadId }) => threadId === entry.threadId);
     for (const waiter of waiters) waiter.newest = entry;
-    // Who was told that a change has happened sees it.
+    // Published before the waiting methods resolve, so that their callers see the change.
     if (waiters.length > 0) this.publish();
     for (const waiter of waiters) waiter.check();
   }
@@ -251,7 +257,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     });
   }
 
-  /** Whether the change that was answered so is shown, or cannot be. Some change nothing: of those no news come. */
+  /** True if the list shows the change, or never will: a request that changes nothing produces no feed entry. */
   #hasCome({ threadId, newest }: Waiter, answer: Thread | void): boolean {
     if (newest?.type === "delete") return true;
     if (answer && newest?.thread && newest.thread.updatedAt >= answer.updatedAt) return true;

@@ -7,22 +7,22 @@ import { restingSeq } from "../log.js";
 import type { ThreadRef } from "../threads.js";
 import type { EventBatch, Message, Run, Thread } from "../types.js";
 
-/** The newest run of a thread, as far as a page has seen it. */
+/** The newest run of a thread, as far as the page has received it. */
 export interface ThreadRun {
   readonly runId: string;
   readonly agentId: string | null;
-  /** `stopping`: it was asked to stop, and has not ended yet. */
+  /** `stopping`: a stop was requested, and the run has not ended yet. */
   readonly status: "running" | "stopping" | "finished" | "error";
-  /** Why it ended badly. */
+  /** Why the run failed. */
   readonly error: { readonly code: string | null; readonly message: string } | null;
 }
 
-/** A page waits as long as somebody looks at it; what it waits for shows in its status. */
+/** Reads of a mounted component are retried forever; the status shows why. */
 export const FOR_EVER = { retryFor: Number.POSITIVE_INFINITY };
 
 /**
- * Reads until Threadline itself answers. An answer of something in between goes to `onForeign`, and the read is repeated with
- * back-off; a refusal by Threadline is thrown. Rejects with the signal's reason when that is aborted.
+ * Repeats a read until Threadline itself responds. A response of an intermediary is passed to `onForeign`, and the read is
+ * repeated with back-off; a refusal by Threadline is thrown. Rejects with the signal's reason when the signal is aborted.
  */
 export async function patiently<T>(
   read: () => Promise<T>,
@@ -46,37 +46,37 @@ export function isUnderWay(run: ThreadRun | null): run is ThreadRun {
 
 export interface ReplayListener {
   readonly onChange: () => void;
-  /** Everything there was has been replayed; what follows is live. */
+  /** All stored events have been replayed; the following ones are live. */
   readonly onCaughtUp: () => void;
   readonly onDeleted: () => void;
-  /** It is over: the log was replaced, or this page may not read it any more. */
+  /** The replay has ended: the log was replaced, or this page may not read it any more. */
   readonly onError: (error: ThreadlineError) => void;
 }
 
 /**
- * One replay of a thread: what the server shows of it between two runs, and the events after that, replayed and then live. Once it
- * is closed nothing of it has any effect.
+ * One replay of a thread: the server's messages and state at a point between two runs, and the events after it, stored and
+ * then live. A closed replay has no further effect.
  */
 export class Replay {
   readonly thread: Thread;
-  /** What the server shows stands after this event. */
+  /** Seq of the event that the server's messages and state include. */
   readonly at: number;
   readonly conversation: Conversation;
   hasMore: boolean;
   run: ThreadRun | null = null;
   readonly #ref: ThreadRef;
-  /** Seq of the first event of the newest run that is known; no run before it can be the one to be shown. */
+  /** Seq of the first event of the newest known run. An earlier run is never shown. */
   #newest: number;
   #followed: Followed | undefined;
-  /** Up to where the server knows, and is to know, that it was read. */
+  /** Read markers: the one that the server has, and the one to send next. */
   #marked = 0;
   #read = 0;
   #marking: Promise<void> | undefined;
 
-  /** Loads what a thread begins with: the newest messages, or `all` of them. */
+  /** Loads the start of a replay: the newest messages, or `all` of them. */
   static async load(ref: ThreadRef, all: boolean, signal: AbortSignal): Promise<Replay> {
     const thread = await ref.get({ signal, ...FOR_EVER });
-    // Where no run is under way: streams of chunks are never cut in the middle.
+    // Starts where no run was active, so that no stream of chunks is cut in the middle.
     const at = restingSeq(thread);
     if (at === 0) return new Replay(ref, thread, at, new Conversation(), false);
     const where = { at, epoch: thread.epoch, signal, ...FOR_EVER };
@@ -101,12 +101,12 @@ export class Replay {
     if (thread.activeRun) this.began(thread.activeRun);
   }
 
-  /** Seq of the newest event that is in it. */
+  /** Seq of the newest event included. */
   get cursor(): number {
     return this.#followed?.cursor ?? this.at;
   }
 
-  /** Begins to replay, until the signal is aborted. */
+  /** Starts the replay, which ends when the signal is aborted. */
   follow(listener: ReplayListener, signal: AbortSignal): void {
     this.#followed = this.#ref.follow({
       after: this.at,
@@ -126,7 +126,7 @@ export class Replay {
     });
   }
 
-  /** A run is active, by what the server says of it, which may be late: the log knows better what it has ended. */
+  /** Handles the server's report of an active run. The report may be late: the log knows better whether the run has ended. */
   began(run: Run): void {
     if (this.run?.runId === run.runId ? !isUnderWay(this.run) : run.endedAt !== null || run.firstSeq < this.#newest) {
       return;
@@ -136,7 +136,10 @@ export class Replay {
     this.run = { runId: run.runId, agentId: run.agentId, status, error: null };
   }
 
-  /** No run is active, by what the server says: one that has said nothing has ended without a word. Others end in the log. */
+  /**
+   * Handles the server's report that no run is active. A run without events has ended without a terminal event; others end
+   * in the log.
+   */
   vanished(): void {
     if (isUnderWay(this.run) && this.#newest > this.cursor) this.run = null;
   }
@@ -151,8 +154,9 @@ export class Replay {
   }
 
   /**
-   * Says that all that is in it was read, if that is more than is `known`. One request at a time: what is read meanwhile goes with the
-   * next. Resolves when the last of them was answered, or was not: then there is nothing more to be done until the next call.
+   * Marks everything received so far as read, if that is more than `known`. Only one request is in flight: events received
+   * meanwhile are marked with the next one. Resolves when the last request has succeeded or failed; a failure is retried by
+   * the next call.
    */
   async markRead(known: number, onMarked: (readSeq: number) => void): Promise<void> {
     if (this.cursor <= Math.max(this.#marked, known)) return;
@@ -166,7 +170,7 @@ export class Replay {
           onMarked(readSeq);
         }
       } catch {
-        // As it was, then.
+        // A failed request leaves the marker unchanged.
       } finally {
         this.#marking = undefined;
       }
@@ -178,9 +182,9 @@ export class Replay {
   #take({ seq, runId, events }: EventBatch): void {
     this.conversation.apply(events);
     if (this.run?.runId !== runId) {
-      // The feed may be ahead of the log, and know of a later run.
+      // The feed may be ahead of the log, and report a later run.
       if (seq < this.#newest) return;
-      // Whatever its first event is: that there is one says that the run is active.
+      // Any first event of the run shows that it is active.
       this.#newest = seq;
       this.run = { runId, agentId: null, status: "running", error: null };
     }

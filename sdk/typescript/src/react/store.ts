@@ -3,9 +3,9 @@ import type { ThreadlineError } from "../errors.js";
 import { FRAME_MS } from "../limits.js";
 
 /**
- * Something that is kept up to date as long as somebody listens, for `useSyncExternalStore` or without React. It opens with its
- * first listener, and closes a moment after the last one has left: React's StrictMode, which leaves and comes back at once,
- * opens it once.
+ * State that is kept up to date while it has listeners, for `useSyncExternalStore` or for use without React. A store opens
+ * with its first listener, and closes shortly after its last one has left, so that React's StrictMode, which unsubscribes
+ * and resubscribes at once, opens it only once.
  */
 export abstract class Store<Snapshot extends object> {
   readonly #initial: Snapshot;
@@ -17,17 +17,17 @@ export abstract class Store<Snapshot extends object> {
   #publishedAt = Number.NEGATIVE_INFINITY;
   readonly #onClose: (() => void) | undefined;
 
-  /** `onClose` is called whenever nobody listens any more. */
+  /** `onClose` is called whenever the store closes. */
   constructor(initial: Snapshot, onClose?: () => void) {
     this.#initial = initial;
     this.#snapshot = initial;
     this.#onClose = onClose;
   }
 
-  /** What there is; the same object until something of it changes. */
+  /** Returns the current snapshot. The same object is returned until a member changes. */
   readonly getSnapshot = (): Snapshot => this.#snapshot;
 
-  /** Calls the listener after every change, at most once a frame; gives what ends that. */
+  /** Calls the listener after every change, at most once per frame; returns a function that removes the listener. */
   readonly subscribe = (listener: () => void): (() => void) => {
     const own = () => listener();
     this.#listeners.add(own);
@@ -42,19 +42,19 @@ export abstract class Store<Snapshot extends object> {
     };
   };
 
-  /** Somebody listens: connects. */
+  /** Called when the first listener subscribes: connects. */
   protected abstract open(): void;
 
-  /** Nobody does any more: nothing that is under way may have an effect. */
+  /** Called after the last listener has left: pending operations must have no effect from then on. */
   protected abstract close(): void;
 
-  /** What is to be published. */
+  /** Computes the snapshot to publish. */
   protected abstract look(): Snapshot;
 
-  /** The most recent error, to be shown until something succeeds. */
+  /** Sets the most recent error, which is shown until the next success. */
   protected abstract setError(error: ThreadlineError | null): void;
 
-  /** Shows an error that no call rejects with: of a read that is retried, or of a feed that has ended. */
+  /** Shows an error that no call rejects with, such as that of a read being retried or of a feed that has ended. */
   protected showError(error: ThreadlineError): void {
     this.setError(error);
     this.changed();
@@ -64,7 +64,7 @@ export abstract class Store<Snapshot extends object> {
     return this.#isOpen;
   }
 
-  /** Something has changed: listeners hear of it now, or with the next frame. */
+  /** Reports a change: listeners are notified immediately, or with the next frame. */
   protected changed(): void {
     if (!this.#isOpen || this.#frame !== undefined) return;
     const wait = this.#publishedAt + FRAME_MS - performance.now();
@@ -72,7 +72,7 @@ export abstract class Store<Snapshot extends object> {
     else this.#frame = setTimeout(() => this.publish(), wait);
   }
 
-  /** Listeners hear of it now. */
+  /** Notifies the listeners immediately. */
   protected publish(): void {
     clearTimeout(this.#frame);
     this.#frame = undefined;
@@ -84,7 +84,7 @@ export abstract class Store<Snapshot extends object> {
     for (const listener of [...this.#listeners]) listener();
   }
 
-  /** Does something that a user asked for; the store stays open for it. What goes wrong is shown, and thrown. */
+  /** Runs a task requested by the user, during which the store stays open. An error is shown and rethrown. */
   protected async act<T>(task: () => Promise<T>): Promise<T> {
     const leave = this.subscribe(() => {});
     try {
@@ -111,12 +111,15 @@ export abstract class Store<Snapshot extends object> {
   }
 }
 
-/** Why nothing has come yet: what is tried again and again does not fail before it is given up, and that is never. */
+/**
+ * The reason why no data has arrived yet, taken from the connection status, since reads that are retried forever never
+ * fail.
+ */
 export function troubleOf(status: ConnectionStatus): ThreadlineError | null {
   return status.state === "reconnecting" ? status.error : null;
 }
 
-/** Whether two have the same members. */
+/** True if two snapshots have identical members. */
 function isSame(one: object, other: object): boolean {
   const members = new Map<string, unknown>(Object.entries(other));
   return Object.entries(one).every(([name, value]) => Object.is(members.get(name), value));

@@ -4,7 +4,7 @@ import { Feed } from "./feed.js";
 import { type ThreadListOptions, ThreadListStore } from "./list.js";
 import { ThreadStore } from "./thread.js";
 
-/** What the components of a page share: one store for each thread and each list that is shown, and one feed. */
+/** State shared by the components of a page: one store for each thread and each list that is shown, and one feed. */
 class Stores {
   readonly #client: Threadline;
   readonly #feed: Feed;
@@ -16,7 +16,7 @@ class Stores {
     this.#feed = new Feed(client);
   }
 
-  /** The store, as long as it is open. Looking for one makes none: rendering must leave nothing behind. */
+  /** Returns the store if it is open. A lookup during rendering creates no store, since rendering must have no side effects. */
   openThread(threadId: string): ThreadStore | undefined {
     return this.#threads.get(threadId);
   }
@@ -51,7 +51,7 @@ function listKey({ agentId, includeArchived = false, limit, search = "" }: Threa
   return JSON.stringify([agentId, includeArchived, limit, trimmed(search)]);
 }
 
-/** The one of this key; forgotten when it closes. */
+/** Returns the store with this key, which is removed when it closes. */
 function shared<T>(all: Map<string, T>, key: string, make: (onClose: () => void) => T): T {
   let found = all.get(key);
   if (!found) all.set(key, (found = make(() => all.delete(key))));

@@ -12,26 +12,26 @@ import { FOR_EVER, isUnderWay, patiently, Replay, type ThreadRun } from "./repla
 import { Store, troubleOf } from "./store.js";
 import { pendingCalls, ToolResults } from "./tools.js";
 
-/** What a page shows of a thread. */
+/** Snapshot of a thread. */
 export interface ThreadSnapshot {
-  /** The thread itself: its name, its agent, whether it is archived. null if there is none (yet). */
+  /** The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). */
   readonly thread: Thread | null;
   readonly messages: readonly Message[];
   readonly state: unknown;
-  /** What waits for the answer of a person; see `resume`. */
+  /** Open interrupts, which wait for the answer of a person; see `resume`. */
   readonly interrupts: readonly Interrupt[];
-  /** Tool calls without a result, among the messages that are loaded. Complete when no run is under way. */
+  /** Tool calls without a result, among the loaded messages. Complete when no run is active. */
   readonly pendingToolCalls: readonly ToolCall[];
-  /** The newest run that was seen: how it goes, or how it ended. */
+  /** The newest run received: its progress or its outcome. */
   readonly run: ThreadRun | null;
   readonly isRunning: boolean;
-  /** Not everything that there was has been replayed yet. */
+  /** True until all stored events have been replayed. */
   readonly isLoading: boolean;
-  /** What went wrong last, or keeps everything from being loaded; null again after the next success. */
+  /** The most recent error, or the reason why nothing can be loaded; null after the next success. */
   readonly error: ThreadlineError | null;
   readonly hasMoreMessages: boolean;
   readonly isFetchingMoreMessages: boolean;
-  /** How the client is connected. */
+  /** The connection status of the client. */
   readonly status: ConnectionStatus;
 }
 
@@ -50,14 +50,14 @@ export const EMPTY_THREAD: ThreadSnapshot = {
   status: { state: "idle" },
 };
 
-/** Which agent does a run, if it is not the thread's own. */
+/** Options of a new run. */
 export interface SendOptions {
   readonly agentId?: string | undefined;
 }
 
 /**
- * A thread, live. Whatever happens to it (runs, a stop, its deletion, a server that comes back with an older log) shows here; what is
- * sent shows when the log has it.
+ * A live thread. Every change of the thread (runs, a stop, its deletion, a server that was restored to an older log) is
+ * shown here. A sent message appears once it is in the log.
  */
 export class ThreadStore extends Store<ThreadSnapshot> {
   readonly #client: Threadline;
@@ -68,15 +68,15 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   #thread: Thread | null = null;
   #pending = EMPTY_THREAD.pendingToolCalls;
   #isLoading = true;
-  /** The feed has spoken of the thread while it was asked for. */
+  /** True if the feed reported the thread while its record was loading. */
   #isAnnounced = false;
   #error: ThreadlineError | null = null;
-  /** Why the log is followed no longer. */
+  /** Why the log is no longer followed. */
   #lost: ThreadlineError | undefined;
   #more: Promise<void> | undefined;
-  /** Of what is under way for the replay that is shown, or about to be. */
+  /** Aborts the operations of the current replay, or of the one being loaded. */
   #current = new AbortController();
-  /** Of what is asked as long as somebody listens. */
+  /** Aborts the operations that last as long as the store is open. */
   #open = new AbortController();
   #ends: (() => void)[] = [];
 
@@ -88,8 +88,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   }
 
   /**
-   * Begins a run; makes the thread if it is not there. Resolves as soon as the run has begun. A problem `run-active` if another one
-   * is under way, `interrupts-open` if the thread waits for answers.
+   * Starts a run; creates the thread if it does not exist. Resolves as soon as the run has started. Rejects with a
+   * `run-active` problem if another run is active, and with `interrupts-open` if the thread waits for answers.
    */
   readonly send = (input: SendInput, { agentId }: SendOptions = {}): Promise<StartedRun> => {
     return this.act(async () => {
@@ -100,16 +100,19 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     });
   };
 
-  /** Answers the interrupts that are open, all of them. */
+  /** Answers all open interrupts. */
   readonly resume = (answers: readonly InterruptAnswer[], options?: SendOptions): Promise<StartedRun> => {
     return this.send({ resume: answers }, options);
   };
 
-  /** Asks the run that is under way to stop, whoever began it. Resolves when the server knows; undefined if there is none. */
+  /**
+   * Requests a stop of the active run, regardless of its producer. Resolves when the server has recorded the request; to
+   * undefined if no run is active.
+   */
   readonly stop = async (): Promise<Run | undefined> => {
     const shown = this.#replay?.run ?? null;
     return this.act(async () => {
-      // The page may not have heard of the run yet.
+      // The page may not know about the run yet.
       const run = isUnderWay(shown) ? shown : (await this.#existing())?.activeRun;
       if (!run) return undefined;
       const stopped = await this.#ref.stop(run.runId);
@@ -119,9 +122,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   };
 
   /**
-   * Gives the result of a tool call that the page has done. When all calls of a message have theirs, and the run has ended, a run is
-   * begun with them. Resolves when that has begun; to undefined if the result is dropped, because the call has one already, or
-   * because nobody shows the thread any more.
+   * Adds the result of a tool call that the page executed. When all calls of a message have results, and the run has ended,
+   * a new run is started with them. Resolves when that run has started; to undefined if the result is dropped, because the
+   * call already has one or because the thread is no longer shown.
    */
   readonly addToolResult = (
     toolCallId: string,
@@ -135,14 +138,14 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     return added;
   };
 
-  /** Loads older messages. Resolves when they are there; at once if there are none. */
+  /** Loads older messages. Resolves when they are loaded; immediately if there are none. */
   readonly fetchMoreMessages = (): Promise<void> => {
     const replay = this.#replay;
-    // What lacks older messages that events speak of is about to be loaded whole.
+    // An incomplete conversation is about to be loaded as a whole.
     if (!replay?.hasMore || replay.conversation.isIncomplete) return Promise.resolve();
     const { signal } = this.#current;
     const load = async () => {
-      // Another replay has taken its place meanwhile: the answer is for nobody.
+      // Another replay has replaced this one meanwhile, so the response is ignored.
       await replay.loadOlder(signal).catch((error: unknown) => {
         if (!signal.aborted) throw error;
       });
@@ -156,8 +159,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   };
 
   /**
-   * Marks as read what has been replayed so far, if that is more than what was read before, here or elsewhere. It waits for
-   * nothing that is under way. Resolves when the server knows, or has not taken it: that is not shown, and the next call tries again.
+   * Marks as read everything replayed so far, if that is more than what was read before, here or elsewhere. Pending
+   * operations do not delay the marker. Resolves when the server has recorded the marker or the request has failed; a
+   * failure is not shown, and the next call tries again.
    */
   readonly markRead = async (): Promise<void> => {
     const replay = this.#replay;
@@ -211,7 +215,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#error = error;
   }
 
-  /** Starts a run, and the thread before it if that is missing. */
+  /** Starts a run, and creates the thread before it if necessary. */
   async #start(input: RunInput, agentId = this.#thread?.agentId ?? undefined): Promise<StartedRun> {
     agentId ??= (await this.#existing())?.agentId ?? undefined;
     if (agentId === undefined) throw new ConfigError("agentId is missing, and the thread has no agent of its own");
@@ -235,8 +239,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   }
 
   /**
-   * Replays the thread from where no run was under way. What is shown meanwhile stays if `quietly`; else it is empty. Goes on trying
-   * as long as that may help.
+   * Replays the thread from a point where no run was active. If `quietly`, the snapshot stays visible meanwhile; otherwise
+   * it is emptied. Retries as long as that may help.
    */
   async #begin(quietly = false): Promise<void> {
     this.#current.abort();
@@ -258,7 +262,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       } catch (error) {
         if (signal.aborted) return;
         const isMissing = isProblem(error, "thread-not-found");
-        // Made since it was asked for.
+        // The thread was created after the request.
         if (isMissing && this.#isAnnounced) {
           this.#isAnnounced = false;
           continue;
@@ -267,7 +271,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
         if (isMissing) return this.changed();
         this.setError(error as ThreadlineError);
         this.publish();
-        // Replaced since its record was read: that is read again.
+        // The log was replaced after the thread's record was read, so the record is read again.
         if (!isProblem(error, "log-replaced") && !isProblem(error, "cursor-ahead")) return;
         await sleep(backoff(1, Math.random()), signal).catch(() => {});
         if (signal.aborted) return;
@@ -284,7 +288,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     if (!quietly) show();
     const onChange = () => {
       if (signal.aborted) return;
-      // The events speak of messages that were not loaded: all of them, then.
+      // The events refer to messages that were not loaded, so all messages are loaded.
       if (replay.conversation.isIncomplete) return void this.#begin(true);
       if (this.#replay !== replay) return;
       this.#flushTools();
@@ -315,7 +319,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.changed();
   }
 
-  /** Joins the feed, if nobody has yet; and sees what happened to the thread before that. */
+  /** Starts to follow the feed, if no store has, and applies the changes of the thread before that. */
   async #watch(): Promise<void> {
     if (!this.isOpen || this.#feed.isFollowed) return;
     try {
@@ -326,13 +330,13 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       const thread = await patiently(() => this.#ref.get(read), signal);
       if (this.isOpen) this.#take({ cursor: feedCursor, type: "upsert", threadId: thread.threadId, thread });
     } catch {
-      // A key without a user has no feed: then the log is all there is.
+      // An API key without a user has no feed, so only the log is followed.
     }
   }
 
   #take({ threadId, thread }: FeedEntry): void {
     if (threadId !== this.#ref.threadId) return;
-    // The end of the log says so itself, unless there is no replay.
+    // The end of the log reports the deletion, unless there is no replay.
     if (!thread) return;
     const replay = this.#replay;
     if (!replay) {

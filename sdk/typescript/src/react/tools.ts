@@ -8,7 +8,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** The tool calls without a result, in the order of the messages; `before` itself if they are the same. */
+/** Returns the tool calls without a result, in the order of the messages; `before` itself if they are unchanged. */
 export function pendingCalls(
   messages: readonly Message[],
   ids: readonly string[],
@@ -20,8 +20,8 @@ export function pendingCalls(
 }
 
 /**
- * Results of tools that run in the page, until they can be sent: a model wants the results of all calls of one message at once, and
- * a run can begin only when the one that made the calls has ended.
+ * Results of tools executed in the page, kept until they can be sent: a model requires the results of all calls of a
+ * message at once, and a run can start only when the one that made the calls has ended.
  */
 export class ToolResults {
   readonly #waiting = new Map<string, Waiting>();
@@ -31,7 +31,7 @@ export class ToolResults {
     this.#send = send;
   }
 
-  /** Resolves when the run that has it has begun; to undefined if nobody waits for it any more. */
+  /** Adds a result. Resolves when the run that includes it has started; to undefined if the result is dropped. */
   add(toolCallId: string, result: unknown, agentId: string | undefined): Promise<StartedRun | undefined> {
     return new Promise((resolve, reject) => {
       this.#waiting.get(toolCallId)?.resolve(undefined);
@@ -39,7 +39,7 @@ export class ToolResults {
     });
   }
 
-  /** Sends what can be sent, now that no run is under way, and drops what has a result already. */
+  /** Sends all complete sets of results, when no run is active, and drops results of calls that already have one. */
   flush(messages: readonly Message[], pendingIds: readonly string[]): void {
     if (this.#waiting.size === 0) return;
     const pending = new Set(pendingIds);
@@ -64,13 +64,13 @@ export class ToolResults {
     }
   }
 
-  /** No run can be begun with them any more. */
+  /** Rejects all results, since no run can be started with them. */
   fail(error: unknown): void {
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
   }
 
-  /** The page has left the thread: what comes late is for nobody. */
+  /** Drops all results, since the page has left the thread. */
   drop(): void {
     for (const { resolve } of this.#waiting.values()) resolve(undefined);
     this.#waiting.clear();

@@ -9,27 +9,30 @@ import { storesOf } from "./stores.js";
 import { EMPTY_THREAD, type ThreadSnapshot, type ThreadStore } from "./thread.js";
 
 export interface UseThreadOptions {
-  /** The agent that does runs, if it is not the thread's own; also that of a thread which the first message makes. */
+  /** The agent that executes runs, if not the thread's own; also the agent of a thread that the first message creates. */
   readonly agentId?: string;
 }
 
-/** What `useThread` gives. Methods belong to the thread that they were given for, also after a switch to another one. */
+/** Result of `useThread`. Methods belong to the thread for which they were returned, even after a switch to another thread. */
 export interface UseThread extends ThreadSnapshot {
-  /** Begins a run with a text, a message, or an input of your own; makes the thread if it is not there. */
+  /** Starts a run with a text, a message, or a custom input; creates the thread if it does not exist. */
   send(input: SendInput): Promise<StartedRun>;
-  /** Asks the run that is under way to stop, whoever began it. */
+  /** Requests a stop of the active run, regardless of its producer. */
   stop(): Promise<Run | undefined>;
-  /** Answers all interrupts that are open. */
+  /** Answers all open interrupts. */
   resume(answers: readonly InterruptAnswer[]): Promise<StartedRun>;
-  /** The result of a tool call that the page has done; dropped (undefined) if the page has left the thread. */
+  /**
+   * Adds the result of a tool call that the page executed; the result is dropped (undefined) if the page has left the
+   * thread.
+   */
   addToolResult(toolCallId: string, result: unknown): Promise<StartedRun | undefined>;
   /** Loads older messages. */
   fetchMoreMessages(): Promise<void>;
-  /** Marks as read what is shown by now; asks the server only if that is something new. Never rejects. */
+  /** Marks everything shown so far as read; sends a request only if there is something new. Never rejects. */
   markRead(): Promise<void>;
 }
 
-/** A thread, live: its messages as they stream, its state, its run. null: none is chosen. */
+/** Returns a live thread: its messages as they stream, its state, its run. Pass null if no thread is selected. */
 export function useThread(threadId: string | null, { agentId }: UseThreadOptions = {}): UseThread {
   const client = useThreadline();
   const binding = useMemo(() => {
@@ -38,7 +41,7 @@ export function useThread(threadId: string | null, { agentId }: UseThreadOptions
       if (threadId === null) throw new ConfigError("no thread is selected");
       return all.thread(threadId);
     };
-    // What is about what is shown must not make a store: late results, above all.
+    // Methods about the shown content, such as late tool results, must not create a store.
     const shown = () => (threadId === null ? undefined : all.openThread(threadId));
     return {
       subscribe: (listener: () => void) => (threadId === null ? () => {} : store().subscribe(listener)),

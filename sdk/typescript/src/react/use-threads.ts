@@ -7,21 +7,24 @@ import { useThreadline } from "./context.js";
 import { EMPTY_LIST, type ThreadListOptions, type ThreadListSnapshot } from "./list.js";
 import { storesOf } from "./stores.js";
 
-/** What `useThreads` gives. Promises resolve when the list shows the change; they reject if it is refused, or after 15 s. */
+/**
+ * Result of `useThreads`. Promises resolve when the list shows the change; they reject if it is refused or not confirmed
+ * within 15 s.
+ */
 export interface UseThreads extends ThreadListSnapshot {
-  /** Loads the next older threads; a search may find none among them, and have more all the same. */
+  /** Loads the next older threads. A page of a search may add none even if more pages follow. */
   fetchMoreThreads(): Promise<void>;
-  /** Makes a thread, of the list's agent if no other is given. */
+  /** Creates a thread, with the list's agent by default. */
   createThread(options?: Omit<NewThread, "signal">): Promise<Thread>;
-  /** null takes the name away. */
+  /** Renames a thread; null removes the name. */
   renameThread(threadId: string, name: string | null): Promise<void>;
   archiveThread(threadId: string): Promise<void>;
   unarchiveThread(threadId: string): Promise<void>;
-  /** With all of its log, for ever. */
+  /** Deletes a thread and all of its log, permanently. */
   deleteThread(threadId: string): Promise<void>;
 }
 
-/** A user's threads, live over all tabs and devices. */
+/** Returns a user's threads, live across all tabs and devices. */
 export function useThreads({ agentId, includeArchived, limit, search }: ThreadListOptions = {}): UseThreads {
   const client = useThreadline();
   const binding = useMemo(() => {

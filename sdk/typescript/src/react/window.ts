@@ -1,18 +1,15 @@
-// The threads that a list shows: the newest ones, down to where it was loaded. Pure.
+// The window of threads that a list shows: the newest ones, down to the last one loaded. Pure.
 
 import { isFound } from "../search.js";
 import type { FeedEntry, Thread } from "../types.js";
 
-/** Which threads a list shows. */
+/** Filter of a thread list. */
 export interface ThreadFilter {
   /** Only threads of this agent. */
   readonly agentId?: string;
-  /** Archived threads, too. */
+  /** Includes archived threads. */
   readonly includeArchived?: boolean;
-  /**
-   * Only threads whose name has this text in it, whatever the case and the accents of its letters. White space alone is no
-   * search.
-   */
+  /** Only threads whose name contains this text, ignoring case and accents. A text of only white space is ignored. */
   readonly search?: string;
 }
 
@@ -30,7 +27,10 @@ export function isShownBy(filter: ThreadFilter, thread: Thread): boolean {
   );
 }
 
-/** The server's order: by last run, else last edit, newest first, then by id. Negative if `one` comes first. */
+/**
+ * Compares two threads in the server's order: by last run, or last edit if there was none, newest first, then by id.
+ * Negative if `one` comes first.
+ */
 export function compare(one: Thread, other: Thread): number {
   const [first, second] = [one.lastRunAt ?? one.updatedAt, other.lastRunAt ?? other.updatedAt];
   if (first !== second) return first > second ? -1 : 1;
@@ -38,15 +38,15 @@ export function compare(one: Thread, other: Thread): number {
 }
 
 /**
- * Whether a thread would stand behind all that are loaded, so that it comes with another page. Never in a search: how far it has
- * looked its pages do not say, and what is found otherwise may as well be shown.
+ * True if a thread sorts after all loaded ones, so that it belongs to a later page. Never in a search: its pages do not
+ * show how far the server has searched, and a match can be shown early.
  */
 export function isBeyond({ threads, hasMore }: Window, filter: ThreadFilter, thread: Thread): boolean {
   const last = threads.at(-1);
   return filter.search === undefined && hasMore && (last === undefined || compare(last, thread) < 0);
 }
 
-/** The threads after a change. The same array if it shows nothing of it. */
+/** Returns the threads after a change; the same array if the window does not change. */
 export function withEntry(window: Window, filter: ThreadFilter, { threadId, thread }: FeedEntry): readonly Thread[] {
   const { threads } = window;
   const at = threads.findIndex((shown) => shown.threadId === threadId);
@@ -57,7 +57,7 @@ export function withEntry(window: Window, filter: ThreadFilter, { threadId, thre
   return others.toSpliced(behind < 0 ? others.length : behind, 0, thread);
 }
 
-/** The threads after another page, which may have some of them again, elsewhere. */
+/** Returns the threads after another page, which may repeat some of them in other positions. */
 export function withPage({ threads }: Window, page: readonly Thread[]): readonly Thread[] {
   const again = new Set(page.map(({ threadId }) => threadId));
   return [...threads.filter(({ threadId }) => !again.has(threadId)), ...page].sort(compare);

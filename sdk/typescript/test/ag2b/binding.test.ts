@@ -43,7 +43,7 @@ const gate = () => {
   return { pass, passed };
 };
 
-/** Says the turns one after the other, then "Yes." */
+/** Produces the given turns one after the other, then "Yes." */
 function scripted(...turns: Turn[]) {
   return (messages: readonly ChatMessage[]) =>
     turns[messages.filter(({ role }) => role === "assistant").length] ?? { content: ["Yes."] };
@@ -55,7 +55,7 @@ async function bound(agent: AgentDouble, threadId: string, options: Partial<Ag2b
   return agent;
 }
 
-/** As a page that is opened now has it. */
+/** The messages that a newly opened page receives. */
 async function reloaded(threadId: string): Promise<unknown> {
   return json((await bound(new AgentDouble(scripted()), threadId)).history.getSnapshot());
 }
@@ -80,7 +80,7 @@ const withTools: Turn[] = [
 ];
 
 test.each(["chat", "chatStream"] as const)(
-  "what was said by %s is there for the next one who opens the thread",
+  "messages of %s are loaded by the next client that opens the thread",
   async (how) => {
     const threadId = newThread();
     const agent = await bound(new AgentDouble(scripted(...withTools), tools), threadId);
@@ -95,7 +95,7 @@ test.each(["chat", "chatStream"] as const)(
   },
 );
 
-test("others see what is said while it is said", async () => {
+test("other readers see messages while they are streamed", async () => {
   const threadId = newThread();
   const { pass, passed } = gate();
   const agent = await bound(
@@ -114,8 +114,8 @@ test("others see what is said while it is said", async () => {
   expect((await followed.messages()).messages.map(({ content }) => content)).toEqual(["Tell me", "Once upon"]);
 });
 
-describe("a chat that does not come to its end", () => {
-  test("aborted: what the user said stays, what was half said is in no history", async () => {
+describe("an interrupted chat", () => {
+  test("aborted: the user's message is kept, a partial answer is in no history", async () => {
     const threadId = newThread();
     const { pass, passed } = gate();
     const abort = new AbortController();
@@ -136,7 +136,7 @@ describe("a chat that does not come to its end", () => {
     expect(await reloaded(threadId)).toEqual(json(agent.history.getSnapshot()));
   });
 
-  test("the provider fails: the run says so", async () => {
+  test("the provider fails: the run ends with the error", async () => {
     const threadId = newThread();
     const agent = await bound(new AgentDouble(scripted({ error: new Error("overloaded") })), threadId);
     expect(await caught(agent.chat("Hello"))).toMatchObject({ message: "overloaded" });
@@ -147,7 +147,7 @@ describe("a chat that does not come to its end", () => {
     expect(await reloaded(threadId)).toEqual([{ role: "user", content: "Hello" }]);
   });
 
-  test("somebody else stops the run", async () => {
+  test("another client stops the run", async () => {
     const threadId = newThread();
     const forEver = (_: number, signal?: AbortSignal) =>
       new Promise<void>((_, no) => signal?.addEventListener("abort", () => no(signal.reason as Error)));
@@ -160,7 +160,7 @@ describe("a chat that does not come to its end", () => {
   });
 });
 
-test("while another run is active a chat is refused, and nothing has changed", async () => {
+test("while another run is active, a chat is refused without any change", async () => {
   const threadId = newThread();
   const agent = await bound(new AgentDouble(scripted()), threadId);
   await client.thread(threadId).run(async () => {
@@ -171,7 +171,7 @@ test("while another run is active a chat is refused, and nothing has changed", a
   expect(await reloaded(threadId)).toEqual(json(agent.history.getSnapshot()));
 });
 
-test("two tabs: what one says the other has between its chats", async () => {
+test("two tabs: messages of one appear in the other between its chats", async () => {
   const threadId = newThread();
   const [one, two] = [
     await bound(new AgentDouble(scripted()), threadId),
@@ -188,7 +188,7 @@ test("two tabs: what one says the other has between its chats", async () => {
 });
 
 describe("reset and restore", () => {
-  test("in a chat they throw; between chats they are kept, and the log forgets nothing", async () => {
+  test("they throw during a chat, take effect between chats, and the log keeps everything", async () => {
     const threadId = newThread();
     const { pass, passed } = gate();
     const agent = await bound(new AgentDouble(scripted({ content: ["One"], gate: () => passed })), threadId);
@@ -215,7 +215,7 @@ describe("reset and restore", () => {
   });
 });
 
-test("a server that is away holds nobody up, and has everything when it is back", async () => {
+test("an unreachable server delays no chat, and receives everything once it is back", async () => {
   const threadId = newThread();
   const proxy = await Proxy.start(server);
   const errors: unknown[] = [];
@@ -228,7 +228,7 @@ test("a server that is away holds nobody up, and has everything when it is back"
   proxy.refuse = true;
   proxy.cut();
   await agent.chat("Meanwhile");
-  // Somebody else goes on in the thread.
+  // Another writer continues the thread.
   const user = { role: "user", content: "From elsewhere", id: "elsewhere" };
   await client
     .thread(threadId)
@@ -241,7 +241,7 @@ test("a server that is away holds nobody up, and has everything when it is back"
   proxy.end();
 });
 
-test("an agent that is let go is as it was", async () => {
+test("a released agent has its original methods and history", async () => {
   const threadId = newThread();
   const agent = new AgentDouble(scripted());
   const off = await agent.use(threadline({ client, threadId }));
@@ -253,7 +253,7 @@ test("an agent that is let go is as it was", async () => {
   expect(await reloaded(threadId)).toHaveLength(2);
 });
 
-test("an agent that is let go in the middle of a chat leaves no run behind, nor does a chat that another plugin forbids", async () => {
+test("no run stays active after an agent is released during a chat, or after another plugin forbids a chat", async () => {
   const threadId = newThread();
   const thread = client.thread(threadId);
   const { pass, passed } = gate();
@@ -308,7 +308,7 @@ describe("the history of a thread, without an agent", () => {
     history.close();
   });
 
-  test("a thread made again is read again; a deleted one is told", async () => {
+  test("a recreated thread is read again; a deletion is reported", async () => {
     const threadId = newThread();
     const errors: unknown[] = [];
     const history = await threadHistory({ client, threadId, onError: (error) => errors.push(error) });

@@ -1,5 +1,6 @@
-// An agent that behaves as AG2B's does, in what its callers, plugins and listeners can see. AG2B itself is on no registry.
-// Observed with its sources: the order of hooks, history and events, who is awaited, what an abort leaves behind.
+// An agent that behaves like AG2B's, as far as callers, plugins and listeners can observe. AG2B itself is in no registry.
+// Verified against its sources: the order of hooks, history and events, which calls are awaited, and the state after an
+// abort.
 
 import type {
   Agent,
@@ -11,13 +12,13 @@ import type {
   History,
 } from "../../src/ag2b/types.js";
 
-/** What the model says in one turn: pieces of reasoning, text and calls, as they arrive. */
+/** The model's output in one turn: pieces of reasoning, text and calls, in the order of arrival. */
 export interface Turn {
   readonly reasoning?: readonly string[];
   readonly content?: readonly string[];
   readonly calls?: readonly AssistantToolCall[];
   readonly metadata?: Record<string, unknown>;
-  /** Awaited before the piece of this index of the content. */
+  /** Awaited before the content piece with this index. */
   readonly gate?: (index: number, signal: AbortSignal | undefined) => Promise<void> | void;
   readonly error?: Error;
 }

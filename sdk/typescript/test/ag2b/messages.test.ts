@@ -65,7 +65,7 @@ function conversation(random: Random): ChatMessage[] {
   return messages;
 }
 
-/** What the loop of an agent streams of an answer; it may stop anywhere. */
+/** The events that an agent's loop streams for an answer; it may stop anywhere. */
 function deltas(random: Random, { content = "", reasoning = "", calls = [] }: AssistantMessage): AgentEvent[] {
   const parts = calls.map(({ id, name, arguments: given }, index) =>
     random.cut(JSON.stringify(given)).map((argumentsDelta, at) => ({
@@ -95,7 +95,7 @@ async function readBack(threadId: string): Promise<unknown> {
   return fromMessages(messages).map(({ message }) => message);
 }
 
-test("a conversation comes back as it was, saved whole or streamed, wherever the streaming was cut", async () => {
+test("a conversation is restored exactly, saved or streamed, wherever the stream was cut", async () => {
   const first = new Random();
   for (let seed = first.seed; seed < first.seed + 40; seed += 1) {
     const random = new Random(seed);
@@ -120,7 +120,7 @@ test("a conversation comes back as it was, saved whole or streamed, wherever the
         events.push({ type: "TEXT_MESSAGE_END", messageId: id });
       } else {
         if (random.chance(0.2)) {
-          // Something that was begun, and cut off: it is not in the history.
+          // A partial answer is not in the history.
           const lost = new AnswerWriter(`lost${index}`);
           events.push(...deltas(random, message).flatMap((delta) => lost.delta(delta)), ...lost.drop());
           gone.add(message);
@@ -136,7 +136,7 @@ test("a conversation comes back as it was, saved whole or streamed, wherever the
   }
 });
 
-test("what other readers see is AG-UI", async () => {
+test("other readers receive AG-UI messages", async () => {
   const thread = client.thread((await client.threads.create()).threadId);
   const message: AssistantMessage = {
     role: "assistant",
@@ -158,7 +158,7 @@ test("what other readers see is AG-UI", async () => {
   ]);
 });
 
-test("what other surfaces have said is read", () => {
+test("messages of other producers are read", () => {
   const read = fromMessages([
     { id: "s", role: "system", content: "Be brief" },
     {

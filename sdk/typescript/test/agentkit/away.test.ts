@@ -1,8 +1,9 @@
-// A server that is away does not hold networks up for long. Time is paused: only what the history waits for counts.
+// Tests that an unreachable server does not delay networks for long. Time is paused: only the waiting of the history
+// counts.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { model, program, stateOf, useServer } from "./setup.js";
-// Loaded when it is needed, for which paused time does not wait.
+// Loaded on demand, which paused time does not wait for.
 import "../../src/produce.js";
 
 useServer();
@@ -22,10 +23,10 @@ const refused: typeof fetch = () => Promise.reject(new TypeError("connection ref
 const swallowed: typeof fetch = (_, init) =>
   new Promise((_, reject) => init!.signal!.addEventListener("abort", () => reject(init!.signal!.reason as Error)));
 
-/** When the server went away. */
+/** Time at which the server became unreachable. */
 let goneAt = 0;
 
-/** How long after that a run rejects, by paused time, which goes on while nothing else does. */
+/** Delay after which a run rejects, in paused time, which advances only while nothing else is running. */
 async function rejects(run: Promise<unknown>): Promise<number> {
   let rejected: unknown;
   run.then(
@@ -33,7 +34,7 @@ async function rejects(run: Promise<unknown>): Promise<number> {
     (error: unknown) => (rejected = error),
   );
   while (rejected === undefined) {
-    // Models and the server that is still there take their own time.
+    // Models and the reachable server run in real time.
     for (let turns = 0; turns < 20 && rejected === undefined; turns += 1) await new Promise(setImmediate);
     await vi.advanceTimersByTimeAsync(20);
   }
@@ -44,8 +45,8 @@ async function rejects(run: Promise<unknown>): Promise<number> {
 describe.each([
   ["is refused", refused],
   ["is swallowed", swallowed],
-])("a server that goes away, so that what is sent %s", (_, away) => {
-  test.each([undefined, "given"])("before a network begins (thread: %s)", async (threadId) => {
+])("a server becomes unreachable, and a request %s", (_, away) => {
+  test.each([undefined, "given"])("before a network starts (thread: %s)", async (threadId) => {
     goneAt = performance.now();
     const { network } = program({ fetch: away });
     expect(await rejects(network.run("hello", { state: stateOf(threadId) }))).toBeLessThan(MOST_MS);

@@ -19,7 +19,7 @@ let browser: Browser;
 beforeAll(async () => {
   if (!existsSync(join(EXAMPLE, "node_modules")))
     throw new Error("scripts/setup.sh test installs the example's packages");
-  // What `npm start` does, in one process that can be ended.
+  // The same as `npm start`, in one process that can be stopped.
   const { scripts } = JSON.parse(readFileSync(join(EXAMPLE, "package.json"), "utf8")) as { scripts: { start: string } };
   const { PATH = "", HOME = "" } = process.env;
   const env = { PATH, HOME, PORT: "0", THREADLINE: BINARY, THREADLINE_DATA: data, MOCK_THINKS_MS: "700" };
@@ -36,7 +36,7 @@ afterAll(async () => {
   rmSync(data, { recursive: true, force: true });
 });
 
-/** Another device: nothing is shared with other pages. */
+/** Another device, which shares nothing with other pages. */
 async function open(hash = ""): Promise<Page> {
   const page = await (await browser.newContext()).newPage();
   page.setDefaultTimeout(PATIENCE_MS);
@@ -53,9 +53,9 @@ const shown = (page: Page) => page.locator("#messages p").allTextContents();
 const waitFor = (page: Page, text: string) => page.locator("#messages p", { hasText: text }).first().waitFor();
 const idle = (page: Page) => page.locator("#status", { hasText: /^$/ }).waitFor({ state: "attached" });
 
-test("a chat that two devices see, with the history at the server and at the client", { timeout: 60_000 }, async () => {
+test("a chat on two devices, with the history on the server and on the client", { timeout: 60_000 }, async () => {
   const [one, two] = await Promise.all([open("#otters"), open("#otters")]);
-  // Seen by both while the network is at work, which does not last: they are looked at before it begins.
+  // Visible to both while the network is running, which is short, so the watches start before it.
   const working = [one, two].map((page) => page.locator("#status", { hasText: "working" }).waitFor());
   await Promise.all([say(one, "Tell me about otters"), ...working]);
   await waitFor(two, "Tell me about otters");
@@ -69,7 +69,7 @@ test("a chat that two devices see, with the history at the server and at the cli
   expect(await shown(two)).toEqual(await shown(one));
   expect(await shown(one)).toHaveLength(4);
 
-  // The other device goes on, and sends the history itself.
+  // The other device continues, and sends the history itself.
   await two.check("[value=client]");
   await say(two, "And beavers?");
   for (const page of [one, two]) await waitFor(page, "I know of 2 messages of yours");

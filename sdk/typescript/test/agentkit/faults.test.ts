@@ -18,14 +18,14 @@ import {
 
 useServer();
 
-test("every answer to a write is lost once: everything is there once", async () => {
+test("every response to a write is lost once: everything is stored once", async () => {
   const lost = new Set<string>();
   const lossy: typeof fetch = async (url, init) => {
     const response = await fetch(url, init);
     const request = `${init?.method} ${String(url)}`;
     if (init?.method === "GET" || lost.has(request)) return response;
     lost.add(request);
-    // The server has stored it by now.
+    // The server has stored it at this point.
     await response.arrayBuffer();
     throw new TypeError("the connection broke");
   };
@@ -45,7 +45,7 @@ test("every answer to a write is lost once: everything is there once", async () 
   expect((await client().threads.list()).threads).toHaveLength(1);
 });
 
-test("the server is killed and started again while the model thinks", async () => {
+test("the server is killed and restarted while the model is thinking", async () => {
   model.answer = async () => {
     await server.restart();
     return { text: "reply" };
@@ -54,7 +54,7 @@ test("the server is killed and started again while the model thinks", async () =
   expect(texts(await restored(state.threadId!))).toEqual(["user: one", "helper: reply"]);
 });
 
-test("a server that is away is named after all tries", async () => {
+test("the error after all attempts names the unreachable server", async () => {
   const proxy = await Proxy.start({ port: 9 });
   proxy.refuse = true;
   const run = program({ url: proxy.url, timeout: 300 }).network.run("one", { state: stateOf("away") });
@@ -63,13 +63,13 @@ test("a server that is away is named after all tries", async () => {
   proxy.end();
 });
 
-test("without an owner the error says what is missing", async () => {
+test("without an owner the error names the missing option", async () => {
   const run = program().network.run("one", { state: stateOf(undefined, {}) });
   await expect(run).rejects.toThrow("the user is missing");
 });
 
-describe("two at once", () => {
-  test("networks of two processes: all is saved, and nothing is mixed", async () => {
+describe("concurrent runs", () => {
+  test("networks of two processes: everything is saved, and nothing is interleaved", async () => {
     await Promise.all(
       ["one", "two", "three"].map((input) => program().network.run(input, { state: stateOf("rivals") })),
     );
@@ -82,7 +82,7 @@ describe("two at once", () => {
     expect(replies(found)).toHaveLength(3);
   });
 
-  test("a run of somebody else is waited for", async () => {
+  test("saving waits for a run of another producer", async () => {
     const thread = client().thread("busy");
     await client().threads.create({ threadId: "busy" });
     let end = () => {};
@@ -126,7 +126,7 @@ test("2,000 messages are read back exactly", async () => {
   expect((await restored(threadId)).map(kept)).toEqual(all.map(kept));
 });
 
-test("what comes in through another door is a turn as well", async () => {
+test("a run of another producer is a turn as well", async () => {
   const threadId = "doors";
   await client().threads.create({ threadId });
   const put = (runId: string, content: string, events: object[]) =>
@@ -187,7 +187,7 @@ describe("state that is kept", () => {
     return (await network.run(input, { state: stateOf(threadId, initial()) })).state;
   };
 
-  test("both stores go on where they were", async () => {
+  test("both stores continue with their stored values", async () => {
     remember(["plan", { steps: [1, 2] }], ["a/b~c", 1]);
     await run("stores", "remember");
     remember(["a/b~c", null]);
@@ -213,7 +213,7 @@ describe("state that is kept", () => {
     ]);
   });
 
-  test("what somebody else writes into the thread makes nobody another user", async () => {
+  test("a state written by another client cannot change the user", async () => {
     remember(["plan", "gold"]);
     await run("poisoned", "begin");
     const poison = JSON.parse(
@@ -231,7 +231,7 @@ describe("state that is kept", () => {
     expect([kv.get("userId"), kv.get("role")]).toEqual(["ann", "guest"]);
   });
 
-  test("without the option nothing of it is stored", async () => {
+  test("without the option no state is stored", async () => {
     const { state } = await program().network.run("hi", { state: stateOf(undefined, { userId: "ann", secret: 1 }) });
     expect((await client().thread(state.threadId!).state()).state).toEqual({});
   });
@@ -241,7 +241,7 @@ describe("state that is kept", () => {
     await run("state rivals", "begin");
     const begun = new Set<string>();
     model.answer = async ({ messages }) => {
-      // After the system's message comes the new one.
+      // The new message follows the system message.
       const key = String(messages[1]?.content);
       if (begun.has(key)) return { text: "done" };
       begun.add(key);

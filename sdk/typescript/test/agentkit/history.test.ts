@@ -18,7 +18,7 @@ import {
 useServer();
 
 describe("a network", () => {
-  test("finds in a fresh process exactly the results that it saved", async () => {
+  test("restores exactly the saved results in a new process", async () => {
     model.answer = () =>
       model.asked.length === 1
         ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Köln" } }] }
@@ -35,7 +35,7 @@ describe("a network", () => {
     expect(replies(found).every(({ raw, prompt, id }) => raw && prompt && id)).toBe(true);
   });
 
-  test("goes on with a thread: its model is shown the conversation", async () => {
+  test("continues a thread: its model receives the conversation", async () => {
     const first = await program().network.run("one", { state: stateOf() });
     const threadId = first.state.threadId!;
     await program().network.run("two", { state: stateOf(threadId) });
@@ -44,7 +44,7 @@ describe("a network", () => {
     expect(texts(await restored(threadId))).toEqual(["user: one", "helper: reply 1", "user: two", "helper: reply 2"]);
   });
 
-  test("is shown by every other door as it was", async () => {
+  test("is shown unchanged by every other API", async () => {
     model.answer = () =>
       model.asked.length === 1
         ? { text: "Let me see.", calls: [{ name: "weather", args: { city: "Rom" } }] }
@@ -70,7 +70,7 @@ describe("a network", () => {
     expect(thread).toMatchObject({ agentId: "support", userId: "ann", activeRun: null });
   });
 
-  test("keeps what tools throw", async () => {
+  test("keeps errors thrown by tools", async () => {
     model.answer = () => (model.asked.length === 1 ? { calls: [{ name: "broken", args: {} }] } : { text: "Sorry." });
     const { state } = await program().network.run("try", { state: stateOf() });
     const [failed] = replies(await restored(state.threadId!));
@@ -82,7 +82,7 @@ describe("a network", () => {
     ["out of order", { error: "out of order" }],
     ["it is over", { calls: [{ name: "rude", args: {} }] }],
     ["non-existent tool", { calls: [{ name: "unknown", args: {} }] }],
-  ])("that fails (%s) keeps what the user said, and the thread goes on", async (error, reply) => {
+  ])("that fails (%s) keeps the user's message, and the thread continues", async (error, reply) => {
     model.answer = () => reply;
     const state = stateOf(error);
     await expect(program().network.run("hello?", { state })).rejects.toThrow(error);
@@ -93,7 +93,7 @@ describe("a network", () => {
 });
 
 describe("thread ids", () => {
-  test("an id that the client gives is used, and made once", async () => {
+  test("an id given by the client is used, and its thread created once", async () => {
     const { network } = program();
     await network.run("one", { state: stateOf("given") });
     const { epoch } = await client().thread("given").get();
@@ -102,7 +102,7 @@ describe("thread ids", () => {
     expect(texts(await restored("given"))).toEqual(["user: one", "helper: reply 1", "user: two", "helper: reply 2"]);
   });
 
-  test("without an id a thread is made for each run", async () => {
+  test("without an id a thread is created for each run", async () => {
     const { network } = program();
     const [one, two] = [stateOf(), stateOf()];
     await network.run("one", { state: one });
@@ -131,14 +131,14 @@ describe("thread ids", () => {
     expect(texts(await restored("anns"))).toEqual(["user: mine", "helper: reply 1"]);
   });
 
-  test("the owner is whoever the option says", async () => {
+  test("the owner is the user that the option returns", async () => {
     const state = stateOf(undefined, { tenant: { person: "eve" } });
     const user = ({ data }: State<Data>) => (data["tenant"] as { person: string }).person;
     await program({ user }).network.run("hi", { state });
     expect((await client("eve").thread(state.threadId!).get()).userId).toBe("eve");
   });
 
-  test("names are what the option makes of them, else left to the server", async () => {
+  test("the option names threads; without it the server does", async () => {
     const [one, two, three] = [stateOf(), stateOf(), stateOf()];
     await program({ title: ({ input }) => `About: ${input}` }).network.run("cats", { state: one });
     await program().network.run("Where is the parcel that I am waiting for since the day before yesterday?", {
@@ -147,13 +147,13 @@ describe("thread ids", () => {
     await program({ title: () => undefined }).network.run("nothing", { state: three });
     const thread = ({ threadId }: State<Data>) => client().thread(threadId!).get();
     expect((await thread(one)).name).toBe("About: cats");
-    // The server may have named it by now; a name that a person gave it would not change.
+    // The server may have named the thread at this point; a name set by a person would not change.
     for (const unnamed of [two, three]) expect((await thread(unnamed)).nameSource).not.toBe("person");
   });
 });
 
 describe("patterns", () => {
-  test("client-authoritative: what the client sends is used, and only what is new is saved", async () => {
+  test("client-authoritative: the client's results are used, and only new ones are saved", async () => {
     const { state } = await program().network.run("one", { state: stateOf() });
     const threadId = state.threadId!;
     const { history, network } = program();
@@ -166,7 +166,7 @@ describe("patterns", () => {
     expect(texts(await restored(threadId))).toEqual(["user: one", "helper: reply 1", "user: two", "helper: reply 2"]);
   });
 
-  test("hybrid: loaded once, then the client goes on with what it has", async () => {
+  test("hybrid: loaded once, then the client continues with its own results", async () => {
     const { state } = await program().network.run("one", { state: stateOf() });
     const threadId = state.threadId!;
     let held = await restored(threadId);
@@ -202,7 +202,7 @@ describe("an agent without a network", () => {
     });
   };
 
-  test("rejects if nothing gives its answer to the history, and keeps what was said", async () => {
+  test("rejects if no hook passes its answer to the history, and keeps the user's message", async () => {
     const state = stateOf();
     await expect(alone(false).run("hello", { state })).rejects.toThrow("lifecycle: history.lifecycle");
     expect(texts(await restored(state.threadId!))).toEqual(["user: hello"]);
@@ -212,18 +212,18 @@ describe("an agent without a network", () => {
     });
   });
 
-  test("in a network that has no history is refused before a model is asked", async () => {
+  test("in a network without history is refused before a model is called", async () => {
     const agent = alone(true);
     const network = createNetwork<Data>({
       name: "forgetful",
       agents: [agent],
       router: ({ callCount }) => (callCount === 0 ? agent : undefined),
     });
-    await expect(network.run("hello", { state: stateOf() })).rejects.toThrow("give the history to the network");
+    await expect(network.run("hello", { state: stateOf() })).rejects.toThrow("pass the history to the network");
     expect(model.asked).toHaveLength(0);
   });
 
-  test("saves by the history's lifecycle", async () => {
+  test("saves through the history's lifecycle", async () => {
     const state = stateOf();
     const result = await alone(true).run("hello", { state });
     const found = await restored(state.threadId!);
@@ -238,7 +238,7 @@ describe("an agent without a network", () => {
     ]);
   });
 
-  test("inside a network with the same history it is saved once", async () => {
+  test("is saved once inside a network with the same history", async () => {
     const { history } = program();
     const agent = createAgent<Data>({
       name: "in",
@@ -274,7 +274,7 @@ describe("saving again", () => {
       id,
     );
 
-  test("the first one counts, by its id and not by its time", async () => {
+  test("the first version is kept, identified by its id and not by its time", async () => {
     await save("again", [result("r1", "first")]);
     await save("again", [result("r1", "first", 1_700_000_009_999)]);
     const found = await restored("again");
@@ -282,7 +282,7 @@ describe("saving again", () => {
     expect((await client().thread("again").messages()).messages).toHaveLength(1);
   });
 
-  test("results without an id are known by what they hold; equal texts of one second are two", async () => {
+  test("results without an id are identified by their content; equal texts of the same second are two results", async () => {
     const results = [result(undefined, "same", 1_700_000_000_001), result(undefined, "same", 1_700_000_000_002)];
     await save("no-ids", results);
     await save("no-ids", results);
@@ -305,7 +305,7 @@ describe("saving again", () => {
     expect(texts(await restored("no id of its own"))).toEqual(["user: asked", "a: answered"]);
   });
 
-  test("a message that both hooks are given is one turn", async () => {
+  test("a message passed to both hooks is one turn", async () => {
     const { history, network } = program();
     const state = stateOf("both-hooks");
     const userMessage = { content: "asked", role: "user" as const, timestamp: new Date() };

@@ -28,7 +28,7 @@ interface Chat {
   readonly options?: Partial<HistoryOptions<Data>>;
 }
 
-/** The body of an Inngest function in which two agents work, one after the other. */
+/** The body of an Inngest function in which two agents run one after the other. */
 const chat =
   ({ input, threadId, streaming, options }: Chat) =>
   () => {
@@ -73,7 +73,7 @@ describe.each([
       expect((await client().threads.list({ limit: 500 })).threads).toHaveLength(before + 1);
     });
 
-    test("a thread that is gone on with: no execution sees what the run itself saves", async () => {
+    test("a continued thread: no execution reads the run's own results", async () => {
       const { threadId } = await conversation(
         await execute(chat({ input: "hello", streaming }), model, { everyAnswerLost }),
       );
@@ -90,7 +90,7 @@ describe.each([
   },
 );
 
-test("tools: shown once, and read back as they were", async () => {
+test("tools: shown once, and restored exactly", async () => {
   model.answer = () =>
     model.asked.length === 1 ? { text: "Let me see.", calls: [{ name: "lookup", args: {} }] } : { text: "done" };
   const { turns, shown } = await conversation(await execute(chat({ input: "hello", streaming: true }), model));
@@ -119,7 +119,7 @@ test("an agent without a network", async () => {
   expect(shown).toEqual(["user: hello", "assistant: reply 1"]);
 });
 
-test("however long the thread is, little goes through the steps", async () => {
+test("the size of steps does not depend on the length of the thread", async () => {
   const threadId = "long in inngest";
   const { network } = program();
   const long = "x".repeat(100_000);
@@ -146,7 +146,7 @@ test("however long the thread is, little goes through the steps", async () => {
   ]);
 });
 
-test("state that is kept is the same in every execution", async () => {
+test("persisted state is the same in every execution", async () => {
   const seen: unknown[] = [];
   const body = () => {
     const history = threadlineHistory<Data>({ url: server.url, apiKey: API_KEY, persistState: true });

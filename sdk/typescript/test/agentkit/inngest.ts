@@ -1,4 +1,4 @@
-// Plays the part of Inngest's server: calls a function over the protocol of its `serve()`, once for each step, until it ends.
+// A stand-in for Inngest's server: calls a function over the protocol of its `serve()`, once for each step, until it ends.
 
 import { Inngest } from "inngest";
 import { serve } from "inngest/edge";
@@ -14,24 +14,24 @@ interface Operation {
 }
 
 export interface Execution {
-  /** What the function returned. */
+  /** The result of the function. */
   readonly result: unknown;
-  /** How often it was called. */
+  /** Number of calls. */
   readonly calls: number;
-  /** Names of the steps, in order, and the bytes that each gave. */
+  /** Names of the steps, in order, and the size of each result in bytes. */
   readonly steps: readonly { readonly name: string; readonly bytes: number }[];
 }
 
 export interface Faults {
-  /** Every answer is lost once: the same step is executed again. */
+  /** Every response is lost once, so that the same step is executed again. */
   readonly everyAnswerLost?: boolean;
 }
 
 const MOST_CALLS = 100;
 
 /**
- * Executes a function. `make` gives its body; it is called for every request, as if each came to another process. Models are
- * asked as Inngest does, apart from the function.
+ * Executes a function. `make` returns its body; it is called for every request, as if each request reached a different
+ * process. Models are called outside the function, as Inngest does.
  */
 export async function execute(
   make: () => () => Promise<unknown>,
@@ -50,7 +50,7 @@ export async function execute(
     for (const operation of answer as Operation[]) {
       const data = operation.op === "AIGateway" ? await infer(model, operation) : operation.data;
       if (operation.error) throw new Error(`a step failed: ${JSON.stringify(operation.error)}`);
-      // What a step gives travels as JSON.
+      // The result of a step travels as JSON.
       const text = JSON.stringify(data ?? null);
       steps[operation.id] = { type: "data", data: JSON.parse(text) as unknown };
       names.push({ name: operation.displayName ?? operation.id, bytes: text.length });

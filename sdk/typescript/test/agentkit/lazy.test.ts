@@ -1,4 +1,4 @@
-// When a thread is made, and when it is not.
+// Tests when a thread is created, and when it is not.
 
 import { createAgent, createNetwork } from "@inngest/agent-kit";
 import { describe, expect, test } from "vitest";
@@ -19,8 +19,8 @@ function counting() {
 
 const threads = async () => (await client().threads.list({ limit: 500 })).threads.length;
 
-describe("a thread is made with the first thing that is saved in it", () => {
-  test("a run that ends before leaves none, and asks nothing where it makes up the id", async () => {
+describe("a thread is created when the first data is saved", () => {
+  test("a run that ends before that creates none, and sends no request if it generates the id", async () => {
     const { asked, fetch } = counting();
     const before = await threads();
     const { history } = program({ fetch });
@@ -31,14 +31,14 @@ describe("a thread is made with the first thing that is saved in it", () => {
     expect(await threads()).toBe(before);
   });
 
-  test("a model that throws leaves the message", async () => {
+  test("after an error of the model the message is stored", async () => {
     model.answer = () => ({ error: "out of order" });
     const state = stateOf();
     await expect(program().network.run("hello?", { state })).rejects.toThrow("out of order");
     expect(texts(await restored(state.threadId!))).toEqual(["user: hello?"]);
   });
 
-  test("one that is deleted while the network is at work is not made again", async () => {
+  test("a thread deleted while the network is running is not created again", async () => {
     const state = stateOf();
     model.answer = async () => {
       await client().thread(state.threadId!).delete();
@@ -48,7 +48,7 @@ describe("a thread is made with the first thing that is saved in it", () => {
     await expect(client().thread(state.threadId!).get()).rejects.toMatchObject({ slug: "thread-not-found" });
   });
 
-  test("an agent that begins with a stream has it, too", async () => {
+  test("an agent that starts with a stream has a thread, too", async () => {
     const { history } = program();
     const lifecycle = history.lifecycle;
     const agent = createAgent<Data>({ name: "solo", system: "s", model: model.adapter, history, lifecycle });
@@ -63,7 +63,7 @@ function other() {
 }
 
 describe("a history without createThread", () => {
-  /** AgentKit makes up the id itself, and asks for nothing to be made. */
+  /** AgentKit generates the id itself, and calls no hook to create the thread. */
   const network = (more = {}) => {
     const { createThread: _, ...history } = threadlineHistory<Data>({ url: server.url, apiKey: API_KEY, ...more });
     const agent = createAgent<Data>({ name: "helper", system: "s", model: model.adapter });
@@ -71,7 +71,7 @@ describe("a history without createThread", () => {
     return { history, network: createNetwork<Data>({ name: "own ids", agents: [agent], history, router }) };
   };
 
-  test.each([false, true])("has its thread made (streamed: %s)", async (streamed) => {
+  test.each([false, true])("creates its thread (streamed: %s)", async (streamed) => {
     const { history, network: own } = network({ title: ({ input }: { input: string }) => `About ${input}` });
     const state = stateOf();
     const options = streamed ? { streaming: { publish: history.publish } } : {};
@@ -87,11 +87,12 @@ describe("a history without createThread", () => {
       "helper: reply 2",
     ]);
     const kinds = (await thread.runs()).runs.map(({ runId }) => runId.slice(0, 5));
-    // The newest first: those of the second network, then what the first one said, at the end or while it was at work.
+    // The newest first: runs of the second network, then the answer of the first one, saved at the end or while it was
+    // running.
     expect(kinds).toEqual(["ak:r:", "ak:u:", streamed ? "ak:n:" : "ak:r:", "ak:u:"]);
   });
 
-  test.each([false, true])("keeps what an agent alone is asked, once each time (streamed: %s)", async (streamed) => {
+  test.each([false, true])("keeps each message to an agent without a network once (streamed: %s)", async (streamed) => {
     const { history } = network();
     const { lifecycle, publish } = history;
     const agent = createAgent<Data>({ name: "solo", system: "s", model: model.adapter, history, lifecycle });
@@ -113,7 +114,7 @@ describe("a history without createThread", () => {
     expect(times).toEqual([...times].sort((one, other) => one - other));
   });
 
-  test("keeps an answer of an agent alone that is asked nothing", async () => {
+  test("keeps the answer of an agent without a network to an empty message", async () => {
     const { history } = network();
     const { lifecycle } = history;
     const agent = createAgent<Data>({ name: "solo", system: "s", model: model.adapter, history, lifecycle });
@@ -122,7 +123,7 @@ describe("a history without createThread", () => {
     expect(texts(await restored(state.threadId!))).toEqual(["solo: reply 1"]);
   });
 
-  test("does not get into a thread of another user", async () => {
+  test("cannot access a thread of another user", async () => {
     await network().network.run("mine", { state: stateOf("own ids of ann") });
     model.asked.length = 0;
     const run = network().network.run("yours?", { state: stateOf("own ids of ann", { userId: "bob" }) });

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { openai } from "@inngest/agent-kit";
 
-/** What the model says to one request: a text, calls of tools, or an error. */
+/** The model's response to one request: a text, tool calls, or an error. */
 export interface Reply {
   readonly text?: string;
   readonly calls?: readonly { readonly name: string; readonly args: unknown; readonly id?: string }[];
@@ -15,11 +15,11 @@ export interface Asked {
   readonly tools?: readonly { readonly function: { readonly name: string } }[];
 }
 
-/** A server that speaks as OpenAI's chat completions do, and says what it is told to. */
+/** A server with OpenAI's chat completions API, which returns configured responses. */
 export class Model {
-  /** The requests that came. */
+  /** The requests received. */
   readonly asked: Asked[] = [];
-  /** Answers a request; says `reply N` if not set. */
+  /** Responds to a request; returns `reply N` by default. */
   answer: (asked: Asked) => Reply | Promise<Reply> = () => ({ text: `reply ${this.asked.length}` });
   readonly #server: Server;
   #calls = 0;
@@ -39,7 +39,7 @@ export class Model {
     });
   }
 
-  /** AgentKit's model that asks this server. */
+  /** AgentKit's model that uses this server. */
   get adapter(): ReturnType<typeof openai> {
     const { port } = this.#server.address() as AddressInfo;
     return openai({ model: "gpt-4o", apiKey: "none", baseUrl: `http://127.0.0.1:${port}/v1/` });

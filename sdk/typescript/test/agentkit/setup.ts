@@ -1,4 +1,4 @@
-// A user's program with a network, a server and a model, as the tests of this folder need them.
+// A user's program with a network, a server and a model, for the tests of this folder.
 
 import { type AgentResult, createAgent, createNetwork, createState, createTool, type State } from "@inngest/agent-kit";
 import { afterAll, beforeAll, beforeEach } from "vitest";
@@ -14,7 +14,7 @@ export type Data = Record<string, unknown>;
 export let server: Server;
 export let model: Model;
 
-/** Starts a server and a model for the tests of this file. */
+/** Starts a server and a model for the tests of a file. */
 export function useServer(): void {
   beforeAll(async () => {
     [server, model] = await Promise.all([Server.start({ apiKey: API_KEY }), Model.start()]);
@@ -47,7 +47,7 @@ const broken = createTool({
 const rude = createTool({
   name: "rude",
   parameters: z.object({}),
-  // AgentKit catches only what a promise rejects with.
+  // AgentKit only catches rejections.
   handler: (): string => {
     throw new Error("it is over");
   },
@@ -55,7 +55,7 @@ const rude = createTool({
 
 const echo = createTool({ name: "echo", parameters: z.object({ large: z.string() }), handler: ({ large }) => large });
 
-/** Sets what it is told in both stores of the network's state. */
+/** Sets a value in both stores of the network's state. */
 const remember = createTool({
   name: "remember",
   parameters: z.object({ key: z.string(), value: z.any() }),
@@ -67,7 +67,7 @@ const remember = createTool({
   },
 });
 
-/** The program as it is after a restart: it knows nothing. Its agent goes on until it has called no tool. */
+/** The program after a restart, without any state. Its agent continues until it has called no tool. */
 export function program(options: Partial<HistoryOptions<Data>> = {}) {
   const history = threadlineHistory<Data>({ url: server.url, apiKey: API_KEY, ...options } as HistoryOptions<Data>);
   const agent = createAgent<Data>({
@@ -94,13 +94,13 @@ export function client(user = "ann"): Threadline {
   return new Threadline({ url: server.url, apiKey: API_KEY, user });
 }
 
-/** What a program that has just been started finds in a thread. */
+/** The turns that a newly started program reads from a thread. */
 export function restored(threadId: string, user = "ann"): Promise<AgentResult[]> {
   const { history, network } = program();
   return history.get({ threadId, state: stateOf(threadId, { userId: user }), input: "", network: network as never });
 }
 
-/** All of a result that is kept. Its history is what stands before it in the thread; tools' results are JSON. */
+/** The stored parts of a result. Its history is what precedes it in the thread; results of tools are JSON. */
 export function kept({ history: _, toolCalls, ...result }: AgentResult): object {
   return { ...result, toolCalls: asJson(toolCalls) };
 }
@@ -113,7 +113,7 @@ export function replies(turns: readonly AgentResult[]): AgentResult[] {
   return turns.filter(({ agentName }) => agentName !== "user");
 }
 
-/** `agent: what it said`, of each turn. */
+/** `agent: text`, for each turn. */
 export function texts(turns: readonly AgentResult[]): string[] {
   const said = ({ output }: AgentResult) =>
     output.map((each) => (each.type === "text" ? String(each.content) : each.type));

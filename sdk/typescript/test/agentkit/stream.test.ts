@@ -24,7 +24,7 @@ async function log(threadId: string) {
   return events.map(({ event, runId }) => ({ runId, event }));
 }
 
-test("others see that a network is at work, what it says, and that it has ended", async () => {
+test("other readers see that a network is running, its output, and its end", async () => {
   const { history, network } = program();
   const thread = client().thread("watched");
   const seen: unknown[] = [];
@@ -62,7 +62,7 @@ test("others see that a network is at work, what it says, and that it has ended"
   expect(live.at(-1)).toBe("RUN_FINISHED");
 });
 
-test("what is streamed arrives while the network goes on", async () => {
+test("streamed output arrives while the network is running", async () => {
   const { history, network } = program();
   model.answer = async () => {
     if (model.asked.length === 2) {
@@ -77,7 +77,7 @@ test("what is streamed arrives while the network goes on", async () => {
   expect(model.asked).toHaveLength(2);
 });
 
-test("a network that fails ends its run badly, and the next one goes on", async () => {
+test("the run of a failed network ends as failed, and the next network continues", async () => {
   const { history, network } = program();
   model.answer = () => ({ error: "out of order" });
   const streaming = { publish: history.publish };
@@ -108,12 +108,12 @@ test("an agent without a network", async () => {
 });
 
 describe("when streaming is not possible", () => {
-  test("somebody else's run: everything comes at the end", async () => {
+  test("a run of another producer is active: all output arrives at the end", async () => {
     const { history, network } = program();
     const thread = client().thread("taken");
     let end = () => {};
     let other: Promise<unknown> = Promise.resolve();
-    // It begins between the user's message and the network's own run.
+    // Starts between the user's message and the network's own run.
     const { get } = history;
     history.get = async (context) => {
       other = thread.run(() => new Promise<void>((resolve) => (end = resolve)), { runId: "other" });
@@ -127,7 +127,7 @@ describe("when streaming is not possible", () => {
     expect((await thread.messages()).messages.map(({ content }) => content)).toEqual(["hi", "said"]);
   });
 
-  test("a run that is stopped from elsewhere: the results are saved all the same, without a complaint", async () => {
+  test("a run stopped by another client: the results are still saved, without an error", async () => {
     const complaints = (["warn", "error"] as const).map((name) => vi.spyOn(console, name));
     const { history, network } = program();
     const thread = client().thread("stopped");
@@ -157,7 +157,7 @@ test("two networks of one process work on one thread at once", async () => {
   let second: Promise<unknown> | undefined;
   model.answer = async ({ messages }) => {
     asked += 1;
-    // It begins when the first is at work. (Had it to save its message before the first began, it would wait for its end.)
+    // Started while the first one is running. (If it had to save its message first, it would wait for the first one's end.)
     second ??= other.run("two", { state: stateOf("shared"), streaming });
     await until("both networks", () => asked >= 2);
     return { text: `to ${String(messages[1]?.content)}` };
@@ -172,7 +172,7 @@ test("two networks of one process work on one thread at once", async () => {
   expect((await log("shared")).filter(({ event }) => event.type === "RUN_ERROR")).toEqual([]);
 });
 
-test("networks that begin while others end: each message and each reply is there once", async () => {
+test("networks that start while others end: each message and each reply is stored once", async () => {
   const { history, network } = program();
   const inputs = Array.from({ length: 12 }, (_, n) => `say ${n}`);
   model.answer = ({ messages }) => ({ text: `to ${String(messages[1]?.content)}` });
@@ -192,7 +192,7 @@ test("networks that begin while others end: each message and each reply is there
   expect((await client().thread("overlapping").get()).activeRun).toBeNull();
 });
 
-test("a network that joins while the run of the one before ends has a run of its own", async () => {
+test("a network that joins while the previous run ends has a separate run", async () => {
   const thread = client().thread("handed over");
   let join = () => {};
   const joining = new Promise<void>((resolve) => (join = resolve));

@@ -10,7 +10,7 @@ interface Support {
 
 const url = "http://localhost:1";
 
-test("fits into AgentKit's own types, with and without a type of the state", () => {
+test("is assignable to AgentKit's own types, with and without a state type", () => {
   const plain = threadlineHistory({ url });
   const config: HistoryConfig<Record<string, unknown>> = threadlineHistory({ url });
   const agent = createAgent({ name: "a", system: "s", history: plain, lifecycle: plain.lifecycle });
@@ -27,6 +27,6 @@ test("fits into AgentKit's own types, with and without a type of the state", () 
   expect([config.get, network.history, inferred.history, turns].every(Boolean)).toBe(true);
 });
 
-test("options that cannot work are refused at once", () => {
+test("invalid options are refused immediately", () => {
   expect(() => threadlineHistory({ url: "nonsense" })).toThrow("no address of a server");
 });

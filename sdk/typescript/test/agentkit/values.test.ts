@@ -43,8 +43,8 @@ describe("values", () => {
   });
 });
 
-// More than a page of events may have.
-test("4.5 MB that are streamed", async () => {
+// Larger than a page of events may be.
+test("4.5 MB of streamed text", async () => {
   const { history, network } = program();
   const large = "x".repeat(4_500_000);
   model.answer = () => (model.asked.length === 1 ? { calls: [{ name: "echo", args: { large } }] } : { text: "done" });

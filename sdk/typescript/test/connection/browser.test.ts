@@ -1,4 +1,5 @@
-// The same in headless Chromium: its WebSocket, its fetch, its six requests to one server, its idea of being offline.
+// The same tests in headless Chromium: with its WebSocket, its fetch, its limit of six requests to one server, and its
+// offline state.
 
 import { once } from "node:events";
 import { createServer, type Server as PageServer } from "node:http";
@@ -15,7 +16,7 @@ import { until } from "../harness/until.js";
 import { log, type Logged, makeThread, write } from "../harness/writer.js";
 import { expectExactly, TRANSPORTS } from "./reader.js";
 
-/** What the page has. */
+/** Globals of the page. */
 declare global {
   var threadline: typeof Package;
   var client: Package.Threadline;
@@ -34,7 +35,7 @@ beforeAll(async () => {
   proxy = await Proxy.start(server);
   const entry = fileURLToPath(new URL("../../src/index.ts", import.meta.url));
   const contents = `import * as threadline from ${JSON.stringify(entry)}; globalThis.threadline = threadline;`;
-  // As browsers get it: whatever of Node it needed would fail here.
+  // The bundle for browsers: code that needs Node would fail here.
   const stdin = { contents, resolveDir: "." };
   const built = await build({ stdin, bundle: true, minify: true, format: "iife", platform: "browser", write: false });
   bundle = built.outputFiles[0]!.text;
@@ -89,7 +90,7 @@ const caughtUp = (page: Page) =>
     () => proxy.requests.slice(-5),
   );
 
-/** Waits until every reader has its thread's log; each event is there once, in order. */
+/** Waits until every reader has the log of its thread, with each event once and in order. */
 async function expectAll(page: Page, threads: readonly string[]): Promise<void> {
   for (const [index, threadId] of threads.entries()) {
     const all = await log(server, threadId);
@@ -147,7 +148,7 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
   });
 });
 
-test("a network without WebSockets: as many threads as one likes, and other requests are not kept waiting", async () => {
+test("a network without WebSockets: any number of threads, without delaying other requests", async () => {
   const threads = await Promise.all(Array.from({ length: 7 }, () => makeThread(server)));
   for (const threadId of threads) await write(server, threadId, { deltas: 2 });
   proxy.upgrade = "refuse";
@@ -158,7 +159,7 @@ test("a network without WebSockets: as many threads as one likes, and other requ
     for (let i = 0; i < 20; i += 1) await globalThis.client.threads.list();
     return performance.now() - before;
   });
-  // Had each to wait for the end of a stream's turn, that were 2 s for each.
+  // Waiting for the end of a stream's turn would take each request 2 s.
   expect(took).toBeLessThan(10_000);
   await Promise.all(threads.map((threadId) => write(server, threadId, { deltas: 3 })));
   await expectAll(page, threads);
@@ -166,7 +167,7 @@ test("a network without WebSockets: as many threads as one likes, and other requ
   proxy.upgrade = "pass";
 });
 
-test("closed and left: no connection stays", async () => {
+test("after closing and navigating away no connection stays open", async () => {
   const threads = [await makeThread(server)];
   const page = await open(threads);
   await caughtUp(page);

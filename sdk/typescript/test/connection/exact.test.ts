@@ -1,4 +1,4 @@
-// Whatever happens on the way, every reader ends with exactly the log's events.
+// Tests that every reader receives exactly the events of the log, whatever happens to the network and the server.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -31,7 +31,7 @@ function open(options: Partial<Parameters<typeof connect>[0]> = {}): Threadline 
   return client;
 }
 
-/** Cuts, stalls and restarts, until told to stop. */
+/** Cuts, stalls and restarts, until the function is stopped. */
 async function trouble(random: () => number, over: () => boolean): Promise<void> {
   while (!over()) {
     await sleep(40 + random() * 120);
@@ -63,7 +63,7 @@ function seeded(): [number, () => number] {
 test("cuts, stalls, kills and drains in the middle of runs", async () => {
   const [seed, random] = seeded();
   const threads = await Promise.all([1, 2, 3].map(() => makeThread(server)));
-  // Over each transport some with a client of their own, some on one connection.
+  // For each transport, some readers with their own client and some on a shared connection.
   const connections = TRANSPORTS.map((transport) => open({ transports: [transport] }));
   const readers = TRANSPORTS.flatMap((transport, index) =>
     threads.flatMap((threadId) => [
@@ -107,7 +107,7 @@ test("cuts, stalls, kills and drains in the middle of runs", async () => {
 });
 
 describe.each(TRANSPORTS)("over %s", (transport) => {
-  test("a run is followed to its end, and no further", async () => {
+  test("a subscription to a run ends with the run", async () => {
     const threadId = await makeThread(server);
     await write(server, threadId, { deltas: 20 });
     const client = open({ transports: [transport] });
@@ -134,7 +134,7 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     expect(reader.items.at(-1)).toEqual({ type: "ended", reason: "run-ended" });
   });
 
-  test("a thread that is deleted has ended, and one that was made again is another log", async () => {
+  test("a deleted thread ends its subscriptions, and a recreated one has another log", async () => {
     const threadId = await makeThread(server);
     await write(server, threadId);
     const client = open({ transports: [transport] });
@@ -161,14 +161,14 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     const ahead = new Reader(client, threadId, { after: 10_000 });
     await until("beyond the end", () => ahead.error);
     expect(ahead.error).toMatchObject({ slug: "cursor-ahead", status: 416 });
-    // What was refused to one harms no other.
+    // A refusal of one subscription does not affect the others.
     const well = new Reader(client, threadId);
     await until("all of it", () => well.count("caughtUp") === 1);
     expectExactly(well.events, await log(server, threadId));
     expect(client.status.state).toBe("live");
   });
 
-  test("a log that was replaced while nobody was connected is noticed", async () => {
+  test("a log that was replaced while no client was connected is detected", async () => {
     const threadId = await makeThread(server);
     await write(server, threadId);
     const client = open({ transports: [transport] });

@@ -27,8 +27,8 @@ async function expectAll(client: Threadline, threadId: string): Promise<Reader> 
   return reader;
 }
 
-describe.concurrent("a network that lets not everything through", () => {
-  test("without a WebSocket in this environment events come over SSE", async ({ onTestFinished: finished }) => {
+describe.concurrent("a network that blocks some transports", () => {
+  test("without a WebSocket in this environment events arrive over SSE", async ({ onTestFinished: finished }) => {
     const threadId = await makeThread(server);
     const [client] = await behind(server, { WebSocket: undefined as never }, undefined, finished);
     expect(globalThis.WebSocket).toBeUndefined();
@@ -44,7 +44,7 @@ describe.concurrent("a network that lets not everything through", () => {
     await expectAll(client, threadId);
     expect(client.status).toEqual({ state: "live", transport: "sse" });
     expect(proxy.requests.filter((request) => request === "GET /v1/socket")).toHaveLength(2);
-    // It remembers that when it connects again.
+    // The client remembers the working transport when it connects again.
     proxy.cut();
     await until("the break", () => client.status.state !== "live");
     await until("live", () => client.status.state === "live");
@@ -58,7 +58,7 @@ describe.concurrent("a network that lets not everything through", () => {
     expect(client.status).toEqual({ state: "live", transport: "sse" });
   });
 
-  test("a proxy that keeps streams back: long-polls", async ({ onTestFinished: finished }) => {
+  test("a proxy that buffers streams: long-polls", async ({ onTestFinished: finished }) => {
     const threadId = await makeThread(server);
     const [client] = await behind(
       server,
@@ -76,7 +76,7 @@ describe.concurrent("a network that lets not everything through", () => {
     ["answers 502", { insteadOfStreams: answer("502 Bad Gateway") }],
     ["answers 403", { insteadOfStreams: answer("403 Forbidden") }],
     ["answers with a page", { insteadOfStreams: answer("200 OK") }],
-    ["keeps them back", { bufferStreams: true }],
+    ["buffers them", { bufferStreams: true }],
     ["cuts them after their head", { cutStreamsAt: "HTTP/1.1 200" }],
     ["cuts them after the first event", { cutStreamsAt: "event: hello" }],
     ["cuts them when they are live", { cutStreamsAt: "event: caught_up" }],
@@ -97,17 +97,17 @@ describe.concurrent("a network that lets not everything through", () => {
     await until("all of it", () => reader.events.length >= all.length);
     expectExactly(reader.events, all);
     expect(reader.error).toBeUndefined();
-    // Neither is tried more often than it takes to be sure.
+    // Neither transport is tried more often than necessary.
     expect(proxy.requests.filter((request) => request === "GET /v1/socket")).toHaveLength(2);
     end();
   });
 
-  test("a server that is away is waited for over SSE", async ({ onTestFinished: finished }) => {
+  test("a client over SSE waits for an unreachable server", async ({ onTestFinished: finished }) => {
     const threadId = await makeThread(server);
     const [client, proxy] = await behind(server, { transports: ["sse", "long-poll"] }, undefined, finished);
     const reader = new Reader(client, threadId);
     await until("live", () => reader.count("caughtUp") === 1);
-    // As what stands before a server answers everything while it is away.
+    // Like a proxy that responds to every request while its server is unreachable.
     proxy.instead = answer("502 Bad Gateway");
     proxy.cut();
     await until("some tries", () => reader.count("reconnecting") >= 3);
@@ -116,7 +116,7 @@ describe.concurrent("a network that lets not everything through", () => {
     expect(client.status).toEqual({ state: "live", transport: "sse" });
   });
 
-  test("what answers is no Threadline server", async ({ onTestFinished: finished }) => {
+  test("a server that is not Threadline", async ({ onTestFinished: finished }) => {
     const [client] = await behind(server, { url: `${server.url}/elsewhere` }, undefined, finished);
     const reader = new Reader(client, "t");
     await until(
@@ -128,7 +128,7 @@ describe.concurrent("a network that lets not everything through", () => {
     expect(client.status.state).toBe("failed");
   });
 
-  test("a server that is not there is waited for, on the best transport", async ({ onTestFinished: finished }) => {
+  test("a client waits for an unreachable server on the best transport", async ({ onTestFinished: finished }) => {
     const threadId = await makeThread(server);
     const [client, proxy] = await behind(server, {}, (proxy) => (proxy.refuse = true), finished);
     const reader = new Reader(client, threadId);
@@ -138,7 +138,7 @@ describe.concurrent("a network that lets not everything through", () => {
     expect(client.status).toEqual({ state: "live", transport: "websocket" });
   });
 
-  test("only a WebSocket is allowed, and there is none", async ({ onTestFinished: finished }) => {
+  test("only WebSockets are allowed, and none is available", async ({ onTestFinished: finished }) => {
     const [client] = await behind(
       server,
       { WebSocket: undefined as never, transports: ["websocket"] },

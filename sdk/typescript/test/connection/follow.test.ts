@@ -38,7 +38,7 @@ const word = (item: ThreadItem | FeedItem): string => {
   }
 };
 
-/** Takes frames in; gives what was delivered, as short words, and how the last one ended. */
+/** Applies frames; returns the delivered items in short form, and the outcome of the last frame. */
 function take<Item extends ThreadItem | FeedItem>(
   cursor: Cursor<Item>,
   ...frames: ServerFrame[]
@@ -68,7 +68,7 @@ test("only events are progress, and only new ones", () => {
   expect(take(cursor, position("caughtUp", 2))[1].progress).toBeFalsy();
 });
 
-test("a gap is not delivered, but what comes before it is", () => {
+test("events before a gap are delivered, those after it are not", () => {
   const batches = [
     { seq: 2, runId: "r", at: "-", events: [{ type: "X" }] },
     { seq: 4, runId: "r", at: "-", events: [{ type: "X" }] },
@@ -94,7 +94,7 @@ test("events of another log are not delivered", () => {
   expect(take(follow({ epoch: "f" }), hello())[1].error).toBeInstanceOf(ProtocolError);
 });
 
-test("nothing counts before hello, nor after that of another request", () => {
+test("frames before the hello, or after the hello of another request, are ignored", () => {
   for (const early of [
     events(7, 1),
     position("caughtUp", 9),
@@ -108,19 +108,19 @@ test("nothing counts before hello, nor after that of another request", () => {
   }
 });
 
-test("the answer to an earlier unsubscribe ends nothing", () => {
+test("the response to an earlier unsubscribe ends nothing", () => {
   const [words, last] = take(follow(), hello(), ended("unsubscribed"), events(1, 1));
   expect(words).toEqual(["hello e 4", "1"]);
   expect(last.done).toBeUndefined();
 });
 
-test("a run begins where hello says and is dense from there", () => {
+test("a run starts at the position in the hello, and is dense from there", () => {
   const placed = hello({ tail: 50, after: 39 });
   const [words, last] = take(follow({ runId: "r" }), placed, events(40, 2), ended("run-ended", 41));
   expect(words).toEqual(["hello e 50", "40 41", "run-ended"]);
   expect(last.done).toBe(true);
 
-  // What is missing at the start, in the middle or at the end is noticed, also after another hello that would skip it.
+  // A missing event at the start, in the middle or at the end is detected, also after another hello that would skip it.
   for (const frames of [[events(41, 1)], [events(40, 1), ended("run-ended", 41)]]) {
     const cursor = follow({ runId: "r" });
     expect(take(cursor, placed, ...frames)[1].error).toBeInstanceOf(ConnectionError);
@@ -130,7 +130,7 @@ test("a run begins where hello says and is dense from there", () => {
   }
 });
 
-test("a new connection goes on from the cursor with the epoch", () => {
+test("a new connection continues from the cursor with the epoch", () => {
   const cursor = follow();
   take(cursor, hello(), events(1, 3));
   expect(cursor.request("2")).toEqual({ id: "2", threadId: "t", after: 3, epoch: "e", runId: undefined });
@@ -150,7 +150,7 @@ test("falling behind, the end and refusals", () => {
 
 const entry = (cursor: number) => ({ cursor, type: "upsert", threadId: `t${cursor}`, thread: null });
 
-test("the feed: positions have holes, and each comes once", () => {
+test("the feed: positions have gaps, and each entry is delivered once", () => {
   const cursor = new FeedFollow({ after: 5, userId: "u" });
   expect(cursor.request("1")).toEqual({ id: "1", after: 5, userId: "u" });
   const feed = (...cursors: number[]) => frame("feed", { entries: cursors.map(entry), cursor: cursors.at(-1) });

@@ -8,7 +8,7 @@ import { Turns } from "../../src/connection/turns.js";
 import { ProtocolError } from "../../src/errors.js";
 import { busyMs } from "../harness/until.js";
 
-test("frames are read, those of later versions passed over, and nonsense is an error", () => {
+test("frames are parsed, those of later versions ignored, and invalid ones are errors", () => {
   expect(parseFrame('{"id":"7","caughtUp":{"threadId":"t","epoch":"e","seq":3}}')).toEqual({
     name: "caughtUp",
     id: "7",
@@ -19,7 +19,7 @@ test("frames are read, those of later versions passed over, and nonsense is an e
   }
   for (const text of ["{}", '{"id":"1"}', '{"hello":7}', '{"id":{}}', '{"events":null}'])
     expect(parseFrame(text)).toBeUndefined();
-  // Whom it is for passes over what it does not know.
+  // Unknown frames are ignored by their recipient.
   const unknown = parseFrame('{"dance":{"threadId":"t"}}')!;
   expect(new Follow("t").take(unknown)).toEqual({ items: [] });
   expect(new FeedFollow().take(unknown)).toEqual({ items: [] });
@@ -28,7 +28,7 @@ test("frames are read, those of later versions passed over, and nonsense is an e
   }
 });
 
-test("requests as proto/socket.md has them", () => {
+test("requests conform to proto/socket.md", () => {
   const ofThread = { id: "1", threadId: "t", after: 3, epoch: undefined, runId: "r" };
   expect(subscribeFrame(ofThread)).toBe('{"id":"1","subscribe":{"threadId":"t","after":3,"runId":"r"}}');
   expect(unsubscribeFrame(ofThread)).toBe('{"unsubscribe":{"threadId":"t"}}');
@@ -37,7 +37,7 @@ test("requests as proto/socket.md has them", () => {
   expect(unsubscribeFrame(ofFeed)).toBe('{"unsubscribeFeed":{}}');
 });
 
-test("single events come together where they were committed together", () => {
+test("events that were committed together are delivered together", () => {
   const one = (seq: number, runId: string, at: string) => ({ seq, runId, at, event: { type: String(seq) } });
   const events = [one(1, "a", "x"), one(2, "a", "x"), one(3, "a", "y"), one(4, "b", "y"), one(6, "b", "y")];
   expect(batchesOf(events).map(({ seq, runId, at, events }) => [seq, runId, at, events.length])).toEqual([
@@ -48,7 +48,7 @@ test("single events come together where they were committed together", () => {
   ]);
 });
 
-// Every rule of the format, with all three ends of lines, a byte order mark and characters of four bytes.
+// All rules of the format, with all three line endings, a byte order mark and characters of four bytes.
 const STREAM = [
   "\ufeff: a comment",
   "data: one",
@@ -89,7 +89,7 @@ function read(pieces: readonly Uint8Array[]): unknown[] {
   return seen;
 }
 
-test.each(["\n", "\r", "\r\n"])("an event stream is the same however it is cut (end of line %j)", (end) => {
+test.each(["\n", "\r", "\r\n"])("an event stream is parsed the same however it is split (line ending %j)", (end) => {
   const bytes = new TextEncoder().encode(STREAM.join(end));
   expect(read([bytes])).toEqual(READ);
   expect(read(Array.from(bytes, (byte) => Uint8Array.of(byte)))).toEqual(READ);
@@ -98,7 +98,7 @@ test.each(["\n", "\r", "\r\n"])("an event stream is the same however it is cut (
   }
 });
 
-test("a large event in many pieces takes time in proportion to its size", () => {
+test("a large event in many pieces takes time proportional to its size", () => {
   const took = (size: number) => {
     const bytes = new TextEncoder().encode(`data: ${"x".repeat(size)}\n\n`);
     const pieces = Array.from({ length: Math.ceil(bytes.length / 1_000) }, (_, index) =>
@@ -107,11 +107,11 @@ test("a large event in many pieces takes time in proportion to its size", () => 
     return busyMs(() => expect(read(pieces)).toHaveLength(1));
   };
   took(100_000);
-  // 16 times as much; if each piece cost all that came before it, that were 256 times as long.
+  // 16 times the input; a quadratic parser would take 256 times as long.
   expect(took(8_000_000)).toBeLessThan(64 * Math.max(5, took(500_000)));
 });
 
-test("places are given in the order they are asked for, and who waits is heard of", async () => {
+test("places are granted in the order of the requests, and holders are notified of waiting requests", async () => {
   const turns = new Turns(2);
   const never = new AbortController().signal;
   const [first, second] = await Promise.all([turns.take(never), turns.take(never)]);

@@ -1,4 +1,4 @@
-// Every state with every input, listed; then what must hold on any way through them.
+// All combinations of state and input, as a table; then invariants of random sequences.
 
 import { describe, expect, test } from "vitest";
 import { ConnectionError, ProtocolError } from "../../src/errors.js";
@@ -49,7 +49,7 @@ const STATES: { readonly [S in State["name"]]: State & { readonly name: S } } = 
   closed: { name: "closed" },
 };
 
-/** A machine in the middle of things: the first of three transports, nothing wrong so far. */
+/** A machine in operation: the first of three transports, without failures so far. */
 const at = (name: State["name"], more: Partial<Machine> = {}): Machine => ({
   ...newMachine(3),
   state: STATES[name],
@@ -60,7 +60,7 @@ const at = (name: State["name"], more: Partial<Machine> = {}): Machine => ({
 const told = ({ machine, effects }: { machine: Machine; effects: readonly Effect[] }) =>
   [machine.state.name, ...effects.map((effect) => effect.do)].join(" ");
 
-// The next state and what is done, for each input that changes something; `-` where it means nothing.
+// The next state and the effects, for each input with an effect; `-` for no effect.
 const EXPECTED: { readonly [S in State["name"]]: { readonly [N in Input["name"]]: string } } = {
   idle: {
     wanted: "authorizing authorize",
@@ -216,7 +216,7 @@ const EXPECTED: { readonly [S in State["name"]]: { readonly [N in Input["name"]]
   },
 };
 
-describe("every state with every input", () => {
+describe("every combination of state and input", () => {
   const pairs = Object.keys(TABLE).flatMap((state) => NAMES.map((input) => [state, input] as const));
   test.each(pairs)("%s, %s", (name, input) => {
     const state = name as State["name"];
@@ -227,7 +227,7 @@ describe("every state with every input", () => {
     if (expected === "-") expect(after.machine.state).toBe(before.state);
   });
 
-  test("the list is whole", () => {
+  test("the table is complete", () => {
     expect(Object.keys(EXPECTED)).toEqual(Object.keys(TABLE));
     for (const row of [...Object.values(EXPECTED), ...Object.values(TABLE)]) {
       expect(Object.keys(row).toSorted()).toEqual(NAMES.toSorted());
@@ -235,15 +235,15 @@ describe("every state with every input", () => {
   });
 });
 
-/** Goes from one machine through some inputs. */
+/** Applies inputs to a machine. */
 const through = (machine: Machine, inputs: readonly (Input | Input["name"])[], draw = DRAW) =>
   inputs.reduce<ReturnType<typeof step>>(
     ({ machine }, input) => step(machine, typeof input === "string" ? INPUTS[input] : input, draw),
     { machine, effects: [] },
   );
 
-describe("what it remembers", () => {
-  test("waits double up to their bound, and only progress starts over", () => {
+describe("memory of the machine", () => {
+  test("delays double up to their bound, and only progress resets them", () => {
     let machine = at("connecting");
     for (const bound of [250, 500, 1_000, 2_000, 4_000, 8_000, BACKOFF_MAX_MS, BACKOFF_MAX_MS]) {
       const { effects, machine: waiting } = step(machine, INPUTS.lost, { now: 0, chance: 1 });
@@ -254,7 +254,7 @@ describe("what it remembers", () => {
     expect(step(machine, INPUTS.lost, { now: 0, chance: 1 }).machine.state).toMatchObject({ waitMs: BACKOFF_BASE_MS });
   });
 
-  test("a wait that the server asks for is kept, and spread", () => {
+  test("a delay requested by the server is honored, with jitter", () => {
     const draining = { name: "lost", error: new ConnectionError("draining", { retryAfterMs: 500 }) } as const;
     for (const [chance, waitMs] of [
       [0, 500],
@@ -264,7 +264,7 @@ describe("what it remembers", () => {
     }
   });
 
-  test("a blocked transport is given up the second time in a row, an unsupported one at once", () => {
+  test("a blocked transport is abandoned after two consecutive failures, an unsupported one immediately", () => {
     const once = through(at("connecting"), ["blocked"]);
     expect([once.machine.state.name, once.machine.transport]).toEqual(["waiting", 0]);
     const twice = through(once.machine, ["timer", "authorized", "blocked"]);
@@ -282,12 +282,12 @@ describe("what it remembers", () => {
     expect([between.machine.state.name, between.machine.transport]).toEqual(["waiting", 0]);
     const last = through(twice.machine, ["unsupported"]);
     expect([last.machine.state.name, last.machine.transport]).toEqual(["connecting", 2]);
-    // There is nothing behind the last one: what may pass is waited for, what cannot is final.
+    // No transport follows the last one: a temporary failure is waited for, an impossible transport is final.
     expect(through(last.machine, ["unsupported"]).machine.state.name).toBe("waiting");
     expect(through(last.machine, [{ name: "unsupported", error: REFUSED }]).machine.state.name).toBe("failed");
   });
 
-  test("the best transport is tried again after a while, and on another network, and given up at once if it is blocked", () => {
+  test("the best transport is tried again after a while, and on another network, and abandoned immediately if it is blocked", () => {
     const { machine: lesser } = through(at("connecting"), ["unsupported", "opened", "progress", "lost"]);
     const soon = { now: DRAW.now + PREFER_AGAIN_MS - 1, chance: 0 };
     const later = { now: DRAW.now + PREFER_AGAIN_MS, chance: 0 };
@@ -304,7 +304,7 @@ describe("what it remembers", () => {
     const blocked = ["timer", "authorized", "opened", "blocked"] as const;
     const { machine: last } = through(at("waiting"), [...blocked, ...blocked, "opened", "blocked", ...blocked]);
     expect([last.state.name, last.transport, last.strikes]).toEqual(["connecting", 2, 0]);
-    // What it loses there it takes up again there, for a while.
+    // After a loss on the last transport it is retried there, for a while.
     const { machine: again } = through(last, ["opened", "progress", "lost", "timer", "authorized"]);
     expect([again.state.name, again.transport]).toEqual(["connecting", 2]);
     for (const { machine: up } of [
@@ -315,18 +315,18 @@ describe("what it remembers", () => {
     }
   });
 
-  test("a credential is asked for again once for each failure; what is refused then is final", () => {
+  test("a credential is renewed once for each failure; a refusal after that is final", () => {
     const again = through(at("open"), ["unauthorized", "authorized"]);
     expect(again.machine.state.name).toBe("connecting");
     expect(told(step(again.machine, INPUTS.unauthorized, DRAW))).toBe("failed disconnect fail");
     const well = through(again.machine, ["opened", "progress"]);
     expect(told(step(well.machine, INPUTS.unauthorized, DRAW))).toBe("authorizing disconnect authorize");
-    // Whoever follows something afterwards may have another one.
+    // A later subscription may have another credential.
     const anew = through(again.machine, ["unauthorized", "wanted", "authorized", "unauthorized"]);
     expect(anew.machine.state.name).toBe("authorizing");
   });
 
-  test("a browser that says it is offline is believed, but not for ever", () => {
+  test("a browser's offline state is trusted for a limited time", () => {
     const { machine } = through(at("idle"), ["offline", "wanted"]);
     expect(machine.state).toEqual({ name: "offline", waitMs: OFFLINE_RETRY_MS });
     expect(through(machine, ["timer", "authorized", "lost"]).machine.state.name).toBe("offline");
@@ -339,10 +339,10 @@ function holds(it: boolean, where: () => string): void {
   if (!it) expect.unreachable(where());
 }
 
-test("on any way: one connection at a time, every wait ends, jitter in range, and nothing after close", () => {
+test("any sequence of inputs: one connection at a time, every wait ends, jitter in range, and no effect after close", () => {
   let seed = Number(process.env["THREADLINE_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
   const first = seed;
-  // Lehmer's generator: the walk can be repeated by its seed.
+  // Lehmer's generator: a walk can be repeated with its seed.
   const random = () => (seed = (seed * 48_271) % 0x7fffffff) / 0x7fffffff;
   for (let walk = 0; walk < 300; walk += 1) {
     let machine = newMachine(1 + Math.floor(random() * 3));
@@ -352,7 +352,7 @@ test("on any way: one connection at a time, every wait ends, jitter in range, an
     let closed = false;
     for (let i = 0; i < 200; i += 1) {
       const name = NAMES[Math.floor(random() * NAMES.length)]!;
-      // Closing ends a walk; it is to come late.
+      // Closing ends a walk, so it comes late.
       if (name === "close" && i < 150) continue;
       now += random() * 60_000;
       const input =
@@ -376,14 +376,14 @@ test("on any way: one connection at a time, every wait ends, jitter in range, an
       }
       const { state } = machine;
       holds(connections === (state.name === "connecting" || state.name === "open" ? 1 : 0), where);
-      // Nothing waits without a timer that ends the wait.
+      // Every waiting state has a timer that ends it.
       holds(timers === (state.name === "waiting" || state.name === "offline" ? 1 : 0), where);
       holds(machine.transport < machine.transports, where);
       holds(machine.failures >= before.failures || name === "progress" || name === "wanted", where);
       closed ||= state.name === "closed";
       holds(!closed || state.name === "closed", where);
     }
-    // Whatever happened, a timer and good luck lead to an open connection.
+    // From any state, a timer and successful inputs lead to an open connection.
     if (closed) continue;
     for (const name of ["online", "wanted", "timer", "authorized", "opened"] as const)
       ({ machine } = step(machine, INPUTS[name], { now, chance: 0 }));

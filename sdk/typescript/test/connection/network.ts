@@ -1,4 +1,4 @@
-// A client behind a network of its own, as long as a test.
+// A client behind its own proxy, for the duration of a test.
 
 import { onTestFinished } from "vitest";
 import type { Threadline, ThreadlineOptions } from "../../src/index.js";
@@ -6,7 +6,7 @@ import { Proxy } from "../harness/proxy.js";
 import type { Server } from "../harness/server.js";
 import { connect } from "./reader.js";
 
-/** `finished` is that of the test's context, where tests run at the same time. */
+/** `finished` is that of the test's context, which concurrent tests require. */
 export async function behind(
   server: Server,
   options: Partial<ThreadlineOptions> = {},

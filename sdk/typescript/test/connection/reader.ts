@@ -1,4 +1,4 @@
-// A reader in a test: follows a thread with a client, and keeps what it was told.
+// A reader for tests: follows a thread with a client, and records the items.
 
 import { expect } from "vitest";
 import { WebSocket } from "ws";
@@ -15,7 +15,7 @@ import type { Logged } from "../harness/writer.js";
 
 export const TRANSPORTS: readonly TransportName[] = ["websocket", "sse", "long-poll"];
 
-/** A client as an application in Node has it. */
+/** A client, configured as in a Node application. */
 export function connect(options: ThreadlineOptions): Threadline {
   return new Threadline({ WebSocket: WebSocket as unknown as WebSocketClass, ...options });
 }
@@ -34,7 +34,7 @@ export class Reader {
     });
   }
 
-  /** How many items of this type have come. */
+  /** Number of items of this type. */
   count(type: ThreadItem["type"]): number {
     return this.items.filter((item) => item.type === type).length;
   }
@@ -48,7 +48,7 @@ export class Reader {
   }
 }
 
-/** Each event once, in order, and just as the log has it. */
+/** Expects each event once, in order, and exactly as in the log. */
 export function expectExactly(events: readonly Logged[], log: readonly Logged[]): void {
   expect(events.map(({ seq }) => seq)).toEqual(log.map(({ seq }) => seq));
   expect(JSON.stringify(events)).toBe(
@@ -56,7 +56,7 @@ export function expectExactly(events: readonly Logged[], log: readonly Logged[])
   );
 }
 
-/** Every status of a client from now on. */
+/** Records every status of a client from now on. */
 export function statuses(client: Threadline): ConnectionStatus[] {
   const seen = [client.status];
   client.onStatus((status) => seen.push(status));

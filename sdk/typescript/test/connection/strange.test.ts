@@ -1,4 +1,4 @@
-// Answers that no Threadline server gives, where one has been.
+// Responses of intermediaries, after a Threadline server has responded.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -24,12 +24,12 @@ const PORTAL = response("302 Found", "text/html", "", "location: http://hotel.ex
 const PAGE = response("200 OK", "text/html", "<h1>We will be right back</h1>");
 const EMPTY = response("200 OK", "application/json", "{}");
 
-describe.concurrent("something on the way answers for a while", () => {
+describe.concurrent("an intermediary responds for a while", () => {
   const cases = TRANSPORTS.flatMap((transport) =>
     Object.entries({ PORTAL, PAGE, EMPTY }).map(([name, answer]) => [transport, name, answer] as const),
   );
 
-  test.each(cases)("%s: %s, and the subscription goes on", async (transport, _, answer) => {
+  test.each(cases)("%s: %s, and the subscription continues", async (transport, _, answer) => {
     const threadId = await makeThread(server);
     let end = () => {};
     const [client, proxy] = await behind(server, { transports: [transport] }, undefined, (ended) => (end = ended));
@@ -52,7 +52,7 @@ describe.concurrent("something on the way answers for a while", () => {
     end();
   });
 
-  test("a call is tried again, too", async () => {
+  test("a call is retried, too", async () => {
     let end = () => {};
     const [client, proxy] = await behind(server, {}, undefined, (ended) => (end = ended));
     await client.threads.list();
@@ -69,7 +69,7 @@ describe.concurrent("something on the way answers for a while", () => {
   });
 });
 
-test("empty pages that come at once are not asked for without a pause", async () => {
+test("empty pages that arrive immediately are followed by a pause", async () => {
   const threadId = await makeThread(server);
   const [client, proxy] = await behind(server, { transports: ["long-poll"] });
   const { epoch } = await client.thread(threadId).get();
@@ -81,18 +81,18 @@ test("empty pages that come at once are not asked for without a pause", async ()
   new Reader(client, threadId);
   await until("some pages", () => proxy.requests.length >= before + 3);
   await sleep(POLL_PAUSE_MS / 2);
-  // The first is not waited for; the one after each pause may have been sent.
+  // The first request has no pause before it; the one after each pause may have been sent.
   const pauses = (performance.now() - begun) / POLL_PAUSE_MS;
   expect(proxy.requests.length - before).toBeLessThanOrEqual(2 + pauses);
 });
 
-test("a wait that is asked for is kept within reason", () => {
+test("a requested delay is honored up to a limit", () => {
   expect(backoff(1, 0, 2_000)).toBe(2_000);
   expect(backoff(1, 0, 9_999_999_000)).toBe(RETRY_AFTER_MAX_MS);
   expect(backoff(1, 0, -5)).toBe(0);
 });
 
-test("a close code without a word before it counts", async () => {
+test("a close code without a preceding frame is evaluated", async () => {
   const listener = new WebSocketServer({ port: 0, host: "127.0.0.1" });
   let opened = 0;
   listener.on("connection", (socket) => {

@@ -1,4 +1,4 @@
-// Event streams that fall silent: what is kept back on the way, and what is not. In a time of its own, against answers by hand.
+// Event streams that fall silent: buffered by an intermediary, or not. In fake time, with handwritten responses.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Threadline } from "../../src/index.js";
@@ -11,7 +11,7 @@ afterEach(() => void vi.useRealTimers());
 const POSITION = { threadId: "t", epoch: "e", tail: 0, after: 0, seq: 0, cursor: 0 };
 const PAGE = { ...POSITION, hasMore: false, events: [] };
 
-/** A server by hand: every stream says hello and that it is live, then what `more` has it say. */
+/** A handwritten server: every stream sends a hello and becomes live, followed by the frames of `more`. */
 function serve(more: (say: (text: string) => void) => void) {
   const bytes = new TextEncoder();
   return vi.fn<typeof fetch>(async (input, init) => {
@@ -32,7 +32,7 @@ function serve(more: (say: (text: string) => void) => void) {
   });
 }
 
-describe("a stream that falls silent though the server can be reached", () => {
+describe("a stream that falls silent while the server is reachable", () => {
   test.each([
     ["at once", 0, "long-poll"],
     ["as soon as it has begun", OPEN_TIMEOUT_MS / 2, "long-poll"],
@@ -43,7 +43,7 @@ describe("a stream that falls silent though the server can be reached", () => {
     const seen = statuses(client);
     const reader = new Reader(client, "t");
     const connected = (transport: string) =>
-      // The code of a transport is loaded in true time, while this one goes on by little.
+      // The code of a transport is loaded in real time, while fake time advances in small steps.
       vi.waitFor(() => expect(client.status).toEqual({ state: "live", transport }), { timeout: 20_000, interval: 10 });
     await connected("sse");
     await vi.advanceTimersByTimeAsync(saysUntil + MISSED_HEARTBEATS * HEARTBEAT_MS + 1_000);

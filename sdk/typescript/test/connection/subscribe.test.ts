@@ -30,7 +30,7 @@ const flat = (item: ThreadItem): Logged[] =>
         events.map((event, index) => ({ seq: seq + index, runId, at, event })),
       );
 
-test("an iterator gives everything in order, and ends with its run", async () => {
+test("an iterator returns all events in order, and ends with its run", async () => {
   const threadId = await makeThread(server);
   const runId = await write(server, threadId, { deltas: 40 });
   const events: Logged[] = [];
@@ -44,17 +44,17 @@ test("an iterator gives everything in order, and ends with its run", async () =>
   expect(types.at(-1)).toBe("ended");
 });
 
-test("an iterator that is not read keeps a bounded number of events, and misses none", async () => {
+test("an unread iterator buffers a bounded number of events, and misses none", async () => {
   const threadId = await makeThread(server);
   const runId = "large";
   await server.request("PUT", `/v1/threads/${threadId}/runs/${runId}`, {
-    // Far more than the buffers on the way may hold as well.
+    // Far more than intermediate buffers can hold.
     body: speech(threadId, runId, 6 * ITERATOR_EVENTS),
   });
   const iterator = open().thread(threadId).subscribe({ runId });
   const before = proxy.bytes;
   await iterator.next();
-  // About as much has come as it may keep, and then nothing more comes.
+  // About as much as the buffer may hold has arrived, and then the stream stops.
   const quiet = async () => {
     const bytes = proxy.bytes;
     await sleep(100);
@@ -74,7 +74,7 @@ test("an iterator that is not read keeps a bounded number of events, and misses 
   expect(kept).toBeLessThan(0.75 * (proxy.bytes - before));
 });
 
-test("while one iterator rests, others on the same connection go on", async () => {
+test("while one iterator is idle, others on the same connection continue", async () => {
   const [large, small] = [await makeThread(server), await makeThread(server)];
   await server.request("PUT", `/v1/threads/${large}/runs/r`, { body: speech(large, "r", 2 * ITERATOR_EVENTS) });
   open();
@@ -87,7 +87,7 @@ test("while one iterator rests, others on the same connection go on", async () =
   await resting.return?.();
 });
 
-test("an iterator ends when it is left, aborted, or its client closed", async () => {
+test("an iterator ends when it is exited, aborted, or its client is closed", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId);
   open();
@@ -120,7 +120,7 @@ test("an iterator ends when it is left, aborted, or its client closed", async ()
   expect(client.status).toEqual({ state: "closed" });
 });
 
-test("a listener that throws harms no other, and is heard of", async () => {
+test("an error of a listener does not affect others, and is reported", async () => {
   const threadId = await makeThread(server);
   const other = await makeThread(server);
   await write(server, threadId);
@@ -141,7 +141,7 @@ test("a listener that throws harms no other, and is heard of", async () => {
     expectExactly(reader.events, await log(server, other));
     await until("what was thrown", () => thrown.length >= 3);
     expect(new Set(thrown)).toEqual(new Set(["mine"]));
-    // Nobody is there to hear that this one has failed.
+    // A failure of this subscription has no listener.
     client.thread("no such thread").follow({ onItem: () => {} });
     await until("the refusal", () => thrown.some((message) => String(message).includes("thread-not-found")));
   } finally {
@@ -150,7 +150,7 @@ test("a listener that throws harms no other, and is heard of", async () => {
   }
 });
 
-test("a listener may close and follow while it is told something", async () => {
+test("a listener may close and follow during a notification", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId, { deltas: 200, batch: 1 });
   open();
@@ -168,7 +168,7 @@ test("a listener may close and follow while it is told something", async () => {
   expect(told).toBe(1);
 });
 
-test("whoever hears of the end may follow the same thread again, on the same socket", async () => {
+test("a listener may follow the same thread again when it has ended, on the same socket", async () => {
   const threadId = await makeThread(server);
   const runId = await write(server, threadId);
   const sockets = proxy.requests.filter((request) => request === "GET /v1/socket").length;
@@ -193,7 +193,7 @@ test("whoever hears of the end may follow the same thread again, on the same soc
   expect(() => new Reader(client, "..")).toThrow("cannot be used as an id");
 });
 
-test("one socket carries many threads; a thread that is followed twice has another one", async () => {
+test("one socket carries many threads; a second subscription to a thread uses another one", async () => {
   const threads = await Promise.all(Array.from({ length: 12 }, () => makeThread(server)));
   for (const threadId of threads) await write(server, threadId, { deltas: 3 });
   open();
@@ -205,7 +205,7 @@ test("one socket carries many threads; a thread that is followed twice has anoth
   await until("the second of one thread", () => twice.count("caughtUp") === 1);
   expect(proxy.open("/v1/socket")).toBe(2);
   expect(twice.events.map(({ seq }) => seq)).toEqual([4, 5, 6, 7]);
-  // The other does not notice.
+  // The other subscription is not affected.
   expect(readers[0]!.count("hello")).toBe(1);
   twice.followed.close();
   await until("the end of its socket", () => proxy.open("/v1/socket") === 1);
@@ -222,7 +222,7 @@ test("one socket carries many threads; a thread that is followed twice has anoth
   ]);
 });
 
-test("beyond what a socket may carry another one is opened", async () => {
+test("beyond the capacity of a socket another one is opened", async () => {
   const threads = Array.from({ length: SUBSCRIPTIONS + 4 }, (_, index) => `many-${index}`);
   for (const threadId of threads) await makeThread(server, threadId);
   open();
@@ -235,7 +235,7 @@ test("beyond what a socket may carry another one is opened", async () => {
   expect(proxy.open("/v1/socket")).toBe(2);
 });
 
-test("following again right away, or anew on the same socket, mixes nothing up", async () => {
+test("following again immediately, or later on the same socket, keeps subscriptions separate", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId, { deltas: 300, batch: 10 });
   open();
@@ -252,7 +252,7 @@ test("following again right away, or anew on the same socket, mixes nothing up",
   expect(proxy.open("/v1/socket")).toBe(1);
 });
 
-test("a connection that falls silent is made again", async () => {
+test("a connection that falls silent is replaced", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId);
   proxy.hurry = true;
@@ -272,7 +272,7 @@ test("a connection that falls silent is made again", async () => {
   expectExactly(reader.events, all);
 });
 
-test("the status says when the next try is due, and is the same object until something changes", async () => {
+test("the status has the time of the next attempt, and is the same object until it changes", async () => {
   const threadId = await makeThread(server);
   open();
   expect(client.status).toBe(client.status);
@@ -290,7 +290,7 @@ test("the status says when the next try is due, and is the same object until som
   await until("live again", () => client.status.state === "live");
 });
 
-test("who follows is shown, with their cursors", async () => {
+test("current subscriptions are listed, with their cursors", async () => {
   const threadId = await makeThread(server);
   const thread = open().thread(threadId);
   const reader = new Reader(client, threadId);

@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => server?.end());
 afterEach(() => void vi.unstubAllGlobals());
 
-/** What a page has around it. */
+/** Globals of a page. */
 function page(onLine = true) {
   const target = new EventTarget();
   const document = Object.assign(new EventTarget(), { visibilityState: "visible" });
@@ -29,7 +29,7 @@ function page(onLine = true) {
   };
 }
 
-test("offline and back: at once, and nothing is missing", async () => {
+test("offline and online again: reconnects immediately, and no event is missing", async () => {
   const { tell } = page();
   const threadId = await makeThread(server);
   await write(server, threadId);
@@ -48,7 +48,7 @@ test("offline and back: at once, and nothing is missing", async () => {
   expect(seen.map(({ state }) => state)).toEqual(["idle", "connecting", "live", "offline", "connecting", "live"]);
 });
 
-test("on another network, which lets more through, the best transport is taken again", async () => {
+test("on another network with fewer restrictions, the best transport is used again", async () => {
   const { tell } = page();
   const threadId = await makeThread(server);
   const [client, proxy] = await behind(server, {}, (proxy) => {
@@ -77,7 +77,7 @@ test("on another network, which lets more through, the best transport is taken a
   expectExactly(reader.events, all);
 });
 
-test("offline from the beginning: nothing is tried before there is a network", async () => {
+test("offline from the start: no attempt is made before a network is available", async () => {
   const { tell } = page(false);
   const threadId = await makeThread(server);
   const [client, proxy] = await behind(server);
@@ -88,7 +88,7 @@ test("offline from the beginning: nothing is tried before there is a network", a
   await until("live", () => reader.count("caughtUp") === 1);
 });
 
-test("a page that is looked at again tries at once, and finds out whether its connection lives", async () => {
+test("a page that becomes visible reconnects immediately, or checks its connection", async () => {
   const { look } = page();
   const threadId = await makeThread(server);
   const [client, proxy] = await behind(server);
@@ -99,10 +99,10 @@ test("a page that is looked at again tries at once, and finds out whether its co
   await until("a wait", () => client.status.state === "reconnecting" && client.status.nextRetryAt !== null);
   proxy.refuse = false;
   look();
-  // Under way, and nothing is waited for.
+  // In progress, without waiting.
   expect(client.status).toMatchObject({ state: "reconnecting", nextRetryAt: null });
   await until("live", () => client.status.state === "live");
-  // A connection that lives is left alone, one that does not answer is made again long before its heartbeats are missed.
+  // A working connection is kept; one that does not respond is replaced long before its heartbeats count as missed.
   look();
   await write(server, threadId);
   const all = await log(server, threadId);

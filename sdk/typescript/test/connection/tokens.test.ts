@@ -8,7 +8,7 @@ import { log, makeThread, write } from "../harness/writer.js";
 import { connect, expectExactly, Reader, statuses, TRANSPORTS } from "./reader.js";
 
 const HOURS = 3_600;
-/** What the server grants for clocks that differ, in seconds. */
+/** The server's tolerance for clock differences, in seconds. */
 const LEEWAY = 10;
 
 let server: Server;
@@ -36,10 +36,10 @@ afterEach(() => {
   for (const client of clients.splice(0)) client.close();
 });
 
-/** The true time in seconds, whatever `Date` says. */
+/** The true time in seconds, independent of a mocked `Date`. */
 const now = () => (performance.timeOrigin + performance.now()) / 1_000;
 
-/** A callback that gets a fresh token, and how often it was called. */
+/** A callback that returns a fresh token and counts its calls. */
 function source(make: () => { iat?: number; exp: number }) {
   const token = vi.fn(async () => sign(secret, { sub: "anna", ...make() }));
   return token;
@@ -51,7 +51,7 @@ async function written(): Promise<string> {
   return threadId;
 }
 
-/** Follows until so many tokens have been used; ends with exactly the log. */
+/** Follows until this number of tokens has been used, and expects exactly the log. */
 async function expectThrough(
   client: Threadline,
   token: { mock: { calls: unknown[] } },
@@ -79,7 +79,7 @@ async function expectThrough(
   return reader;
 }
 
-test.each([0, -2 * HOURS, 2 * HOURS])("tokens of 2 s are renewed ahead; the clock here is %i s off", async (skew) => {
+test.each([0, -2 * HOURS, 2 * HOURS])("tokens of 2 s are renewed early; the local clock is %i s off", async (skew) => {
   vi.useFakeTimers({ toFake: ["Date"], now: (now() + skew) * 1_000 });
   const each = TRANSPORTS.map(async (transport) => {
     // The backend's clock is off as well.
@@ -87,16 +87,17 @@ test.each([0, -2 * HOURS, 2 * HOURS])("tokens of 2 s are renewed ahead; the cloc
     const client = open({ token, transports: [transport] });
     const seen = statuses(client);
     const reader = await expectThrough(client, token, skew === 0 ? 3 : 2);
-    // Nothing was lost, nothing waited for.
+    // No event was lost, and there was no delay.
     expect(reader.count("reconnecting"), transport).toBe(0);
     expect(seen.map(({ state }) => state)).not.toContain("reconnecting");
   });
   await Promise.all(each);
 });
 
-test("a token that is over is asked for again", async () => {
+test("an expired token is renewed", async () => {
   const each = TRANSPORTS.map(async (transport) => {
-    // Without iat it cannot be known when it ends. Long enough that a busy machine uses each before its end.
+    // Without iat the expiry is unknown. The lifetime is long enough for a busy machine to use each token before its
+    // expiry.
     const token = source(() => ({ exp: now() - LEEWAY + 3 }));
     await expectThrough(open({ token, transports: [transport] }), token, 3);
   });
@@ -104,7 +105,7 @@ test("a token that is over is asked for again", async () => {
 });
 
 describe.each(TRANSPORTS)("over %s", (transport) => {
-  test("a token that stays wrong is asked for once more, and then that is final", async () => {
+  test("an invalid token is renewed once, and a second refusal is final", async () => {
     const threadId = await written();
     const token = vi.fn(() => sign("another secret", { sub: "anna", exp: now() + HOURS }));
     const client = open({ token, transports: [transport] });
@@ -117,7 +118,7 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     expect(reader.error).toMatchObject({ slug: "unauthorized", status: 401 });
     expect(client.status).toMatchObject({ state: "failed", error: { slug: "unauthorized" } });
     expect(token).toHaveBeenCalledTimes(2);
-    // Whoever follows afterwards tries again.
+    // A later subscription tries again.
     token.mockImplementation(() => sign(secret, { sub: "anna", exp: now() + HOURS }));
     const again = new Reader(client, threadId);
     await until(
@@ -128,7 +129,7 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     expect(token).toHaveBeenCalledTimes(3);
   });
 
-  test("a token that cannot be renewed is final at once", async () => {
+  test("the refusal of a token that cannot be renewed is final", async () => {
     const threadId = await written();
     const client = open({ token: sign(secret, { sub: "anna", exp: now() - LEEWAY + 1 }), transports: [transport] });
     const reader = new Reader(client, threadId);
@@ -140,7 +141,7 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     expect(reader.error).toMatchObject({ slug: "unauthorized", status: 401 });
   });
 
-  test("a callback that fails is called again", async () => {
+  test("a failing callback is called again", async () => {
     const threadId = await written();
     const token = vi.fn(() => sign(secret, { sub: "anna", exp: now() + HOURS }));
     token.mockImplementationOnce(() => {
@@ -157,7 +158,7 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
   });
 });
 
-test("a key with a user, which no WebSocket of a browser can say, opens a socket by a ticket", async () => {
+test("a key with a user, which a browser's WebSocket cannot send, opens a socket with a ticket", async () => {
   const threadId = await written();
   const client = open({ apiKey: server.apiKey!, user: "anna", transports: ["websocket"] });
   const reader = new Reader(client, threadId);

@@ -15,7 +15,7 @@ let client: Threadline;
 afterEach(() => client.close());
 
 describe.each(TRANSPORTS)("over %s", (transport) => {
-  test("history, then what comes, each event once", async () => {
+  test("stored events, then live ones, each event once", async () => {
     const threadId = await makeThread(server);
     await write(server, threadId, { deltas: 30 });
     client = connect({ url: server.url, transports: [transport] });
@@ -35,7 +35,7 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     expect(reader.items.map(({ type }) => type).filter((type) => type !== "events")).toEqual(["hello", "caughtUp"]);
   });
 
-  test("large events, and those with every kind of character", async () => {
+  test("large events, and events with all kinds of characters", async () => {
     const threadId = await makeThread(server);
     const text = (size: number) => "wörd 💬\u2028\r\n\u0000\ud800".repeat(size);
     const events = [100, 20_000, 1, 100_000].map((size) => ({ type: "CUSTOM", name: "large", value: text(size) }));
@@ -50,7 +50,7 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     expectExactly(reader.events, await log(server, threadId));
   });
 
-  test("the feed, from its cursor on, as an iterator", async () => {
+  test("the feed from a cursor, as an iterator", async () => {
     const { feedCursor: after } = await server.request<{ feedCursor: number }>("GET", "/v1/threads");
     const [first, second] = [await makeThread(server), await makeThread(server)];
     client = connect({ url: server.url, transports: [transport] });

@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => server?.end());
 afterEach(() => void vi.unstubAllGlobals());
 
-/** Counts requests that are under way: streams until they are given up, all else until it is read. */
+/** Counts requests in progress: streams until they are abandoned, others until they are read. */
 function counted() {
   let now = 0;
   let most = 0;
@@ -37,9 +37,9 @@ function counted() {
   return { fetch: send, most: () => most };
 }
 
-// As in a browser, which allows six requests to one server.
+// Like a browser, which allows six requests to one server.
 describe.each(["sse", "long-poll"] as const)("many threads over %s", (transport) => {
-  test("few requests at once, and everybody has a turn", async () => {
+  test("few concurrent requests, and every subscription has a turn", async () => {
     vi.stubGlobal("document", Object.assign(new EventTarget(), { visibilityState: "visible" }));
     const threads = await Promise.all(Array.from({ length: 3 * STREAMS_IN_BROWSER }, () => makeThread(server)));
     for (const threadId of threads) await write(server, threadId, { deltas: 3 });
@@ -56,7 +56,7 @@ describe.each(["sse", "long-poll"] as const)("many threads over %s", (transport)
     const whole = () => readers.every((reader, index) => reader.events.length >= logs[index]!.length);
     await until("everything everywhere", whole, () => readers.map((reader) => reader.events.length));
     readers.forEach((reader, index) => expectExactly(reader.events, logs[index]!));
-    // What goes on in turns is nothing new to who follows.
+    // The turns are not visible to the listener.
     for (const reader of readers) {
       expect(reader.items.map(({ type }) => type).filter((type) => type !== "events")).toEqual(["hello", "caughtUp"]);
     }

@@ -10,8 +10,8 @@ const say = (messageId: string, delta: string): AgUiEvent => ({ type: "TEXT_MESS
 const many = (count: number): Message[] =>
   Array.from({ length: count }, (_, index) => ({ id: `m${index}`, role: "user", content: "hello" }));
 
-describe("what a reader has", () => {
-  test("is the same objects as long as nothing of them changes", () => {
+describe("results of a read", () => {
+  test("are the same objects until they change", () => {
     const conversation = new Conversation({ messages: many(3), state: { a: { b: 1 }, c: {} } });
     const { messages, state, interrupts, pendingToolCallIds } = conversation;
     conversation.apply([
@@ -42,7 +42,7 @@ describe("what a reader has", () => {
     expect((conversation.state as { c: unknown }).c).toBe((state as { c: unknown }).c);
   });
 
-  test("never changes, whatever comes, and neither do the events", () => {
+  test("never change, whatever events follow, and neither do the events", () => {
     const random = new Random();
     for (let number = 0; number < 40; number += 1) {
       const events = [run(random, "t", "1"), run(random, "t", "2")].flat();
@@ -70,7 +70,7 @@ describe("what a reader has", () => {
 describe("older messages", () => {
   const shown = (conversation: Conversation) => conversation.messages.map(({ id }) => id);
 
-  test("are put before the others, which stay as they are", () => {
+  test("are inserted before the others, which stay unchanged", () => {
     const conversation = new Conversation({ messages: many(3).slice(1), hasMore: true });
     conversation.apply([start("new"), say("new", "x")]);
     const [first] = conversation.messages;
@@ -109,11 +109,11 @@ describe("older messages", () => {
   });
 });
 
-describe("patches from strangers", () => {
+describe("untrusted patches", () => {
   const snapshot = (state: unknown): AgUiEvent => ({ type: "STATE_SNAPSHOT", snapshot: state });
   const delta = (...operations: object[]): AgUiEvent => ({ type: "STATE_DELTA", delta: operations });
 
-  test("cannot make a state grow without end", () => {
+  test("cannot make a state grow without bound", () => {
     const conversation = new Conversation();
     conversation.apply([snapshot({ a: "x".repeat(1_000) })]);
     const doubling = delta({ op: "copy", from: "", path: "/b" }, { op: "copy", from: "", path: "/c" });
@@ -135,15 +135,15 @@ describe("patches from strangers", () => {
   });
 });
 
-describe("the time it takes", () => {
-  // Ten times as much may take thirty times as long: what is quadratic takes a hundred times as long.
+describe("the execution time", () => {
+  // Ten times the input may take thirty times as long: a quadratic algorithm takes a hundred times as long.
   const isLinear = (make: (count: number) => () => void, count: number): void => {
     make(count)();
     const few = Math.max(1, busyMs(make(count / 10)));
     expect(busyMs(make(count)) / few).toBeLessThan(30);
   };
 
-  test("of text, of arguments, of results and of patches grows with their number alone", () => {
+  test("of text, arguments, results and patches is linear in their number", () => {
     const deltas = (count: number, event: AgUiEvent) => Array.from({ length: count }, () => event);
     const fold = (events: AgUiEvent[]) => () => {
       const conversation = new Conversation({ messages: many(10_000) });

@@ -1,4 +1,4 @@
-// Streams of events as agents send them, and as they should not.
+// Streams of events, valid and invalid.
 
 import type { Random } from "../harness/random.js";
 import type { Event } from "../harness/writer.js";
@@ -9,7 +9,7 @@ const PATHS = ["/a", "/b", "/list", "/list/0", "/list/-", "/a/b", "/x~1y", "", "
 const WORDS = ["", "Hello", " wörld", '{"a":', "日本語", "😀", "\ud83d", "\ude00 b", '"\\\n'];
 const ODD = [null, 7, true, "", [], {}, "user", "tool", { "\ud83d": "\ude00" }];
 
-/** A whole run: RUN_STARTED, up to `most` events, and an end. */
+/** A complete run: RUN_STARTED, up to `most` events, and an end. */
 export function run(random: Random, threadId: string, runId: string, most = 40): Event[] {
   const started: Mutable = { type: "RUN_STARTED", threadId, runId };
   if (random.chance(0.6)) started.input = { threadId, runId, messages: random.list(3, () => message(random)) };
@@ -25,7 +25,7 @@ function event(random: Random): Event {
   const made: Mutable = plain(random);
   if (random.chance(0.2)) made.metadata = { [random.pick(["a", "usage"])]: value(random, 1) };
   if (random.chance(0.3)) made.subagentRunId = random.pick(["s1", "s2"]);
-  // What ends a run, or begins one, is not for chance to put into the middle.
+  // Events that start or end a run are not generated in the middle.
   if (random.chance(0.1)) made[random.pick(Object.keys(made).filter((name) => name !== "type"))] = random.pick(ODD);
   return made;
 }

@@ -30,12 +30,12 @@ function said(conversation: Conversation): object {
   return { messages, state, interrupts, pendingToolCallIds };
 }
 
-/** What JSON can hold: lone halves of characters among it. */
+/** Any JSON values, including lone surrogates. */
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }
 
-test("the fold is what the server shows after any event, from the beginning and from between two runs", async () => {
+test("the fold equals the server's after any event, from the start and from a point between two runs", async () => {
   const random = new Random();
   for (let thread = 0; thread < THREADS; thread += 1) {
     const threadId = await makeThread(server);
@@ -62,7 +62,7 @@ test("the fold is what the server shows after any event, from the beginning and 
       const from = random.pick(begins.filter((begin) => begin <= at));
       const later = new Conversation(await shown(threadId, from));
       later.apply(events.slice(from, at));
-      // THINKING_* events have no ids: they are counted from where a fold begins.
+      // THINKING_* events have no ids: they are counted from the start of a fold.
       if (!/"thinking-/.test(JSON.stringify(events.slice(0, at)) + JSON.stringify(messages))) {
         expect(plain(said(later)), `${what}, from ${from}`).toEqual(expected);
       }
@@ -70,10 +70,13 @@ test("the fold is what the server shows after any event, from the beginning and 
   }
 });
 
-/** JSON.parse reads such a number as Infinity, the server cannot read it at all: both say null, and keep what is beside it. */
-test("a number beyond a double costs itself alone, here and there", async () => {
+/**
+ * JSON.parse reads such a number as Infinity, while the server cannot read it at all: both return null, and keep the other
+ * values.
+ */
+test("a number out of the range of a double affects only itself, in the client and on the server", async () => {
   const threadId = await makeThread(server);
-  // As text: no JavaScript value is written like this.
+  // As text, since JSON.stringify cannot produce this.
   const put = await fetch(`${server.url}/v1/threads/${threadId}/runs/r`, {
     method: "PUT",
     headers: { "Content-Type": "application/x-ndjson" },

@@ -1,6 +1,6 @@
-// How tests start Chromium.
+// Launch options of Chromium in tests.
 
-/** What Playwright switches off: of two lists of features the browser takes the last, so that ours has them, too. */
+/** Features that Playwright switches off. The browser uses the last of two lists of features, so this list repeats them. */
 const PLAYWRIGHT = [
   "AvoidUnnecessaryBeforeUnloadCheckSync",
   "DestroyProfileOnBrowserClose",
@@ -16,7 +16,7 @@ const PLAYWRIGHT = [
   "AimEnabled",
   "PreconnectToSearch",
 ];
-/** Parts of a window that nobody sees, for which each window starts two processes: that costs more than most tests. */
+/** Parts of a window that are never visible. Each window starts two processes for them, which costs more than most tests. */
 const UNUSED = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"];
 
 /** Options of `chromium.launch`, with further features switched off. */
@@ -27,7 +27,7 @@ export const launch = (...without: readonly string[]) => ({
     "--disable-gpu",
     "--disable-quic",
     "--disable-dev-shm-usage",
-    // As a machine wants its letters drawn is no matter of tests.
+    // Font rendering of the machine is irrelevant to the tests.
     "--font-render-hinting=none",
     "--no-first-run",
     "--disable-background-networking",

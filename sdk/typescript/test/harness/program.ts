@@ -1,4 +1,4 @@
-// Programs that take part in a test, each ended with the process of the test.
+// Programs of a test, each of which ends with the process of the test.
 
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -12,13 +12,13 @@ process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(1));
 
 export class Program {
-  /** What it has printed. */
+  /** The output of the program. */
   said = "";
   readonly #name: string;
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown>;
 
-  /** Starts it, and waits until it says `listening on <address>`. */
+  /** Starts a program, and waits until it prints `listening on <address>`. */
   static async start(
     name: string,
     command: string,
@@ -62,14 +62,14 @@ export class Program {
     }
   }
 
-  /** Ends it, and waits until it has gone. */
+  /** Stops the program, and waits until it has exited. */
   async end(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill(signal);
     await this.#ended;
   }
 }
 
-/** Runs a program to its end; gives what it printed. */
+/** Runs a program to its end; returns its output. */
 export async function run(command: string, args: string[], env: Record<string, string>): Promise<string> {
   return (await promisify(execFile)(command, args, { env })).stdout.trim();
 }

@@ -7,37 +7,37 @@ const THROTTLE_TICK_MS = 10;
 interface Pair {
   readonly near: Socket;
   readonly far: Socket;
-  /** Of the last request: clients keep connections for the next. */
+  /** The last request of the connection, since clients reuse connections. */
   path: string;
-  /** What is kept back of a response, if it is. */
+  /** The buffered part of a response, while streams are buffered. */
   held: Buffer[] | undefined;
-  /** What has come of an event stream, if it is to be cut. */
+  /** The received part of an event stream that is to be cut. */
   streamed: string;
-  /** Until everything that came from the server has been written. */
+  /** Resolves when all data of the server has been written. */
   down: Promise<void>;
 }
 
-/** The network between a client and the server: bytes as they come, until it is told otherwise. */
+/** The network between a client and the server: forwards all bytes by default. */
 export class Proxy {
-  /** Connections end as soon as they are made. */
+  /** Connections end as soon as they are accepted. */
   refuse = false;
-  /** What happens to a request for a WebSocket: passed on, answered 403, or never answered. */
+  /** Handling of WebSocket requests: forwarded, answered with 403, or never answered. */
   upgrade: "pass" | "refuse" | "swallow" = "pass";
-  /** What answers every request in the server's place, if anything does: a whole response. */
+  /** A complete response to every request in place of the server's, if set. */
   instead: string | undefined;
-  /** Event streams are kept back until they end, as some proxies do. */
+  /** Event streams are buffered until they end, like some proxies do. */
   bufferStreams = false;
-  /** What answers requests for event streams in the server's place. */
+  /** A response to requests for event streams in place of the server's. */
   insteadOfStreams: string | undefined;
-  /** Event streams are cut as soon as this has come by. */
+  /** Event streams are cut as soon as this text has been received. */
   cutStreamsAt: string | undefined;
-  /** The socket's welcome promises a heartbeat every second, which the server does not keep: it seems to fall silent. */
+  /** The socket's welcome announces a heartbeat every second, which the server does not send: it seems to fall silent. */
   hurry = false;
-  /** Bytes a second that go to the client over each connection. */
+  /** Bytes per second to the client over each connection. */
   bytesPerSecond = Infinity;
-  /** Bytes that came from the server. */
+  /** Number of bytes received from the server. */
   bytes = 0;
-  /** The requests that came, as `GET /path`. */
+  /** The requests received, as `GET /path`. */
   readonly requests: string[] = [];
   readonly #pairs = new Set<Pair>();
   readonly #port: number;
@@ -59,12 +59,12 @@ export class Proxy {
     return `http://127.0.0.1:${(this.#listener.address() as AddressInfo).port}`;
   }
 
-  /** How many connections are open whose last request was for a path with this start. */
+  /** Number of open connections whose last request was for a path with this prefix. */
   open(path = ""): number {
     return [...this.#pairs].filter((pair) => pair.path.startsWith(path)).length;
   }
 
-  /** Cuts those connections, without a word; says how many. */
+  /** Cuts these connections abruptly; returns their number. */
   cut(path = ""): number {
     const pairs = [...this.#pairs].filter((pair) => pair.path.startsWith(path));
     for (const { near, far } of pairs) {
@@ -74,7 +74,7 @@ export class Proxy {
     return pairs.length;
   }
 
-  /** Nothing goes through any more, in neither direction, and nobody is told. */
+  /** Forwards nothing any more in either direction, without closing connections. */
   stall(): void {
     this.#stalled = true;
     for (const { near, far } of this.#pairs) {
@@ -83,7 +83,7 @@ export class Proxy {
     }
   }
 
-  /** What was stalled goes on. */
+  /** Resumes stalled connections. */
   resume(): void {
     this.#stalled = false;
     for (const { near, far } of this.#pairs) {
@@ -133,7 +133,7 @@ export class Proxy {
         return void pair.near.end(instead);
       }
       if (this.upgrade !== "pass" && /^upgrade: websocket\r$/im.test(head)) {
-        // What is swallowed the server does not hear, and so it says nothing.
+        // The server does not receive a swallowed request, and so sends nothing.
         if (this.upgrade === "refuse") {
           pair.near.end("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         }
@@ -151,7 +151,7 @@ export class Proxy {
     if (this.cutStreamsAt !== undefined && (isStream || pair.streamed)) {
       pair.streamed += bytes.toString("latin1");
       if (pair.streamed.includes(this.cutStreamsAt)) {
-        // What has come is delivered, and then there is no more.
+        // The received part is delivered, and then the connection ends.
         pair.near.end(bytes);
         return void pair.far.destroy();
       }
@@ -159,13 +159,13 @@ export class Proxy {
     if (this.hurry) {
       const text = bytes.toString("latin1");
       const promise = '"heartbeatSeconds":15';
-      // Of the same length, for the frame to stay whole.
+      // Of the same length, so that the frame stays valid.
       if (text.includes(promise)) bytes = Buffer.from(text.replace(promise, '"heartbeatSeconds": 1'), "latin1");
     }
     if (this.bytesPerSecond === Infinity) return void pair.near.write(bytes);
     pair.far.pause();
     for (let at = 0; at < bytes.length && !pair.near.destroyed;) {
-      // It may have been told otherwise meanwhile.
+      // The setting may have changed meanwhile.
       const end = at + Math.max(1, Math.floor((this.bytesPerSecond * THROTTLE_TICK_MS) / 1_000));
       pair.near.write(bytes.subarray(at, end));
       at = end;

@@ -1,4 +1,4 @@
-/** Numbers that a seed repeats (mulberry32). The seed is printed with what fails. */
+/** Random numbers from a seed (mulberry32), which is printed with a failure. */
 export class Random {
   readonly seed: number;
   #state: number;
@@ -8,7 +8,7 @@ export class Random {
     this.#state = seed;
   }
 
-  /** From 0 up to, not including, 1. */
+  /** A number from 0 up to, not including, 1. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);

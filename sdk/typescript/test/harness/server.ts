@@ -10,22 +10,22 @@ export const BINARY =
   process.env.THREADLINE ?? fileURLToPath(new URL("../../../../target/debug/threadline", import.meta.url));
 
 export interface ServerOptions {
-  /** The operator's key; without one the server runs in development mode, where everybody is the default user. */
+  /** The operator's key; without one the server runs in development mode, where every client is the default user. */
   readonly apiKey?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** More arguments of `threadline serve`. */
+  /** Additional arguments of `threadline serve`. */
   readonly args?: readonly string[];
 }
 
 export interface RequestOptions {
   readonly body?: unknown;
   readonly user?: string;
-  /** In place of the operator's key. */
+  /** A credential in place of the operator's key. */
   readonly token?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The real server, with a data directory and a port that it keeps over restarts. */
+/** The real server, with a data directory and a port that are kept over restarts. */
 export class Server {
   readonly apiKey: string | undefined;
   readonly port: number;
@@ -44,7 +44,7 @@ export class Server {
         return server;
       } catch (error) {
         await server.end();
-        // Another suite was given the same one in the same moment.
+        // Another suite received the same port at the same moment.
         if (!String(error).includes("Address already in use")) throw error;
       }
     }
@@ -57,42 +57,42 @@ export class Server {
     this.url = `http://127.0.0.1:${port}`;
   }
 
-  /** What it has logged since it was last started. */
+  /** The log output since the last start. */
   get said(): string {
     return this.#program?.said ?? "";
   }
 
-  /** Starts it where it is not running; kills it first where it is. */
+  /** Starts the server; kills it first if it is running. */
   async restart(): Promise<void> {
     await this.kill();
     const args = ["serve", "--listen", `127.0.0.1:${this.port}`, "--data", this.#data, ...(this.#options.args ?? [])];
     [this.#program] = await Program.start("the server", BINARY, args, this.#env());
   }
 
-  /** SIGKILL. */
+  /** Sends SIGKILL. */
   async kill(): Promise<void> {
     await this.#program?.end("SIGKILL");
     this.#program = undefined;
   }
 
-  /** SIGTERM: it says goodbye to everybody (4000) and ends. */
+  /** Sends SIGTERM: the server closes all connections (4000) and exits. */
   async drain(): Promise<void> {
     await this.#program?.end("SIGTERM");
     this.#program = undefined;
   }
 
-  /** Kills it, and forgets its data. */
+  /** Kills the server, and deletes its data. */
   async end(): Promise<void> {
     await this.kill();
     rmSync(this.#data, { recursive: true, force: true });
   }
 
-  /** A command of the program, against this server, with the operator's key. */
+  /** Runs a command of the program against this server, with the operator's key. */
   cli(...args: string[]): Promise<string> {
     return run(BINARY, ["--url", this.url, ...args], this.#env());
   }
 
-  /** A request of the native API, by its raw form. Throws if it is refused. */
+  /** Sends a raw request to the native API. Throws if it is refused. */
   async request<T = unknown>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
     const { body, user, token = this.apiKey, headers } = options;
     const response = await fetch(this.url + path, {
@@ -117,7 +117,7 @@ export class Server {
   }
 }
 
-/** The server answered, and not with success. */
+/** The server responded with an error. */
 export class Refused extends Error {
   readonly status: number;
 
@@ -127,8 +127,7 @@ export class Refused extends Error {
   }
 }
 
-// Below the range that outgoing connections are given theirs from: a client that tries in vain while the server is down could
-// otherwise be connected to itself.
+// Below the range of ephemeral ports: a client that retries while the server is down could otherwise connect to itself.
 async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);

@@ -8,7 +8,7 @@ export interface Claims {
   readonly scope?: string;
 }
 
-/** A user's token as the backend of an application makes it, with the secret of the project (RFC 7519, HS256). */
+/** A user's token, signed like in an application's backend with the secret of the project (RFC 7519, HS256). */
 export function sign(secret: string, claims: Claims, project = "default"): string {
   const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString("base64url");
   const body = `${encode({ alg: "HS256", typ: "JWT" })}.${encode({ iss: project, aud: "threadline", ...claims })}`;

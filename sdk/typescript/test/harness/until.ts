@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
 
-/** Waits until `test` gives something true, and gives it; else says what never came, and how things stand. */
+/** Waits until `test` returns a truthy value, and returns it; on a timeout the error has the name and the current values. */
 export async function until<T>(what: string, test: () => T | Promise<T>, stand: () => unknown = () => ""): Promise<T> {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -13,7 +13,7 @@ export async function until<T>(what: string, test: () => T | Promise<T>, stand: 
   }
 }
 
-/** How long something keeps this process busy, whatever else the machine does meanwhile. */
+/** CPU time of this process for a task, independent of the load of the machine. */
 export function busyMs(work: () => void): number {
   const before = process.cpuUsage();
   work();

@@ -1,4 +1,4 @@
-// Writes runs by the raw interface, so that tests of the package do not stand on the package.
+// Writes runs over the raw API, so that tests of the package do not depend on the package.
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,20 +19,20 @@ export interface Logged {
 export interface WriteOptions {
   readonly runId?: string;
   readonly user?: string;
-  /** How many text deltas the run says. Default 10. */
+  /** Number of text deltas in the run. Default 10. */
   readonly deltas?: number;
-  /** Events of one append. Default 5. */
+  /** Number of events per append. Default 5. */
   readonly batch?: number;
   /** Milliseconds between appends. Default 0. */
   readonly paceMs?: number;
-  /** Asked before each append; ends the writing where it is, leaving the run open, if it says so. */
+  /** Called before each append; if it returns true, writing stops and the run stays open. */
   readonly stop?: () => boolean;
 }
 
 const PATIENCE_MS = 30_000;
 const RETRY_MS = 20;
 
-/** Events that say something, between RUN_STARTED and RUN_FINISHED: `deltas + 4` of them. */
+/** The events of a run from RUN_STARTED to RUN_FINISHED: `deltas + 4` of them. */
 export function speech(threadId: string, runId: string, deltas: number): Event[] {
   const messageId = `${runId}-text`;
   const words = Array.from({ length: deltas }, (_, index) => `wörd ${index} 💬 of ${runId}\n`);
@@ -45,13 +45,13 @@ export function speech(threadId: string, runId: string, deltas: number): Event[]
   ];
 }
 
-/** Makes a thread, if it is not there. */
+/** Creates a thread, if it does not exist. */
 export async function makeThread(server: Server, threadId: string = randomUUID(), user?: string): Promise<string> {
   await persist(() => server.request("POST", "/v1/threads", { body: { threadId }, ...(user && { user }) }));
   return threadId;
 }
 
-/** Writes a run into a thread; goes on through cuts and restarts of the server until it is written. Gives the run's id. */
+/** Writes a run into a thread; retries through cuts and restarts of the server until it is written. Returns the run's id. */
 export async function write(server: Server, threadId: string, options: WriteOptions = {}): Promise<string> {
   const { runId = randomUUID(), user, deltas = 10, batch = 5, paceMs = 0, stop = () => false } = options;
   const path = `/v1/threads/${encodeURIComponent(threadId)}/runs`;
@@ -79,7 +79,7 @@ export async function log(server: Server, threadId: string, user?: string): Prom
   }
 }
 
-/** Sends a request again until it is answered: a server that is away is not there, or has no time (503). */
+/** Repeats a request until it is answered: an unreachable server refuses connections or responds with 503. */
 async function persist<T>(request: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {

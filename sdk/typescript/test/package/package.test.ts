@@ -15,16 +15,16 @@ const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as
   exports: Record<string, string | { default: string }>;
 };
 
-/** The package's own modules that run in browsers, with what their users bring along left out. */
+/** The package's own modules that run in browsers, without peer dependencies. */
 const entries = Object.entries(manifest.exports).flatMap(([name, target]) =>
   typeof target === "string" ? [] : [[name, target.default] as const],
 );
 const peers = ["react", "react/jsx-runtime", "@inngest/agent-kit"];
 
 interface Bundled {
-  /** What a page loads at once: the entry, and what it imports. */
+  /** The code that a page loads immediately: the entry and its imports. */
   readonly first: string;
-  /** And what is loaded when it is needed. */
+  /** The code that is loaded on demand. */
   readonly all: string;
 }
 
@@ -59,7 +59,7 @@ async function bundle(contents: string, platform: "browser" | "neutral" = "brows
 
 const gzipped = (text: string) => gzipSync(text, { level: 9 }).length;
 
-describe("what is published", () => {
+describe("the published package", () => {
   let folder = "";
   let tarball = "";
   let files: string[] = [];
@@ -78,54 +78,55 @@ describe("what is published", () => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  test("is the built modules, their types and sources, and what describes them", () => {
+  test("contains the built modules, their types and sources, and their metadata", () => {
     const others = files.filter((path) => !/^(dist|src)\/.+\.(js|d\.ts|ts|tsx|map)$/.test(path));
     expect(others.sort()).toEqual(["LICENSE", "README.md", "package.json"]);
     for (const [, target] of entries) expect(files).toContain(target.slice(2));
-    // Every source has its module and its types, and nothing is left over of what was built before.
+    // Every source has its module and its types, and no file of an earlier build is left.
     const stems = (pattern: RegExp) => files.flatMap((path) => path.match(pattern)?.[1] ?? []).sort();
     expect(stems(/^dist\/(.+)\.js$/)).toEqual(stems(/^src\/(.+)\.tsx?$/));
     expect(stems(/^dist\/(.+)\.d\.ts$/)).toEqual(stems(/^src\/(.+)\.tsx?$/));
   });
 
-  test("is taken by every tool that resolves ES modules, types included", async () => {
-    // It fails for what is wrong within the profile, and says what.
+  test("works with every tool that resolves ES modules, types included", async () => {
+    // The check fails for errors within the profile, and describes them.
     const { stdout } = await run("npx", ["attw", tarball, "--profile", "esm-only", "--no-color", "--no-emoji"], {
       cwd: root,
     });
     for (const [name] of entries) expect(stdout).toContain(`threadline${name.slice(1)}`);
   });
 
-  test("has nothing that publint would mend", async () => {
+  test("has no findings of publint", async () => {
     const { messages } = await publint({ pkgDir: root, strict: true });
     expect(messages).toEqual([]);
   });
 });
 
-describe("what an application loads", () => {
+describe("the code that an application loads", () => {
   test("the client is at most 12 kB", async () => {
     const { first, all } = await bundle(`export * from "threadline"`);
     expect(gzipped(first)).toBeLessThanOrEqual(12_000);
-    // With what is loaded only where no socket gets through, and by producers, whose runs that are taken up again are folded.
+    // Including the code that is loaded on demand: transports without sockets, and producers with the fold for resumed
+    // runs.
     const fold = await bundle(`export * from "threadline/conversation"`);
     expect(gzipped(all)).toBeLessThanOrEqual(12_000 + 2_000 + 3_000 + gzipped(fold.first));
   });
 
-  test("the fold is at most 6 kB, the hooks with all that they need 22 kB", async () => {
+  test("the fold is at most 6 kB, the hooks with all dependencies 22 kB", async () => {
     expect(gzipped((await bundle(`export * from "threadline/conversation"`)).first)).toBeLessThanOrEqual(6_000);
     expect(gzipped((await bundle(`export * from "threadline/react"`)).first)).toBeLessThanOrEqual(22_000);
   });
 
   test.each(entries)("%s runs without Node", async (name) => {
     const specifier = `threadline${name.slice(1)}`;
-    // A built-in that is needed would not be found, neither for a browser nor for a runtime at the edge.
+    // An import of a built-in module would fail, both in a browser and in an edge runtime.
     for (const platform of ["browser", "neutral"] as const) {
       const { all } = await bundle(`export * from "${specifier}"`, platform);
       expect(all).not.toMatch(/\b(process|Buffer|__dirname|require)\b[.(]/);
     }
   });
 
-  test("what is not used is left out", async () => {
+  test("unused code is left out", async () => {
     const some = await bundle(`import { isProblem } from "threadline"; console.log(isProblem(null, "run-active"))`);
     expect(gzipped(some.first)).toBeLessThan(1_024);
     for (const entry of ["threadline", "threadline/conversation", "threadline/ag2b"]) {

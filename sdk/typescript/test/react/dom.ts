@@ -1,5 +1,5 @@
-// A document in Node. Only what React needs of it: requests, signals and sockets stay Node's own, which those of jsdom do not work
-// together with. Import it before everything else.
+// A document in Node with only the parts that React needs: requests, signals and sockets stay Node's own, since those of
+// jsdom are not compatible with them. Import it before other modules.
 
 // @ts-expect-error: it has no types of its own.
 import { JSDOM } from "jsdom";
@@ -18,5 +18,5 @@ const names = [
 for (const name of names) Object.defineProperty(globalThis, name, { value: window[name], configurable: true });
 Object.defineProperty(globalThis, "window", { value: window, configurable: true });
 
-// Updates come from the network, not from the tests: React is to do its work as it does in a page.
+// Updates come from the network, not from the tests: React works as in a page.
 Object.defineProperty(globalThis, "IS_REACT_ACT_ENVIRONMENT", { value: false, writable: true });

@@ -16,7 +16,7 @@ let page: ChildProcess;
 let address: string;
 const devices: BrowserContext[] = [];
 
-/** What `npm start` runs, at a port of its own. It goes on as long as its input is open. */
+/** The same as `npm start`, on a separate port. The process runs until its input is closed. */
 async function start(): Promise<string> {
   if (!existsSync(join(EXAMPLE, "node_modules/react"))) {
     throw new Error("scripts/setup.sh test installs the example's packages");
@@ -46,7 +46,7 @@ afterAll(async () => {
   await server?.end();
 });
 
-/** A device of its own; its pages share nothing with those of others. What a page complains of fails the test. */
+/** A separate device, whose pages share nothing with those of others. An error logged by a page fails the test. */
 async function device(): Promise<() => Promise<Page>> {
   const made = await browser.newContext();
   devices.push(made);
@@ -73,7 +73,7 @@ test("a chat by keyboard, reloaded in the middle of a run, on two devices", { ti
   await page.keyboard.press("Enter");
   await field(page).waitFor();
   expect(await field(page).evaluate((input) => input === document.activeElement)).toBe(true);
-  // The long answer of the demo is under way for as long as two pages take to load, and is then stopped.
+  // The demo's long answer lasts longer than loading two pages, and is then stopped.
   await page.keyboard.type("Hello from the keyboard, give me a long answer");
   await page.keyboard.press("Enter");
   await message(page, "Hello from the keyboard").waitFor();
@@ -95,14 +95,14 @@ test("a chat by keyboard, reloaded in the middle of a run, on two devices", { ti
   expect(await page.getByRole("alert").count()).toBe(0);
 });
 
-test("the list is live over tabs, and a switch shows the other thread alone", { timeout: 60_000 }, async () => {
+test("the list is live across tabs, and a switch shows only the other thread", { timeout: 60_000 }, async () => {
   const open = await device();
   const [page, tab] = [await open(), await open()];
   const before = await rows(page).count();
-  // Long answers: both are under way until they are stopped.
+  // Long answers: both are active until they are stopped.
   for (const text of ["First of two long ones", "Second of two long ones"]) {
     await page.getByRole("button", { name: "New thread" }).click();
-    // Not into the field of the one before: the page hears of its new hash a moment later.
+    // The input of the previous thread must not be used: the page receives its new hash slightly later.
     await expect.poll(async () => (await texts(page)).length).toBe(0);
     await field(page).fill(text);
     await field(page).press("Enter");
@@ -110,12 +110,12 @@ test("the list is live over tabs, and a switch shows the other thread alone", { 
     expect((await texts(page)).filter((said) => said.includes("of two"))[0]).toContain(text);
   }
   await expect.poll(() => rows(tab).count()).toBe(before + 2);
-  // Both runs are under way; the newest is on top.
+  // Both runs are active; the newest is on top.
   await tab.locator("nav li.running").first().waitFor();
   await rows(tab).nth(1).locator("a").click();
   await message(tab, "First of two").waitFor();
   expect((await texts(tab)).join()).not.toContain("Second of two");
-  // Whose run has ended last is on top.
+  // The thread whose run ended last is on top.
   for (const one of [tab, page]) {
     await one.getByRole("button", { name: "Stop" }).click();
     await idle(one);

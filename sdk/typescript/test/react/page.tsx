@@ -1,4 +1,4 @@
-// A page with one component, whose hook's results a test reads, and how often it was rendered.
+// A page with one component. Tests read the results of its hook and the number of renders.
 
 import { render } from "@testing-library/react";
 import { StrictMode } from "react";
@@ -8,13 +8,13 @@ import { ThreadlineProvider, useThread, type UseThread, useThreads, type UseThre
 import type { ThreadListOptions, UseThreadOptions } from "../../src/react/index.js";
 import { until } from "../harness/until.js";
 
-/** A client as a browser has it. */
+/** A client, configured as in a browser. */
 export function connect(options: ThreadlineOptions): Threadline {
   return new Threadline({ WebSocket: WebSocket as unknown as WebSocketClass, ...options });
 }
 
 export class Page<Props, Result> {
-  /** What the hook gave, each time that something was new. */
+  /** The results of the hook, one for each change. */
   readonly seen: Result[] = [];
   readonly #rerender: (props: Props) => void;
   readonly #unmount: () => void;
@@ -50,7 +50,7 @@ export class Page<Props, Result> {
     this.#unmount();
   }
 
-  /** Waits until what the hook gives is so. */
+  /** Waits until the hook's result satisfies a condition. */
   async until(what: string, test: (now: Result) => unknown): Promise<Result> {
     await until(
       what,
@@ -60,10 +60,10 @@ export class Page<Props, Result> {
     return this.now;
   }
 
-  /** Does something, and gives what came of it. */
+  /** Calls a function, and returns its result. */
   async do<T>(task: (now: Result) => Promise<T>): Promise<T> {
     const done = await task(this.now);
-    // React renders what has changed by then.
+    // React renders the changes in the meantime.
     await new Promise(setImmediate);
     return done;
   }
@@ -80,7 +80,7 @@ export function listPage(client: Threadline, options: ThreadListOptions = {}): L
   return new Page(client, (options: ThreadListOptions) => useThreads(options), options);
 }
 
-/** What the messages say. */
+/** The texts of the messages. */
 export function said({ messages }: UseThread): unknown[] {
   return messages.map(({ content }) => content);
 }

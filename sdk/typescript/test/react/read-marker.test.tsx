@@ -25,9 +25,9 @@ function client(options: Partial<ThreadlineOptions> = {}): Threadline {
   return made;
 }
 
-/** Sees what is marked on its way, and may hold it or refuse it. */
+/** Intercepts read markers, and may delay or refuse them. */
 class Marks {
-  /** The seqs that were sent. */
+  /** The seqs sent. */
   readonly sent: number[] = [];
   under: "way" | "hold" | "refuse" = "way";
   #held: (() => void)[] = [];
@@ -53,7 +53,7 @@ const shows = (page: ListPage, threadId: string, unread: boolean) =>
     return thread && thread.tail > 0 && isUnread(thread) === unread;
   });
 
-test("what was shown is marked as read, once, and other pages see it", async () => {
+test("shown events are marked as read once, and other pages receive the marker", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId);
   const elsewhere = listPage(client());
@@ -61,7 +61,7 @@ test("what was shown is marked as read, once, and other pages see it", async () 
 
   const marks = new Marks();
   const page = threadPage(client({ fetch: marks.fetch }), threadId);
-  // Nothing has been shown yet.
+  // No event has been shown yet.
   await page.do(({ markRead }) => markRead());
   expect(marks.sent).toEqual([]);
   await live(page);
@@ -84,7 +84,7 @@ test("what was shown is marked as read, once, and other pages see it", async () 
   expect(marks.sent[1]).toBe(readSeq);
 });
 
-test("what another page has marked is not marked again", async () => {
+test("a marker set by another page is not sent again", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId);
   const marks = new Marks();
@@ -97,7 +97,7 @@ test("what another page has marked is not marked again", async () => {
   expect(marks.sent).toEqual([]);
 });
 
-test("what is shown while a mark is on its way goes with the next one", async () => {
+test("events shown while a marker is in flight are included in the next one", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId);
   const marks = new Marks();
@@ -119,7 +119,7 @@ test("what is shown while a mark is on its way goes with the next one", async ()
   expect([marks.sent[1], readSeq]).toEqual([tail, tail]);
 });
 
-test("a mark that was not taken is no error of the thread, and is sent again with the next call", async () => {
+test("a failed marker is not shown as an error, and is sent again with the next call", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId);
   const marks = new Marks();
@@ -134,7 +134,7 @@ test("a mark that was not taken is no error of the thread, and is sent again wit
   expect([marks.sent, readSeq]).toEqual([[tail, tail], tail]);
 });
 
-test("there is nothing to mark where there is no thread", async () => {
+test("no marker is sent without a thread", async () => {
   const marks = new Marks();
   const shared = client({ fetch: marks.fetch });
   for (const threadId of [null, "nobody-has-made-it", await makeThread(server)]) {

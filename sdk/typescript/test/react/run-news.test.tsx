@@ -1,4 +1,4 @@
-// Which run a page shows, whatever comes first: the feed's news of it, or its events.
+// Tests which run a page shows, regardless of whether the feed or the log reports it first.
 
 import "./dom.js";
 import { request } from "node:http";
@@ -24,7 +24,7 @@ import { connect, said, threadPage } from "./page.js";
 const chunk: AgUiEvent = { type: "TEXT_MESSAGE_CHUNK", messageId: "m", role: "assistant", delta: "word " };
 const FINISHED: AgUiEvent = { type: "RUN_FINISHED" };
 
-/** A store whose log and feed say what they are told to, in the order of the calls. */
+/** A store whose log and feed are controlled by the test, in the order of the calls. */
 class Told {
   readonly store: ThreadStore;
   readonly stopped: string[] = [];
@@ -33,7 +33,7 @@ class Told {
   #onItem: (item: ThreadItem) => void = () => {};
   #onFeed: ((item: FeedItem) => void) | undefined;
   #cursor: number;
-  /** How often something was told. */
+  /** Number of notifications. */
   #told = 0;
 
   constructor(tail = 4) {
@@ -91,7 +91,7 @@ class Told {
     await until("the feed to be followed", () => this.#onFeed);
   }
 
-  /** The log has these events of a run, before the last of them a mark. Resolves when they are shown. */
+  /** Adds these events of a run to the log, with a mark before the last one. Resolves when they are shown. */
   async events(runId: string, ...told: AgUiEvent[]): Promise<void> {
     const mark = (this.#told += 1);
     const events = told.toSpliced(-1, 0, { type: "STATE_SNAPSHOT", snapshot: mark });
@@ -102,7 +102,7 @@ class Told {
     await until("the events", () => this.now.state === mark);
   }
 
-  /** The feed says how the thread was: which run was active, and where the log ended. Resolves when that is shown. */
+  /** Reports a state of the thread over the feed: the active run and the tail. Resolves when it is shown. */
   async feed(activeRun: Run | null, tail = this.#tail): Promise<void> {
     const name = `${(this.#told += 1)}`;
     const thread = { ...this.thread, activeRun, tail, name };
@@ -110,7 +110,7 @@ class Told {
     await until("the news", () => this.now.thread?.name === name);
   }
 
-  /** Sets the active run that the thread's record has. */
+  /** Sets the active run in the thread's record. */
   answers(activeRun: Run | null): void {
     this.#activeRun = activeRun;
   }
@@ -120,7 +120,7 @@ describe("the run that is shown", () => {
   const running = (runId: string) => ({ isRunning: true, run: { runId, status: "running" } });
   const finished = (runId: string) => ({ isRunning: false, run: { runId, status: "finished" } });
 
-  test("begins with its first events, whatever they are and whenever the feed says so", async () => {
+  test("starts with its first events, whatever they are and whenever the feed reports it", async () => {
     const told = new Told();
     await told.live();
     await told.events("r", chunk);
@@ -134,11 +134,11 @@ describe("the run that is shown", () => {
     expect(told.now).toMatchObject(finished("r"));
   });
 
-  test("is not ended by news from before it, nor begun again by news that come after its end", async () => {
+  test("is not ended by reports from before it, nor started again by reports after its end", async () => {
     const told = new Told();
     await told.live();
     await told.events("r", chunk);
-    // As the thread was before the run: nothing active, the log at its fourth event.
+    // The thread before the run: no active run, the tail at the fourth event.
     await told.feed(null, 4);
     expect(told.now).toMatchObject(running("r"));
     await told.events("r", FINISHED);
@@ -146,11 +146,11 @@ describe("the run that is shown", () => {
     expect(told.now).toMatchObject(finished("r"));
   });
 
-  test("is the newer one of two, whichever is told of first", async () => {
+  test("is the newer one of two, whichever is reported first", async () => {
     const told = new Told();
     await told.live();
     await told.events("first", chunk);
-    // The feed is ahead of the log: the first has ended, the second has begun.
+    // The feed is ahead of the log: the first run has ended, the second has started.
     await told.feed(told.run("second", 9));
     expect(told.now).toMatchObject(running("second"));
     await told.events("first", FINISHED);
@@ -161,7 +161,7 @@ describe("the run that is shown", () => {
     expect(told.now).toMatchObject(finished("second"));
   });
 
-  test("is forgotten if it ends without a word", async () => {
+  test("is removed if it ends without events", async () => {
     const told = new Told();
     await told.live();
     await told.feed(told.run("silent", 5));
@@ -170,7 +170,7 @@ describe("the run that is shown", () => {
     expect(told.now).toMatchObject({ isRunning: false, run: null });
   });
 
-  test("can be stopped before anything is known of it", async () => {
+  test("can be stopped before the page knows about it", async () => {
     const told = new Told();
     await told.live();
     told.answers(told.run("unheard", 5));
@@ -180,7 +180,7 @@ describe("the run that is shown", () => {
   });
 });
 
-describe("a run that is streamed in one request and begins with a chunk", () => {
+describe("a run that is streamed in one request and starts with a chunk", () => {
   let server: Server;
   beforeAll(async () => {
     server = await Server.start();
@@ -193,7 +193,7 @@ describe("a run that is streamed in one request and begins with a chunk", () => 
     for (const client of clients.splice(0)) client.close();
   });
 
-  /** A network on which the feed is late: what it says is kept back until it is let through. */
+  /** A network with a delayed feed, whose entries are held back until the test releases them. */
   class LateFeed {
     #isLate = true;
     readonly #kept: (() => void)[] = [];
@@ -235,7 +235,7 @@ describe("a run that is streamed in one request and begins with a chunk", () => 
     const headers = { "content-type": "application/x-ndjson" };
     const run = request(`${server.url}/v1/threads/${threadId}/runs?runId=pushed`, { method: "POST", headers });
     const answered = new Promise((resolve, reject) => run.on("response", resolve).on("error", reject));
-    // Who fails before the end is not to fail twice.
+    // A test that fails earlier must not fail twice.
     answered.catch(() => {});
     const write = (event: AgUiEvent) => run.write(`${JSON.stringify(event)}\n`);
     write(chunk);

@@ -34,7 +34,7 @@ const make = (threadId: string, name: string) =>
 const rename = (threadId: string, name: string | null) =>
   server.request("PATCH", `/v1/threads/${user}-${threadId}`, { user, body: { name } });
 
-test("a search shows what is found, and what comes to be found", async () => {
+test("a search shows all matches, including later ones", async () => {
   await make("a", "Reise nach ATHEN");
   await make("b", "Einkauf");
   const page = listPage(client(), { search: " athen " });
@@ -51,7 +51,7 @@ test("a search shows what is found, and what comes to be found", async () => {
   await page.until("one without a name", (now) => names(now).join() === "Einkauf in Athen");
   await write(server, `${user}-a`, { user });
 
-  // What the page itself does: done when the list shows it, or never will.
+  // A change made by the page itself resolves when the list shows it, or never will.
   const made = await page.do(({ createThread }) => createThread({ name: "athen" }));
   expect(names(page.now)).toEqual(["athen", "Einkauf in Athen"]);
   await page.do(({ createThread }) => createThread({ name: "Rom" }));
@@ -61,7 +61,7 @@ test("a search shows what is found, and what comes to be found", async () => {
   expect(page.now).toMatchObject({ threads: [], hasMoreThreads: false, error: null });
 });
 
-test("another text is another list, and white space none", async () => {
+test("another text is another list, and white space is ignored", async () => {
   for (const [at, name] of ["one", "two", "twice"].entries()) await make(String(at), name);
   const shared = client();
   const page = listPage(shared, { search: "TW" });
@@ -77,10 +77,10 @@ test("another text is another list, and white space none", async () => {
   expect((page.now.error as ProblemError).slug).toBe("invalid-request");
 });
 
-test("a page of a search may be empty, and the next one not", async () => {
+test("a page of a search may be empty although the next one is not", async () => {
   for (let at = 0; at < 6; at += 1) await make(String(at), at % 2 ? `odd ${at}` : `even ${at}`);
   await makeThread(server, `${user}-nameless`, user);
-  // A server that looks at two names for a page: the real one needs 10,000 threads for that.
+  // A server that checks two names per page: the real one would need 10,000 threads.
   const pages: string[] = [];
   const short: typeof fetch = async (input, init) => {
     const url = new URL(String(input));
@@ -96,7 +96,7 @@ test("a page of a search may be empty, and the next one not", async () => {
   const page = listPage(client({ fetch: short }), { search: "even 0" });
   await page.until("loaded", ({ isLoading }) => !isLoading);
   expect(page.now).toMatchObject({ threads: [], hasMoreThreads: true });
-  // Renamed far behind what was looked at: found is found.
+  // Renamed far after the checked names: a match is shown nevertheless.
   await write(server, `${user}-nameless`, { user });
   await rename("nameless", "not even 0");
   await page.until("what was renamed", (now) => names(now).join() === "not even 0");

@@ -35,7 +35,7 @@ function Chat({ threadId }: { threadId: string }): ReactElement {
   );
 }
 
-test("a server renders it without a request, and a page takes it over without a warning", async () => {
+test("a server renders it without a request, and a page hydrates it without a warning", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId, { deltas: 2 });
   const client = connect({ url: proxy.url });
@@ -63,6 +63,6 @@ test("a server renders it without a request, and a page takes it over without a 
   client.close();
 });
 
-test("without a provider it says what is missing", () => {
+test("without a provider the error names what is missing", () => {
   expect(() => renderToString(<Chat threadId="t" />)).toThrow(/ThreadlineProvider/);
 });

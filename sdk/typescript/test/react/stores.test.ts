@@ -41,7 +41,7 @@ test("a change that is not confirmed in time rejects, and the next one clears it
   expect(error).toBeInstanceOf(TimeoutError);
   expect(store.getSnapshot().error).toBe(error);
   expect(store.getSnapshot().threads[0]?.name).toBe("before");
-  // The request that was on its way is lost with its connection: it could else overtake the next one.
+  // The request in flight is lost with its connection. Otherwise it could overtake the next one.
   proxy.cut();
   proxy.resume();
   await store.renameThread(threadId, "later");
@@ -49,7 +49,7 @@ test("a change that is not confirmed in time rejects, and the next one clears it
   leave();
 });
 
-test("a snapshot that takes the place of a long thread leaves nothing older to ask for", async () => {
+test("after a snapshot that replaces a long thread there are no older messages to load", async () => {
   client = connect({ url: server.url });
   const threadId = await makeThread(server);
   const said = Array.from({ length: MESSAGES_PAGE + 10 }, (_, index) => ({
@@ -66,7 +66,7 @@ test("a snapshot that takes the place of a long thread leaves nothing older to a
   const leave = store.subscribe(() => {});
   await until("the newest messages", () => !store.getSnapshot().isLoading);
   expect(store.getSnapshot().hasMoreMessages).toBe(true);
-  // Asked for in the very moment, when there is nothing older any more.
+  // Requested at the very moment when no older messages exist any more.
   const asked: Promise<void>[] = [];
   store.subscribe(() => {
     if (store.getSnapshot().messages.length === 1) asked.push(store.fetchMoreMessages());
@@ -78,7 +78,7 @@ test("a snapshot that takes the place of a long thread leaves nothing older to a
   leave();
 });
 
-test("a store begins with its first listener, and forgets everything after its last", async () => {
+test("a store opens with its first listener, and discards everything after its last", async () => {
   client = connect({ url: server.url });
   const threadId = await makeThread(server);
   await write(server, threadId);
@@ -93,7 +93,7 @@ test("a store begins with its first listener, and forgets everything after its l
   expect(two).not.toHaveBeenCalled();
   leave();
   leave();
-  // Gone and back at once, as in StrictMode: it is the same one.
+  // Unsubscribed and resubscribed at once, as in StrictMode: the store is the same one.
   store.subscribe(one)();
   expect(stores.openThread(threadId)).toBe(store);
   await until("it to close", () => stores.openThread(threadId) === undefined);
@@ -101,7 +101,7 @@ test("a store begins with its first listener, and forgets everything after its l
   await until("nothing to be followed", () => client.status.state === "idle");
 });
 
-test("a key without a user has no feed, and shows threads all the same", async () => {
+test("a key without a user has no feed, but shows threads", async () => {
   const guarded = await Server.start({ apiKey: "the-operator-of-the-tests" });
   try {
     client = connect({ url: guarded.url, apiKey: "the-operator-of-the-tests" });
@@ -118,7 +118,7 @@ test("a key without a user has no feed, and shows threads all the same", async (
   }
 });
 
-test("a list's window is what the server would list, whatever comes in whatever order", () => {
+test("a list's window equals the server's list after any changes in any order", () => {
   client = connect({ url: server.url });
   const random = new Random();
   const make = (id: number): Thread => {
@@ -145,7 +145,7 @@ test("a list's window is what the server would list, whatever comes in whatever 
     for (let change = 0; change < 20; change += 1) {
       const threadId = `t${random.below(32)}`;
       const thread = random.chance(0.2) ? null : { ...make(0), threadId };
-      // A thread that has been shown stays, wherever it goes: only what is behind the last one is left out.
+      // A thread that has been shown stays, wherever it moves: only threads after the last one are left out.
       if (thread && window.threads.some((shown) => shown.threadId === threadId) && isBeyond(window, filter, thread))
         continue;
       if (thread) all.set(threadId, thread);

@@ -1,4 +1,4 @@
-// Pages whose requests are answered by something between them and the server, or refused by the server itself.
+// Pages whose requests are answered by an intermediary, or refused by the server itself.
 
 import "./dom.js";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -46,7 +46,7 @@ function answer(status: number, body = HTML, type = "text/html"): string {
   return `HTTP/1.1 ${status} Whatever\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`;
 }
 
-/** Waits until some more has been asked for. */
+/** Waits until further requests were made. */
 async function tries(): Promise<void> {
   const before = proxy.requests.length;
   await until("more tries", () => proxy.requests.length >= before + 3);
@@ -61,15 +61,15 @@ async function thread(): Promise<string> {
   return threadId;
 }
 
-describe("what is none of Threadline's answers", () => {
+describe("a response that is not Threadline's", () => {
   test.each([
     ["500", answer(500)],
     ["404", answer(404)],
     ["403", answer(403)],
     ["401", answer(401)],
     ["200", answer(200)],
-    ["500 with the JSON of somebody else", answer(500, '{"type":"error","title":"Oh"}', "application/json")],
-  ])("keeps a page loading, and no longer than it lasts: %s", async (_, instead) => {
+    ["500 with foreign JSON", answer(500, '{"type":"error","title":"Oh"}', "application/json")],
+  ])("keeps a page loading only while it lasts: %s", async (_, instead) => {
     const threadId = await thread();
     proxy.instead = instead;
     const one = client();
@@ -86,12 +86,12 @@ describe("what is none of Threadline's answers", () => {
     expect(names(list.now)).toEqual(["one"]);
     expect(page.now).toMatchObject({ error: null, thread: { name: "one" } });
     expect(said(page.now)).toHaveLength(1);
-    // Both go on live.
+    // Both continue live.
     await list.do(({ renameThread }) => renameThread(threadId, "two"));
     await page.until("the name", (now) => now.thread?.name === "two");
   });
 
-  test.each([["websocket"], ["sse"], ["long-poll"]] as const)("does not end what is followed by %s", async (way) => {
+  test.each([["websocket"], ["sse"], ["long-poll"]] as const)("does not end a subscription over %s", async (way) => {
     const threadId = await thread();
     const one = client({ transports: [way] });
     const [list, page] = [listPage(one), threadPage(one, threadId)];
@@ -108,7 +108,7 @@ describe("what is none of Threadline's answers", () => {
     expect(names(list.now)).toEqual(["two"]);
   });
 
-  test("is asked again without the page that has left", async () => {
+  test("is retried only for mounted pages", async () => {
     proxy.instead = answer(500);
     const one = client();
     const [list, page] = [listPage(one), threadPage(one, "t")];
@@ -124,7 +124,7 @@ describe("what is none of Threadline's answers", () => {
 });
 
 describe("a refusal by Threadline", () => {
-  test("is final: nothing is loading any more, and the error stays", async () => {
+  test("is final: the page stops loading, and the error stays", async () => {
     const one = client({ apiKey: "another key" });
     const [list, page] = [listPage(one), threadPage(one, "t")];
     for (const each of [list, page]) {
@@ -132,7 +132,7 @@ describe("a refusal by Threadline", () => {
       expect(each.now).toMatchObject({ isLoading: false, error: expect.any(ProblemError) });
       expect(each.now.error).toMatchObject({ slug: "unauthorized" });
     }
-    // The thread's page has one more thing to ask for.
+    // The thread's page has one more request to make.
     await sleep(300);
     const { length } = proxy.requests;
     await sleep(1_000);

@@ -1,4 +1,5 @@
-// What hooks and clients say while the server is away, and how long they wait for it. Time is paused, but for the last test.
+// States of hooks and clients while the server is unreachable, and how long they wait for it. Time is paused, except in the
+// last test.
 
 import "./dom.js";
 import { createServer } from "node:http";
@@ -13,15 +14,15 @@ import { Server } from "../harness/server.js";
 import { makeThread, write } from "../harness/writer.js";
 import { connect, said, threadPage } from "./page.js";
 
-// Loaded when it is needed, for which paused time does not wait.
+// Loaded on demand, which paused time does not wait for.
 import "../../src/produce.js";
 
 const SECOND = 1_000;
 
-/** A server that is not there, at first: what it does with a request is set by the test. */
+/** An unreachable server, at first: the test sets how it handles a request. */
 class Network {
   answer: (path: string, signal: AbortSignal) => Promise<Response> = refused;
-  /** When requests came, in milliseconds since the test began. */
+  /** Times of requests, in milliseconds since the start of the test. */
   readonly asked: number[] = [];
   readonly #began = performance.now();
 
@@ -37,7 +38,7 @@ class Network {
   }
 }
 
-/** Nobody listens there. */
+/** Connections are refused. */
 const refused = () => Promise.reject(new TypeError("connection refused"));
 /** Packets are lost. */
 const swallowed = (_: string, signal: AbortSignal) =>
@@ -50,7 +51,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** When a call rejects, and with what. Time goes on until then, for at most ten minutes. */
+/** The time and the error with which a call rejects. Time advances until then, for at most ten minutes. */
 async function fails(call: Promise<unknown>): Promise<{ afterMs: number; error: unknown }> {
   const began = performance.now();
   let failed: { afterMs: number; error: unknown } | undefined;
@@ -75,7 +76,7 @@ describe("within a second", () => {
     return [thread, list] as const;
   };
 
-  test("a page says that a server which is not there is not there, and why", async () => {
+  test("a page reports an unreachable server, and the cause", async () => {
     const client = new Network().client();
     const stores = shown(client);
     await vi.advanceTimersByTimeAsync(SECOND);
@@ -83,12 +84,12 @@ describe("within a second", () => {
     for (const store of stores) {
       expect(store.getSnapshot()).toMatchObject({ isLoading: true, error: expect.any(ConnectionError) as unknown });
     }
-    // A change is published with the next frame, and the next try may begin within it.
+    // A change is published with the next frame, and the next attempt may start within it.
     for (let frames = 0; frames < 10 && stores[0].getSnapshot().status !== client.status; frames += 1) {
       await vi.advanceTimersByTimeAsync(FRAME_MS);
     }
     expect(stores[0].getSnapshot().status).toBe(client.status);
-    // It stays true: between two tries as well.
+    // The status stays the same between two attempts.
     for (let times = 0; times < 3_000; times += 1) {
       await vi.advanceTimersByTimeAsync(100);
       expect(client.status.state).toBe("reconnecting");
@@ -96,7 +97,7 @@ describe("within a second", () => {
     }
   });
 
-  test("a page says that a server which does not answer is slow, and then that it is not there", async () => {
+  test("a page reports a server without a response as slow, and then as unreachable", async () => {
     const network = new Network();
     network.answer = swallowed;
     const client = network.client();
@@ -109,7 +110,7 @@ describe("within a second", () => {
     expect(thread.getSnapshot().error).toBeInstanceOf(ConnectionError);
   });
 
-  test("a connection that is not made says so, too", async () => {
+  test("a connection that cannot be opened is reported, too", async () => {
     const network = new Network();
     network.answer = swallowed;
     const client = network.client();
@@ -119,7 +120,7 @@ describe("within a second", () => {
     expect(client.status).toEqual({ state: "connecting", slow: true });
   });
 
-  test("what is in trouble no longer is not said to be", async () => {
+  test("trouble that is over is no longer reported", async () => {
     const network = new Network();
     const client = network.client();
     const seen: string[] = [];
@@ -137,7 +138,7 @@ describe("within a second", () => {
   });
 });
 
-describe("patience", () => {
+describe("the retry time", () => {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance", "Date"] });
   });
@@ -147,7 +148,7 @@ describe("patience", () => {
   test.each([
     ["is refused", refused],
     ["is swallowed", swallowed],
-  ])("is short for reads and writes, and long for producers, where what they send %s", async (_, answer) => {
+  ])("is short for reads and writes, and long for producers, if a request %s", async (_, answer) => {
     const network = new Network();
     network.answer = answer;
     const client = network.client();
@@ -165,7 +166,7 @@ describe("patience", () => {
     expect(afterMs).toBeLessThan(130 * SECOND);
   });
 
-  test("is what the options say, for each kind; and of one call, what it says", async () => {
+  test("is set by the options for each kind, and by the options of a single call", async () => {
     const client = new Network().client({ retries: { reads: 3 * SECOND, writes: 20 * SECOND, producers: 0 } });
     const thread = client.thread("t");
     expect((await fails(thread.get())).afterMs).toBeLessThanOrEqual(4.2 * SECOND);
@@ -175,7 +176,7 @@ describe("patience", () => {
     expect((await fails(thread.get({ retryFor: 40 * SECOND }))).afterMs).toBeGreaterThanOrEqual(40 * SECOND);
   });
 
-  test("can be shared by many calls in a row", async () => {
+  test("can be shared by a series of calls", async () => {
     const retries = { reads: 10 * SECOND, writes: 10 * SECOND, producers: 10 * SECOND, together: true };
     const network = new Network();
     const thread = network.client({ retries }).thread("t");
@@ -190,7 +191,7 @@ describe("patience", () => {
     expect((await fails(thread.get())).afterMs).toBeGreaterThanOrEqual(10 * SECOND);
   });
 
-  test("with another run does not end while the server answers, but after a minute", async () => {
+  test("for another run is a minute while the server responds", async () => {
     const network = new Network();
     const active = { type: "/problems/run-active", title: "A run is active", status: 409, retryable: true };
     network.answer = async () => Response.json(active, { status: 409 });
@@ -199,7 +200,7 @@ describe("patience", () => {
     expect(isProblem(error, "run-active")).toBe(true);
     expect(afterMs).toBeGreaterThanOrEqual(60 * SECOND);
     expect(afterMs).toBeLessThanOrEqual(61 * SECOND);
-    // Should the server go away meanwhile, it is not waited for longer than ever.
+    // If the server becomes unreachable meanwhile, the normal retry time applies.
     const gone = new Network();
     gone.answer = (path, signal) => (gone.asked.length > 3 ? refused() : network.answer(path, signal));
     const waiting = await fails(gone.client({ retries }).thread("t").putRun("r", []));
@@ -208,8 +209,8 @@ describe("patience", () => {
   });
 });
 
-test("a page whose server comes late shows so, and then the thread", async () => {
-  // A port that nobody has, and then the server.
+test("a page whose server starts late reports that, and then shows the thread", async () => {
+  // An unused port, and later the server.
   const probe = createServer();
   await once(probe.listen(0, "127.0.0.1"), "listening");
   const { port } = probe.address() as AddressInfo;

@@ -33,7 +33,7 @@ function client(url = server.url): Threadline {
 
 const live = (page: ThreadPage) => page.until("everything that there is", ({ isLoading }) => !isLoading);
 
-/** A finished run, whole. */
+/** A complete run. */
 function put(threadId: string, runId: string, events: readonly Event[]): Promise<unknown> {
   const body = [{ type: "RUN_STARTED", threadId, runId }, ...events];
   return server.request("PUT", `/v1/threads/${threadId}/runs/${runId}`, { body });
@@ -51,8 +51,8 @@ async function expectAsTheServer(page: ThreadPage, threadId: string): Promise<vo
   expect(page.now.interrupts).toEqual(interrupts);
 }
 
-describe("what it shows", () => {
-  test("is the history, then what streams, with few renders", async () => {
+describe("the shown thread", () => {
+  test("is the history, then live events, with few renders", async () => {
     const threadId = await makeThread(server);
     await write(server, threadId, { deltas: 5 });
     const page = threadPage(client(), threadId);
@@ -75,7 +75,7 @@ describe("what it shows", () => {
     await expectAsTheServer(page, threadId);
   });
 
-  test("is a run from its beginning, for who comes in the middle of it", async () => {
+  test("includes an active run from its start, for a page opened in the middle of it", async () => {
     const threadId = await makeThread(server);
     await write(server, threadId, { runId: "before" });
     const run = { runId: "now", deltas: 400, batch: 2 };
@@ -84,13 +84,13 @@ describe("what it shows", () => {
     const page = threadPage(client(), threadId);
     await live(page);
     expect(page.now).toMatchObject({ isRunning: true, run: { runId: "now", status: "running" } });
-    // What is there already is appended again, which makes no difference.
+    // The stored events are appended again, which has no effect.
     await write(server, threadId, run);
     await page.until("the end", ({ run }) => run?.status === "finished");
     await expectAsTheServer(page, threadId);
   });
 
-  test("is the log's, after the server was killed in the middle of a run", async () => {
+  test("equals the log after the server was killed in the middle of a run", async () => {
     const threadId = await makeThread(server);
     const page = threadPage(client(), threadId);
     await live(page);
@@ -105,7 +105,7 @@ describe("what it shows", () => {
     expect(page.now.error).toBeNull();
   });
 
-  test("is older messages where they are asked for, and all of them where events need them", async () => {
+  test("includes older messages on request, and all of them if events need them", async () => {
     const threadId = await makeThread(server);
     const messages = Array.from({ length: 1_200 }, (_, at) => ({ id: `m${at}`, role: "user", content: `${at}` }));
     await put(threadId, "r1", [{ type: "MESSAGES_SNAPSHOT", messages }, finished(threadId, "r1")]);
@@ -132,7 +132,7 @@ describe("what it shows", () => {
     );
   });
 
-  test("is empty, with an error, once the thread is deleted; and another thread of its id from the beginning", async () => {
+  test("is empty, with an error, once the thread is deleted; a new thread with its id is shown from the start", async () => {
     const threadId = await makeThread(server);
     await put(threadId, "r1", [{ type: "STATE_SNAPSHOT", snapshot: { old: true } }, finished(threadId, "r1")]);
     await write(server, threadId);
@@ -145,7 +145,7 @@ describe("what it shows", () => {
     await write(server, threadId, { runId: "other" });
     await page.until("the other thread", (now) => now.messages[0]?.id === "other-text" && !now.isRunning);
     expect(page.now.error).toBeNull();
-    // The same while nobody tells the page of it.
+    // The same without a notification of the page.
     proxy.refuse = true;
     proxy.cut();
     await server.request("DELETE", `/v1/threads/${threadId}`);
@@ -158,7 +158,7 @@ describe("what it shows", () => {
 });
 
 describe("a switch to another thread", () => {
-  test("in the middle of a run shows nothing of the old one, ever", async () => {
+  test("in the middle of a run never shows content of the old one", async () => {
     const [one, other] = [await makeThread(server), await makeThread(server)];
     await write(server, other, { runId: "other", deltas: 3 });
     let isOpen = true;
@@ -168,7 +168,7 @@ describe("a switch to another thread", () => {
     const ids = () => new Set(page.now.messages.map(({ id }) => id));
     for (let times = 0; times < 4; times += 1) {
       page.show({ threadId: one });
-      // Once after everything has come, then while all that was asked for is still on its way.
+      // First after all requests have completed, then while all of them are in flight.
       const waits = times < 2;
       if (waits) await page.until("the run", ({ messages }) => messages.length > 0);
       const from = page.seen.length;
@@ -198,7 +198,7 @@ describe("a switch to another thread", () => {
     expect(await page.now.addToolResult("c", "late")).toBeUndefined();
     expect((await log(server, one)).length).toBe(4);
 
-    // One that waits for the end of the run that made the call.
+    // A result that waits for the end of the run that made the call.
     const third = await makeThread(server);
     await server.request("POST", `/v1/threads/${third}/runs`, { body: { runId: "r", leaseSeconds: 60 } });
     const events = [{ type: "RUN_STARTED", threadId: third, runId: "r" }, call];
@@ -212,8 +212,8 @@ describe("a switch to another thread", () => {
   });
 });
 
-describe("what it does", () => {
-  test("send makes the thread and begins a run, which all pages show; another one meanwhile is refused", async () => {
+describe("its methods", () => {
+  test("send creates the thread and starts a run, which all pages show; another run meanwhile is refused", async () => {
     const threadId = crypto.randomUUID();
     const [here, there] = [threadPage(client(), threadId, { agentId: "demo" }), threadPage(client(), threadId)];
     await Promise.all([live(here), live(there)]);
@@ -242,7 +242,7 @@ describe("what it does", () => {
     expect(here.now.thread?.agentId).toBe("demo");
   });
 
-  test("tools' results are sent together, when the run that called has ended", async () => {
+  test("results of tools are sent together when the run that made the calls has ended", async () => {
     const threadId = await makeThread(server);
     const start = (toolCallId: string) => ({
       type: "TOOL_CALL_START",
@@ -273,7 +273,7 @@ describe("what it does", () => {
     expect(await page.now.addToolResult("a", "again")).toBeUndefined();
   });
 
-  test("resume answers what waits", async () => {
+  test("resume answers open interrupts", async () => {
     const threadId = await makeThread(server);
     const interrupts = [{ id: "i", reason: "approve" }];
     await put(threadId, "r", [finished(threadId, "r", { outcome: { type: "interrupt", interrupts } })]);

@@ -36,7 +36,7 @@ function client(url = server.url, reads = 60_000): Threadline {
   return made;
 }
 
-describe("two pages with clients of their own", () => {
+describe("two pages with separate clients", () => {
   test("show the same threads, whatever either does", async () => {
     const [here, there] = [listPage(client()), listPage(client())];
     await Promise.all([here, there].map((page) => page.until("loaded", ({ isLoading }) => !isLoading)));
@@ -70,7 +70,7 @@ describe("two pages with clients of their own", () => {
     expect(there.now.threads).toEqual(list.threads);
   });
 
-  test("show archived threads and those of other agents only where they are asked for", async () => {
+  test("show archived threads and those of other agents only on request", async () => {
     const shared = client();
     const all = listPage(shared, { includeArchived: true });
     const mine = listPage(shared, { agentId: "mine" });
@@ -82,7 +82,7 @@ describe("two pages with clients of their own", () => {
     expect(names(all.now).sort()).toEqual(["mine", "other"]);
     expect(all.now.threads.find(({ name }) => name === "mine")?.archived).toBe(true);
     await mine.until("it to leave", (now) => now.threads.length === 0);
-    // What changes nothing has no news to wait for.
+    // A request that changes nothing has no feed entry to wait for.
     await all.do(({ archiveThread }) => archiveThread(made.threadId));
     await mine.do(({ archiveThread }) => archiveThread(made.threadId));
     await mine.do(({ deleteThread }) => deleteThread(made.threadId));
@@ -105,7 +105,7 @@ test("two components, mounted twice by StrictMode, are one request and one subsc
   await until("the socket to be closed", () => proxy.open("/v1/socket") === 0);
 });
 
-test("pages are complete while threads move, come and go", async () => {
+test("pages are complete while threads are moved, created and deleted", async () => {
   const ids: string[] = [];
   for (let made = 0; made < 25; made += 1) ids.push(await makeThread(server, `${user}-${made}`, user));
   const page = listPage(client(), { limit: 10 });
@@ -131,9 +131,9 @@ test("pages are complete while threads move, come and go", async () => {
   expect(page.now.threads).toHaveLength(25);
 });
 
-test("what changes while a page is on its way is newer than the page", async () => {
+test("changes that arrive while a page is loading are newer than the page", async () => {
   for (let made = 0; made < 4; made += 1) await makeThread(server, `${user}-${made}`, user);
-  // Answers about lists come when the test lets them.
+  // Responses to list requests arrive when the test releases them.
   let held: (() => void)[] | undefined;
   const slow: typeof fetch = async (input, init) => {
     const answer = await fetch(input, init);
@@ -184,7 +184,7 @@ test("what changes while a page is on its way is newer than the page", async () 
   expect(other[0]!.now.threads).toEqual(now);
 });
 
-test("a refused change rejects, and shows as the error until something succeeds", async () => {
+test("a refused change rejects, and is shown as the error until the next success", async () => {
   const page = listPage(client());
   await page.until("loaded", ({ isLoading }) => !isLoading);
   const refused = await page.do(({ renameThread }) =>
@@ -197,7 +197,7 @@ test("a refused change rejects, and shows as the error until something succeeds"
   expect(page.now.error).toBeNull();
 });
 
-test("a list goes on where it was after the server was away", async () => {
+test("a list continues after the server was unreachable", async () => {
   const page = listPage(client());
   await page.until("loaded", ({ isLoading }) => !isLoading);
   await page.do(({ createThread }) => createThread({ name: "before" }));
