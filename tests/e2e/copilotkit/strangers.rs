@@ -1,4 +1,4 @@
-//! What somebody may do over these sockets with what belongs to another: nothing.
+//! A client can do nothing over these sockets with the threads, runs and lists of another user.
 
 use threadline_core::Scope;
 
@@ -26,13 +26,13 @@ everywhere! {
                 eve.push(event, json!({ "events": [events[3]], "run_id": "r" })).await;
                 assert_eq!(eve.reply().await, Err(json!({ "reason": "unmatched topic" })));
             }
-            // What the refusal names is not followed either.
+            // The refused topic is not followed either.
             runner.sends(std::slice::from_ref(&events[2])).await;
             eve.is_silent().await;
             for (page, with) in [("thread:t", json!({ "stream_mode": "run", "run_id": "r" })), ("user_meta:x", json!({}))] {
                 assert!(eve.join(page, with).await.is_err(), "{page} is no topic of a runtime");
             }
-            // A key opens no page's socket.
+            // A key opens no socket of a page.
             assert_eq!(Frames::page(server, stranger).await.map(drop), Err(403));
         }
         // A user who follows a thread of her own reaches no other from there.
