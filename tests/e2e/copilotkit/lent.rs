@@ -72,9 +72,9 @@ everywhere! {
         let mut page = listening(server).await;
         patch(server, "/api/threads/old", json!({ "userId": "ann", "name": "N" })).await.ok(200);
         loop {
-            let (name, told) = page.pushed().await;
-            assert_eq!(name, "thread_metadata", "{told}");
-            if told["thread"]["name"] == "N" {
+            let (name, pushed) = page.pushed().await;
+            assert_eq!(name, "thread_metadata", "{pushed}");
+            if pushed["thread"]["name"] == "N" {
                 break;
             }
         }
@@ -144,11 +144,11 @@ everywhere! {
         let token = post(server, "/api/threads/subscribe", json!({ "userId": "ann" })).await.ok(200);
         let mut page = Frames::page(server, text(&token, "joinToken")).await.expect("let in");
         page.joins(&format!("user_meta:{}", text(&list, "joinCode")), json!({})).await;
-        let mut told = std::collections::BTreeSet::new();
-        while told.len() < 40 {
+        let mut renamed = std::collections::BTreeSet::new();
+        while renamed.len() < 40 {
             let change = page.pushed_as("thread_metadata").await;
             if change["thread"]["name"] == "N" {
-                told.insert(text(&change, "threadId").to_owned());
+                renamed.insert(text(&change, "threadId").to_owned());
             }
         }
     }

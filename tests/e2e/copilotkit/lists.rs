@@ -6,10 +6,10 @@ use crate::harness::everywhere;
 /// The next change of a thread: its operation and thread.
 async fn change(page: &mut Frames) -> (String, Value) {
     loop {
-        let (name, mut told) = page.pushed().await;
+        let (name, mut pushed) = page.pushed().await;
         if name == "thread_metadata" {
-            let thread = told["thread"].take();
-            return (text(&told, "operation").to_owned(), thread);
+            let thread = pushed["thread"].take();
+            return (text(&pushed, "operation").to_owned(), thread);
         }
     }
 }
@@ -104,22 +104,22 @@ everywhere! {
             let events = said("t", run, "Hello world");
             runner.sends(&events[..2]).await;
             let activity = async |page: &mut Frames| loop {
-                let (name, told) = page.pushed().await;
+                let (name, pushed) = page.pushed().await;
                 if name == "thread_run_activity" {
-                    return told;
+                    return pushed;
                 }
             };
-            let told = activity(&mut page).await;
-            assert_eq!((text(&told, "threadId"), text(&told, "runId")), ("t", run));
-            assert_eq!((text(&told, "agentId"), text(&told, "eventType")), ("agent", "RUN_STARTED"));
+            let pushed = activity(&mut page).await;
+            assert_eq!((text(&pushed, "threadId"), text(&pushed, "runId")), ("t", run));
+            assert_eq!((text(&pushed, "agentId"), text(&pushed, "eventType")), ("agent", "RUN_STARTED"));
             // A reader that the announcement wakes follows the run to its end.
             let mut woken = Frames::of_thread(server, &connect(server, "t").await, "t", None).await;
             for event in &events[2..] {
                 runner.sends(std::slice::from_ref(event)).await;
             }
-            let told = activity(&mut page).await;
-            assert_eq!((text(&told, "runId"), text(&told, "eventType")), (run, "RUN_FINISHED"));
-            assert_eq!(told["latestEventId"], format!("{run}-6"));
+            let pushed = activity(&mut page).await;
+            assert_eq!((text(&pushed, "runId"), text(&pushed, "eventType")), (run, "RUN_FINISHED"));
+            assert_eq!(pushed["latestEventId"], format!("{run}-6"));
             let mut seen = 0;
             loop {
                 let (name, payload) = woken.pushed().await;

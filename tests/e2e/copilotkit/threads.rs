@@ -157,15 +157,15 @@ everywhere! {
         assert_eq!((&after["name"], &after["lastRunAt"]), (&json!("Named"), &before["lastRunAt"]));
         assert!(text(&after, "updatedAt") >= text(&before, "updatedAt"));
         assert_eq!(get(server, "/api/threads/t?userId=ann").await.ok(200)["thread"], after);
-        let told = eventually("the rename", async || {
-            let told = page.pushed_as("thread_metadata").await;
-            (told["operation"] == "renamed").then_some(told)
+        let pushed = eventually("the rename", async || {
+            let pushed = page.pushed_as("thread_metadata").await;
+            (pushed["operation"] == "renamed").then_some(pushed)
         })
         .await;
-        assert_eq!(told["thread"], after);
-        assert_eq!((text(&told, "threadId"), text(&told, "userId")), ("t", "ann"));
-        assert_eq!(text(&told, "organizationId"), "default");
-        assert!(told["occurredAt"].is_string());
+        assert_eq!(pushed["thread"], after);
+        assert_eq!((text(&pushed, "threadId"), text(&pushed, "userId")), ("t", "ann"));
+        assert_eq!(text(&pushed, "organizationId"), "default");
+        assert!(pushed["occurredAt"].is_string());
         // The same rename again succeeds.
         let again = json!({ "userId": "ann", "agentId": "agent", "name": "Named" });
         assert_eq!(patch(server, "/api/threads/t", again).await.ok(200)["thread"]["name"], "Named");
@@ -180,8 +180,8 @@ everywhere! {
         for (archived, operation) in [(true, "archived"), (false, "unarchived")] {
             let body = json!({ "userId": "ann", "agentId": "agent", "archived": archived });
             let thread = patch(server, "/api/threads/t", body).await.ok(200)["thread"].take();
-            let told = page.pushed_as("thread_metadata").await;
-            assert_eq!((&told["operation"], &told["thread"]), (&json!(operation), &thread));
+            let pushed = page.pushed_as("thread_metadata").await;
+            assert_eq!((&pushed["operation"], &pushed["thread"]), (&json!(operation), &thread));
         }
     }
 }
@@ -216,9 +216,9 @@ everywhere! {
             assert_eq!(page.pushed_as("thread_metadata").await["operation"], "created");
             assert_eq!(delete(server, "/api/threads/t", json!({ "userId": "eve" })).await.status, 403);
             assert_eq!(delete(server, "/api/threads/t", shape.clone()).await.status, 204);
-            let told = page.pushed_as("thread_metadata").await;
-            assert_eq!((&told["operation"], &told["deleted"]), (&json!("deleted"), &json!({ "id": "t" })));
-            assert!(told.get("thread").is_none() && text(&told, "threadId") == "t");
+            let pushed = page.pushed_as("thread_metadata").await;
+            assert_eq!((&pushed["operation"], &pushed["deleted"]), (&json!("deleted"), &json!({ "id": "t" })));
+            assert!(pushed.get("thread").is_none() && text(&pushed, "threadId") == "t");
             get(server, "/api/threads/t?userId=ann").await.problem(404, "thread-not-found");
             delete(server, "/api/threads/t", shape).await.problem(404, "thread-not-found");
         }
