@@ -170,7 +170,7 @@ pub async fn nothing_is_left_of_a_user(env: Env) {
     assert_eq!((theirs.entries.len(), theirs.head), (1, 1));
 }
 
-pub async fn an_erased_user_who_returns_starts_empty(env: Env) {
+pub async fn a_returning_erased_user_starts_empty(env: Env) {
     for id in ["a", "b", "c"] {
         let thread = env.create(id).await;
         pump(&env, &project(), "u").await;

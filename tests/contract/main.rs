@@ -113,7 +113,7 @@ contract! {
         an_annotation_is_stored_once
         annotations_are_numbered_as_they_came
         annotations_go_with_their_thread
-        of_many_who_put_one_annotation_one_is_first
+        one_of_many_concurrent_puts_of_an_annotation_is_first
         annotated_threads_are_listed_in_order;
     agents:
         agents_are_kept_by_project;
@@ -131,7 +131,7 @@ contract! {
         idle_threads_are_found_in_windows
         a_footprint_counts_what_is_there
         nothing_is_left_of_a_user
-        an_erased_user_who_returns_starts_empty
+        a_returning_erased_user_starts_empty
         data_of_other_users_stays_when_a_user_is_erased
         a_long_feed_is_forgotten_whole;
     transfer:

@@ -28,7 +28,7 @@ async fn threads(server: &Server) -> usize {
     server.user("ann").get("/v1/threads").await.ok(200)["threads"].as_array().expect("threads").len()
 }
 
-/// A thread, and retention that deletes what nobody has used for a day.
+/// A thread, and retention that deletes threads unused for a day.
 async fn fill(server: &Server) {
     server.project().put("/v1/projects/default", json!({ "retention": { "deleteAfterDays": 1 } })).await.ok(201);
     server.user("ann").thread("t").await;

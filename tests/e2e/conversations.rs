@@ -52,7 +52,7 @@ everywhere! {
         assert_eq!((&again.ok(200)["outcome"], again.header("etag")), (&json!("unchanged"), more.header("etag")));
         assert_eq!(dev.types("chat").await.len(), 4);
 
-        // Somebody has gone on since: the retry of what was saved then gets the answer of then.
+        // The conversation has continued since: the retry of an earlier write receives its earlier answer.
         save(&dev, PATH, list("abcde")).await.ok(200);
         let late = save(&dev, PATH, list("abc")).await;
         assert_eq!((&late.ok(200)["outcome"], late.header("etag")), (&json!("repeated"), more.header("etag")));
@@ -291,7 +291,7 @@ everywhere! {
         assert_eq!(ann.get("/v1/threads/chat").await.ok(200)["metadata"], json!({ "more": 1 }));
         assert_eq!(ann.get("/v1/threads/chat/messages").await.ok(200)["messages"], list("a"));
         assert_eq!(ann.types("chat").await, ["RUN_STARTED", "RUN_FINISHED"]);
-        // A turn of an agent is part of the list; what waits for an answer goes on waiting.
+        // An agent's turn is part of the list; an open interrupt stays open.
         let waits = json!([{ "type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "role": "assistant", "delta": "well" },
             { "type": "RUN_FINISHED", "threadId": "chat", "runId": "r",
               "outcome": { "type": "interrupt", "interrupts": [{ "id": "i", "reason": "ask" }] } }]);

@@ -1,4 +1,4 @@
-//! Key mode: nobody without the key, and nobody sees what is not theirs.
+//! Key mode: every request needs the key, and no user sees the data of another.
 
 use serde_json::json;
 use threadline_http::routes::Access;

@@ -1,4 +1,4 @@
-//! What users and projects may use, each limit exceeded, and everybody else left alone.
+//! Limits of users and projects: each one exceeded, without effect on others.
 //!
 //! In development mode limits of users hold only if they are set: here they are, so that users need no tokens.
 
@@ -66,9 +66,9 @@ async fn requests_of_a_project() {
         let (passed, answer) = until_refused(&server.user("ann")).await;
         assert!(passed >= 5, "{passed}");
         refused(&answer, "projectRequestsPerSecond", 5);
-        // All its users and keys together; who is not let in at all is told so.
-        let nobody = Client { key: None, ..server.project() };
-        nobody.get("/v1/threads").await.problem(401, "unauthorized");
+        // All its users and keys together; a request without credentials is refused as such.
+        let anonymous = Client { key: None, ..server.project() };
+        anonymous.get("/v1/threads").await.problem(401, "unauthorized");
         let (_, answer) = until_refused(&server.project()).await;
         refused(&answer, "projectRequestsPerSecond", 5);
     })
@@ -138,7 +138,7 @@ async fn sockets_and_event_streams() {
         // Pages are no streams.
         ann.get("/v1/feed").await.ok(200);
         server.socket("bob").await;
-        // Whoever goes makes room, whichever kind it was.
+        // A stream that ends frees its permit, whatever its kind.
         drop(first);
         let opened = async || Socket::connect(handshake(&ann)).await.ok();
         let _third = eventually("a socket", opened).await;

@@ -247,7 +247,7 @@ async fn readers_that_keep_up_are_not_called_slow_while_hints_are_missing() {
         reader.append("t", "r", 2 * turn + 2, json!([{ "type": "A" }])).await.ok(200);
         for reader in &mut readers {
             let all = crate::harness::soon(reader.wait_for(|seq| *seq == 2 * turn + 2)).await;
-            all.map(drop).expect("it goes on");
+            all.map(drop).expect("it continues");
         }
     }
     let figures = Figures::of(&reading).await;
@@ -267,12 +267,12 @@ async fn a_follower_that_falls_out_of_memory_and_a_socket_that_is_closed_are_cou
         let mut events = Events::open(dev.request(Method::GET, "/v1/threads/t/events")).await;
         events.named("hello").await;
         events.named("caught_up").await;
-        // More than what fits between the two, which nobody reads yet.
+        // More than the buffers between the two hold, unread so far.
         let large = "x".repeat(1024 * 1024);
         for n in 1..=24 {
             dev.append("t", "r", n, json!([{ "type": "A", "large": large }])).await.ok(200);
         }
-        while events.next().await.expect("it goes on").event.as_deref() != Some("fell_behind") {}
+        while events.next().await.expect("it continues").event.as_deref() != Some("fell_behind") {}
         let moved = &Figures::of(server).await - &before;
         assert!(moved.get("threadline_fell_behind_total{cause=\"slow\"}") >= 1.0);
         assert_eq!(moved.get("threadline_fell_behind_total{cause=\"hint\"}"), 0.0);

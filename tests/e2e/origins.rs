@@ -74,7 +74,7 @@ async fn a_socket_is_opened_by_pages_that_are_let_in_and_by_programs() {
     .await;
 }
 
-/// What a preflight from this page is told.
+/// The response to a preflight from this page.
 async fn preflight(server: &Server, origin: &str) -> Option<String> {
     let asked = server.client().request(Method::OPTIONS, "/v1/threads").header("origin", origin);
     let asked = asked.header("access-control-request-method", "POST");

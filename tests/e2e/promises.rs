@@ -407,6 +407,6 @@ fn errors_in_the_promises_name_their_row() {
         "README.md does not promise \"Never said\"",
         "\"Never said\": P9 has no row",
     ] {
-        assert!(all.contains(expected), "not told: {expected}\n{all}");
+        assert!(all.contains(expected), "not reported: {expected}\n{all}");
     }
 }

@@ -134,7 +134,7 @@ async fn readiness_on(redis: &Redis) -> (Value, String) {
     let dev =
         Client { http: reqwest::Client::builder().no_proxy().build().expect("a client"), addr, key: None, user: None };
     let ready = dev.get("/readyz").await.ok(200);
-    // Starts go on: the store decides alone, and it is counted that nobody else was asked.
+    // Starts continue: the store decides alone, and the starts without the lock are counted.
     for thread in ["a", "b", "c"] {
         dev.thread(thread).await;
         dev.run(thread, "r").await;
@@ -147,8 +147,8 @@ async fn readiness_on(redis: &Redis) -> (Value, String) {
 
 #[tokio::test]
 async fn a_redis_that_answers_but_takes_no_locks_is_not_called_good() {
-    let nobody = crate::backing::ports::free_port().to_string();
-    let replica = Redis::start(&[("replicaof", &format!("127.0.0.1 {nobody}"))]);
+    let closed = crate::backing::ports::free_port().to_string();
+    let replica = Redis::start(&[("replicaof", &format!("127.0.0.1 {closed}"))]);
     // A node of a Redis Cluster which has some of the slots, so that some locks would work.
     let cluster = Redis::start(&[("cluster-enabled", "yes"), ("cluster-require-full-coverage", "no")]);
     assert_eq!(cluster.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "12000"]), "OK");
@@ -165,7 +165,7 @@ async fn a_redis_that_answers_but_takes_no_locks_is_not_called_good() {
 #[tokio::test]
 async fn a_node_that_is_shutting_down_is_alive_and_not_ready() {
     let mut server = Server::start(Options::memory()).await;
-    // Idle connections are let go; half a request is waited for.
+    // Idle connections are closed; half a request is waited for.
     let mut halves = Vec::new();
     for path in ["/readyz", "/healthz", "/v1/openapi.json"] {
         let mut raw = Raw::connect(server.addr).await;
@@ -207,8 +207,8 @@ async fn every_answer_has_the_id_of_its_request() {
             assert!(seen.insert(answer.header("x-request-id").to_owned()), "an id is given once");
         }
         // Refusals, too.
-        let stranger = crate::harness::Client { key: None, ..dev.clone() };
-        assert!(stranger.get("/v1/threads").await.headers.contains_key("x-request-id"));
+        let anonymous = crate::harness::Client { key: None, ..dev.clone() };
+        assert!(anonymous.get("/v1/threads").await.headers.contains_key("x-request-id"));
     })
     .await;
 }

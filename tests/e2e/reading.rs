@@ -161,7 +161,7 @@ everywhere! {
     }
 }
 
-// A browser that comes again goes on by the id of the last event alone, and gives up for good at 410.
+// A browser that reconnects continues by the id of the last event alone, and stops for good at 410.
 everywhere! {
     async fn a_stream_does_not_continue_in_another_log(server) {
         let dev = server.client();
@@ -218,7 +218,7 @@ everywhere! {
             dev.get(&format!("{PATH}?after=8&{bad}")).await.problem(400, "invalid-request");
         }
         dev.get(&format!("{PATH}?before=8&wait=1")).await.problem(400, "invalid-request");
-        // Bounded to a run it ends with the run, though the thread goes on.
+        // A stream bounded to a run ends with the run, though the thread continues.
         let waiting = tokio::spawn({
             let dev = dev.clone();
             async move { dev.get(&format!("{PATH}?after=9&runId=two&wait=60")).await }

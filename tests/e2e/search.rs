@@ -117,7 +117,7 @@ everywhere! {
     }
 }
 
-/// One that finds nothing in many threads answers all the same, and goes on where it stopped.
+/// A page that finds nothing in many threads is sent nevertheless, and the next one continues where it stopped.
 #[tokio::test]
 async fn a_page_of_a_search_may_be_empty_and_not_the_last() {
     run(Options::memory().with_manual_clock(), async |server: &Server| {

@@ -147,7 +147,7 @@ everywhere! {
         socket.send(json!({ "id": "bad", "append": append(101, json!([{ "type": "Z" }, 7])) })).await;
         let bad = socket.problem("bad", 422, "invalid-event").await;
         assert_eq!((number(&bad, "index"), &bad["threadId"]), (1, &json!("t")));
-        // Asked by somebody else, over HTTP; and by itself.
+        // A stop by another client, over HTTP; and one by the socket itself.
         dev.act("t", "r", "stop").await.ok(202);
         assert_eq!(socket.frame("stopRequested").await, json!({ "threadId": "t", "runId": "r" }));
         socket.send(json!({ "id": "s", "stop": { "threadId": "t", "runId": "r" } })).await;

@@ -21,7 +21,7 @@ everywhere! {
         dev.patch("/v1/threads/t", json!({ "name": "M" })).await.ok(200);
         let again = dev.post("/v1/threads", wanted.clone()).await.ok(200);
         assert_eq!((&again["name"], &again["epoch"]), (&json!("M"), &made["epoch"]));
-        // Another create of my own, and a create on the thread of somebody else, are told the same.
+        // A second create by the owner, and a create by another user, receive the same answer.
         let own = dev.post("/v1/threads", json!({ "threadId": "t" })).await;
         own.problem(409, "thread-exists");
         let foreign = server.user("eve").post("/v1/threads", wanted).await;

@@ -249,7 +249,7 @@ fn stuck_readers_of_large_events_share_a_bounded_room() {
 }
 
 #[test]
-fn a_reader_that_is_not_asked_for_more_holds_up_no_other() {
+fn an_idle_reader_delays_no_other() {
     run_seed(1, async {
         let mut bench = Bench::new(false).await;
         bench.append_elsewhere(5).await;

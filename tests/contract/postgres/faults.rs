@@ -106,7 +106,7 @@ async fn a_group_whose_fate_is_unknown_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_start_waits_for_who_holds_the_head_and_sees_what_that_one_left() {
+async fn a_start_waits_for_the_holder_of_the_head_and_sees_its_changes() {
     let url = Postgres::shared().fresh_database();
     let (env, _) = node(&url, &clock()).await;
     let thread = env.create("t").await;
@@ -149,7 +149,7 @@ async fn held_up(url: &str) {
 /// Each condition of an append is compared with the head that the other transaction left, not with the one that was there
 /// when the statement began.
 #[tokio::test]
-async fn an_append_waits_for_who_holds_the_head_and_sees_what_that_one_left() {
+async fn an_append_waits_for_the_holder_of_the_head_and_sees_its_changes() {
     let url = Postgres::shared().fresh_database();
     let (env, _) = node(&url, &clock()).await;
     for (n, change) in

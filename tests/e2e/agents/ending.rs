@@ -45,7 +45,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn only_who_may_see_the_thread_can_stop_its_run(server) {
+    async fn only_users_with_access_to_the_thread_can_stop_its_run(server) {
         let (ann, bob) = (server.user("ann"), server.user("bob"));
         ann.thread("t").await;
         let agent = agent(&ann).await;
@@ -81,7 +81,7 @@ everywhere! {
         let last = json!({ "type": "RUN_ERROR", "message": "The thread was deleted.", "code": "thread-deleted" });
         // Perhaps the only one: what is deleted is read no more.
         assert_eq!(text.trim_end().lines().next_back(), Some(format!("data: {last}").as_str()), "{text}");
-        eventually("nobody follows", async || (server.followers() == 0).then_some(())).await;
+        eventually("no followers", async || (server.followers() == 0).then_some(())).await;
         for path in ["runs/r", "events", "messages"] {
             dev.get(&format!("/v1/threads/t/{path}")).await.problem(404, "thread-not-found");
         }

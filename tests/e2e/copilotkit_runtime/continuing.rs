@@ -1,4 +1,4 @@
-//! Runs that go on from one that has ended: clients give them its id.
+//! Runs that continue one that has ended: clients give them its id.
 
 use serde_json::{Value, json};
 

@@ -133,7 +133,7 @@ async fn a_user_sees_what_is_theirs() {
         assert_eq!(names(info.ok(200)), ["a", "demo"]);
         assert!(!info.text().contains(&agent.url), "addresses are nothing for users");
         bearer(server, "wrong").get("/copilotkit/info").await.problem(401, "unauthorized");
-        // For a whole project there is no list, nor may one ask in nobody's name.
+        // A project has no list of its own, and a request without a user is refused.
         project.get("/copilotkit/threads?agentId=a").await.problem(400, "invalid-request");
     })
     .await;

@@ -124,7 +124,7 @@ impl Options {
     }
 
     pub fn with_glass(self) -> Self {
-        // Whoever looks that closely wants to see nobody else.
+        // A test that counts calls of the store needs the store for itself: no naming of threads.
         Self { intercept: true, ..self.without_naming() }
     }
 

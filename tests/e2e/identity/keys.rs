@@ -53,7 +53,7 @@ async fn every_route_and_frame_wants_its_scope_and_no_other() {
                         answer.problem(403, "forbidden");
                         continue;
                     };
-                    // Whoever has the secret is any user, so that takes more than one scope: below.
+                    // The secret permits acting as any user, so it needs more than one scope: below.
                     if has && route.path.ends_with("/token-secret") {
                         continue;
                     }
@@ -80,7 +80,7 @@ async fn every_frame_wants_its_scope() {
         assert!(frames.len() >= 8);
         for entry in frames {
             reader.send(frame(&entry)).await;
-            // What it follows goes on beside its answers.
+            // The followed stream continues beside the answers.
             let answer = loop {
                 let said = reader.any().await;
                 if said["id"] == "x" {
@@ -135,7 +135,7 @@ everywhere! {
         let mut socket = Socket::open(&backend).await;
         let mut follower = crate::harness::sse::Events::open(backend.request(reqwest::Method::GET, "/v1/threads/t/events")).await;
         follower.named("hello").await;
-        // Nobody gives what they have not, and one key of a project cannot touch those of another.
+        // A key cannot grant scopes that it lacks, and a key of one project cannot change those of another.
         let admin = Client { user: None, ..key(server, "default", &[Scope::Admin, Scope::Read]).await };
         admin.post("/v1/keys", json!({ "scopes": ["write"] })).await.problem(403, "forbidden");
         admin.post("/v1/keys", json!({ "scopes": ["read"] })).await.ok(201);
@@ -158,7 +158,7 @@ everywhere! {
         };
         assert_eq!(said["reason"], "credential-over");
         assert_eq!(follower.next().await, None);
-        // The run is nobody's fault: it is left to its lease.
+        // The run did not fail: it is left to its lease.
         assert_eq!(server.user("ann").get("/v1/threads/t/runs/r").await.ok(200)["status"], "running");
         let audit = operator.get("/v1/audit").await.ok(200);
         let actions: Vec<_> = audit["entries"].as_array().expect("entries").iter().map(|entry| text(entry, "action")).collect();
@@ -249,7 +249,7 @@ async fn nothing_made_with_a_key_outlives_or_outranks_it() {
             asked["userId"] = json!("ann");
             assert_eq!(brief.post("/v1/tokens", asked).await.ok(201)["expiresAt"], made["expiresAt"]);
         }
-        // The secret makes anybody's token, so it takes what any user may do, and to make tokens.
+        // The secret can sign a token of any user, so it needs every scope of users, and `tokens`.
         let secret = "/v1/projects/default/token-secret";
         assert_eq!(brief.post(secret, json!({})).await.problem(403, "forbidden")["scope"], "write");
         let whole = [Scope::Admin, Scope::Tokens, Scope::Read, Scope::Write];

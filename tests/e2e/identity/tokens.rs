@@ -228,11 +228,11 @@ async fn a_token_of_one_project_is_nothing_to_another() {
 async fn an_issuers_tokens_are_verified_with_its_published_keys() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         let issuer = Issuer::start().await;
-        let (rsa, ec, stranger) = (Signer::rsa("one"), Signer::ec("two"), Signer::rsa("one"));
+        let (rsa, ec, foreign) = (Signer::rsa("one"), Signer::ec("two"), Signer::rsa("one"));
         issuer.publish(&[&rsa, &ec]);
         let named = json!({ "issuer": "https://id.example/", "audience": "my-app", "jwksUrl": issuer.url });
         server.project().put("/v1/projects/p", json!({ "issuer": named })).await.ok(201);
-        // The same issuer and audience twice could not be told apart.
+        // Two entries with the same issuer and audience could not be distinguished.
         let again = json!({ "issuer": named });
         server.project().put("/v1/projects/q", again).await.problem(400, "invalid-request");
         let claims = |change: Value| {
@@ -252,7 +252,7 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
         assert_eq!(issuer.asked(), 1, "the keys are remembered");
         let public = serde_json::to_string(&json!({ "keys": [] })).expect("JSON");
         for (what, token) in [
-            ("another key under its id", stranger.sign(&claims(json!({})))),
+            ("another key under its id", foreign.sign(&claims(json!({})))),
             ("wrong audience", rsa.sign(&claims(json!({ "aud": "other" })))),
             ("the audience of ours", rsa.sign(&claims(json!({ "aud": "threadline" })))),
             ("another issuer", rsa.sign(&claims(json!({ "iss": "https://other.example/" })))),
@@ -264,8 +264,8 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
             let answer = bearer(server, &token).get("/v1/threads").await;
             assert_eq!(answer.status, 401, "{what}: {}", answer.text());
         }
-        assert_eq!(issuer.asked(), 1, "strangers do not make the server ask again and again");
-        // An issuer that is away locks nobody out whose key is known.
+        assert_eq!(issuer.asked(), 1, "unknown keys do not make the server ask again and again");
+        // While an issuer is unreachable, tokens with a known key stay valid.
         issuer.be_away(true);
         bearer(server, &ec.sign(&claims(json!({})))).get("/v1/threads").await.ok(200);
         let named =

@@ -43,7 +43,7 @@ everywhere! {
         assert!(asked.contains("two to five words") && asked.contains("Plan a trip to Ghent"), "{asked}");
         assert_eq!(input["forwardedProps"], json!({ "threadline": { "task": "name-thread" } }));
         assert_eq!((&input["tools"], &input["state"]), (&json!([]), &json!({})));
-        // It is no run: the thread is free, and nobody follows anything.
+        // Naming is no run: the thread is free, and has no follower.
         assert_eq!(look(&dev, "t").await["activeRun"], Value::Null);
         let before = dev.types("t").await;
         call.finish(&said("Ghent Trip Plan")).await;

@@ -109,7 +109,7 @@ async fn silence_ends_with_the_patience() {
     .await;
 }
 
-/// An endpoint that cannot be reached is left alone for a while; nobody waits, and threads are named by first words.
+/// An unreachable endpoint is not called for a while; no request waits, and threads are named by first words.
 #[tokio::test]
 async fn an_endpoint_that_fails_again_and_again_is_left_alone() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -34,14 +34,14 @@ everywhere! {
         dev.thread("t").await;
         let mut cursor = number(&dev.get("/v1/threads").await.ok(200), "feedCursor");
         converse(&dev, "t", "r", "Plan a trip to Ghent".into()).await;
-        let told = eventually("the feed tells it", async || {
+        let entry = eventually("the feed has it", async || {
             let feed = dev.get(&format!("/v1/feed?after={cursor}&wait=10")).await.ok(200);
             cursor = number(&feed, "cursor");
             let entries = feed["entries"].as_array().expect("entries").clone();
             entries.into_iter().find(|entry| !entry["thread"]["name"].is_null())
         });
-        let told = told.await;
-        assert_eq!((&told["thread"]["name"], &told["thread"]["nameSource"]), (&json!("Plan a trip to Ghent"), &json!("auto")));
+        let entry = entry.await;
+        assert_eq!((&entry["thread"]["name"], &entry["thread"]["nameSource"]), (&json!("Plan a trip to Ghent"), &json!("auto")));
         let list = dev.get("/v1/threads").await.ok(200);
         assert_eq!(list["threads"][0]["name"], "Plan a trip to Ghent");
     }
@@ -179,7 +179,7 @@ async fn runs_that_have_just_ended_are_named_before_the_node_ends() {
         dev.thread(&thread).await;
         converse(&dev, &thread, "r", format!("Thread number {n:02}").into()).await;
     }
-    // Nobody waits for the model, which never answers.
+    // No request waits for the model, which never answers.
     server.stop().await;
     let expected: Vec<_> = (0..20).map(|n| format!("Thread number {n:02}")).collect();
     let mut found = names(&store).await;

@@ -25,7 +25,7 @@ everywhere_with_model! {
         }
         let given = look(&dev, "given").await;
         assert_eq!((&given["name"], &given["nameSource"]), (&json!("Mine"), &json!("person")));
-        assert_eq!(model.requests(), 2, "nobody is asked for what has a name");
+        assert_eq!(model.requests(), 2, "a thread with a name causes no request");
     }
 }
 

@@ -90,7 +90,7 @@ fn assert_not_found(answers: Vec<(&'static str, ServiceError)>, who: &str) {
 }
 
 #[test]
-fn a_stranger_finds_no_thread_in_any_method() {
+fn a_caller_without_access_finds_no_thread_in_any_method() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -215,7 +215,7 @@ fn the_same_owner_finds_the_new_thread_on_a_node_that_remembers_the_old_one() {
 }
 
 #[test]
-fn lists_and_feeds_are_of_the_one_who_asks() {
+fn lists_and_feeds_are_those_of_the_caller() {
     run_seed(0, async {
         let node = Node::start();
         node.thread("t").await;
