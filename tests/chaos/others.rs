@@ -11,7 +11,7 @@ use crate::{
     world::{Answer, Caller, World},
 };
 
-/// An agent's run may take so long: what it says, and its end by somebody else if its node dies.
+/// Longest time of an agent's run: its events, and its end by another node if its own dies.
 const AGENT_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Has the demo agent do one run after the other on a thread.
@@ -30,7 +30,7 @@ pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64)
     caller.history.flush();
 }
 
-/// Starts the run; false if it was given up.
+/// Starts the run; false if it was abandoned.
 async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
     let words = ["Hello", "Tell me something long", "Reason about error handling", "help"];
     let said = words[caller.rng.between(0, words.len() as u64 - 1) as usize];

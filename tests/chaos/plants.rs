@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{history::Kind, run::Plan, world::Size};
 
-/// How long faults go on until the checker looks for the bug.
+/// Duration of the faults before the checker looks for the bug.
 const LASTS: Duration = Duration::from_secs(20);
 
 /// A bug, the faults under which it shows, and what the load needs for it.

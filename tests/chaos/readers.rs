@@ -1,5 +1,5 @@
-//! Readers: they follow threads on whichever node there is, and go on from their cursor after each break. What they see
-//! is written down as it is, gaps and all: the checker judges.
+//! Readers: they follow threads on any live node, and continue from their cursor after each break. They record every
+//! delivery as it is, gaps included: the checker judges.
 
 use std::{
     sync::{Arc, atomic::Ordering},

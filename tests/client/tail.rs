@@ -194,7 +194,7 @@ async fn a_silent_connection_is_closed() {
 
 #[tokio::test]
 async fn an_unreachable_server_is_reported_and_retried() {
-    let mut config = ClientConfig::new(nobody().await);
+    let mut config = ClientConfig::new(closed_url().await);
     config.backoff.base = Duration::from_millis(1);
     config.backoff.max = Duration::from_millis(1);
     let mut tail = Client::new(config).expect("a client").tail("t", TailOptions { after: 3, ..TailOptions::default() });

@@ -24,7 +24,7 @@ async fn idle(env: &Env, project: &ProjectId, before: Timestamp, window: usize) 
             last = Some(thread.key);
             found.push(thread.id.to_string());
         }
-        assert!(page.next.is_none() || page.next > after, "it goes on");
+        assert!(page.next.is_none() || page.next > after, "the pages advance");
         match page.next {
             Some(next) => after = Some(next),
             None => return found,
@@ -162,7 +162,7 @@ pub async fn nothing_is_left_of_a_user(env: Env) {
         assert_eq!(env.store.feed_heads(&[(project(), user("u"))]).await.expect("heads"), [0]);
         assert_eq!(pump(&env, &project(), "u").await, 0, "nothing is owed to it");
     }
-    assert!(!env.store.was_deleted(&project(), &user("u"), &thread_id("t1")).await.expect("asks"), "nobody knows");
+    assert!(!env.store.was_deleted(&project(), &user("u"), &thread_id("t1")).await.expect("asks"), "no trace is left");
     assert!(env.store.dirty_feeds(10).await.expect("dirty").is_empty());
     assert_eq!(footprint(&env, &other(), "u").await, namesake);
     assert_eq!(footprint(&env, &project(), "x").await, neighbour);

@@ -164,14 +164,14 @@ pub async fn dirty_feeds_are_found(env: Env) {
 }
 
 pub async fn the_heads_of_feeds_are_read_in_one_go(env: Env) {
-    let (one, two, nobody) = (user("one"), user("two"), user("nobody"));
+    let (one, two, absent) = (user("one"), user("two"), user("nobody"));
     for (id, owner) in [("a", "one"), ("b", "two"), ("c", "two")] {
         env.store.create_thread(new_thread(id, owner)).await.expect("creates");
     }
     for owner in [&one, &two] {
         env.store.pump_feed(&project(), owner).await.expect("pumps");
     }
-    let asked: Vec<_> = [&two, &nobody, &one, &two].map(|owner| (project(), owner.clone())).to_vec();
+    let asked: Vec<_> = [&two, &absent, &one, &two].map(|owner| (project(), owner.clone())).to_vec();
     assert_eq!(env.store.feed_heads(&asked).await.expect("reads"), [2, 0, 1, 2]);
     assert!(env.store.feed_heads(&[]).await.expect("reads").is_empty());
 }

@@ -40,7 +40,7 @@ fn entry(project: &ProjectId, at: i64) -> AuditEntry {
     AuditEntry { project: project.clone(), at: Timestamp(at), actor, action, facts: format!("{{\"n\":{at}}}") }
 }
 
-/// What many do at once: how many were told true.
+/// Runs many concurrent calls: how many returned true.
 async fn winners<F: Future<Output = bool> + Send + 'static>(
     stores: &[DynStore],
     what: impl Fn(DynStore, u8) -> F,

@@ -90,7 +90,7 @@ pub async fn only_its_holder_releases_a_lock(gate: Gate) {
 pub async fn a_renewal_keeps_it_and_restores_it(gate: Gate) {
     gate.0.acquire(&claim("t", "a", SHORT)).await.expect("asked");
     assert!(gate.renew("a").await);
-    assert!(!gate.renew("b").await, "somebody else's");
+    assert!(!gate.renew("b").await, "held by another run");
     tokio::time::sleep(SHORT + Duration::from_millis(100)).await;
     assert_eq!(gate.acquire("b").await, held("a"), "the renewal gave it a longer time");
     gate.release("a").await;

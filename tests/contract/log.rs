@@ -306,7 +306,7 @@ pub async fn sealing_changes_nothing_for_readers(env: Env) {
     assert_eq!(env.head(thread.key).await, head);
     assert_eq!(env.log(thread.key).await, log);
     check_all_cursors(&env, thread.key, &log).await;
-    // It goes on behind the segments, and is sealed again.
+    // The log continues after the segments, and is sealed again.
     let more = mixed_from(&env, thread.key, 1_000).await;
     assert_eq!(env.log(thread.key).await, more);
     assert!(env.store.seal(thread.key).await.expect("seals"));
@@ -346,7 +346,7 @@ pub async fn sealing_goes_across_runs_and_around_large_rows(env: Env) {
     }
     assert!(sealed >= 1);
     assert_eq!(env.log(key).await, log);
-    // An active run is sealed too, and goes on.
+    // An active run is sealed too, and continues.
     env.put(key, next.fence, 0..300).await;
     assert!(env.store.seal(key).await.expect("seals"));
     env.put(key, next.fence, [1]).await;

@@ -71,7 +71,7 @@ async fn a_silent_or_absent_lock_blocks_no_run() {
         for _ in 0..20 {
             assert!(lock.acquire(&claim("b")).await.is_err(), "{away}");
         }
-        // One waits, the others are told at once; one more may try anew after the pause.
+        // One caller waits, the others are refused at once; one more may try again after the pause.
         let slowest = REDIS_TIMEOUT * 3 + REDIS_RETRY;
         assert!(begun.elapsed() < slowest, "{away}: twenty tries took {:?}", begun.elapsed());
         if away == "stopped" {
@@ -121,7 +121,7 @@ async fn next(end: &mut BusEnd) -> BusMessage {
 
 /// Tells until it is heard: a hint may be lost while a connection is made.
 async fn heard_again(teller: &BusEnd, listener: &mut BusEnd, tail: u64) {
-    let told = async {
+    let delivered = async {
         loop {
             teller.bus.tell(hint(tail));
             if time::timeout(Duration::from_millis(200), listener.heard.recv()).await
@@ -131,7 +131,7 @@ async fn heard_again(teller: &BusEnd, listener: &mut BusEnd, tail: u64) {
             }
         }
     };
-    time::timeout(PATIENCE, told).await.expect("the connection to the bus is restored");
+    time::timeout(PATIENCE, delivered).await.expect("the connection to the bus is restored");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -159,7 +159,7 @@ async fn a_bus_that_was_cut_off_resyncs_and_continues() {
         while next(&mut listener).await != BusMessage::Resync {}
         heard_again(&teller, &mut listener, tail).await;
     }
-    // What nobody here wants any more is not sent here either.
+    // Channels without a subscriber on this node are not delivered to it.
     listener.bus.ignore(&Channel::Thread(ThreadKey(1)));
     let unsubscribed = async {
         while redis.command(&["PUBSUB", "NUMSUB", "x:thread:1"]) != "x:thread:1\n0" {

@@ -35,7 +35,7 @@ async fn everything_is_there_after_reopening() {
     // Not closed, only dropped, as after a crash.
     drop(env);
     let env = loop {
-        // The connections' threads let go of the lock's owner a moment later.
+        // The connections' OS threads release the lock's owner a moment later.
         match SqliteStore::open(dir.path(), clock.clone()).await {
             Ok(store) => break Env { store: Arc::new(store), clock: clock.clone(), ..Env::memory() },
             Err(OpenError::Locked { .. }) => tokio::task::yield_now().await,

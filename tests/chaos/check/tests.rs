@@ -242,7 +242,7 @@ fn runs_that_mix_are_seen() {
         world.log.entries[8].payload = payload("a", 3, false);
         world.see();
     });
-    // Other bytes than the log has: somebody saw another order.
+    // Other bytes than the log has: a reader saw another order.
     sees(Class::Interleaved, |world| world.log.entries.swap(0, 1));
     sees(Class::Interleaved, |world| {
         // Acknowledged before the other one was sent, and it stands behind it.

@@ -29,9 +29,9 @@ async fn a_locked_head_delays_no_other_thread() {
         let ends: Vec<_> = batch.iter().filter(|append| append.key != running[4].0).cloned().collect();
         assert_eq!(env.store.append(&ends).await.expect("appends").iter().flatten().count(), 3);
     }
-    assert!(begin.elapsed() < PG_LOCK_TIMEOUT / 2, "nobody waited: {:?}", begin.elapsed());
+    assert!(begin.elapsed() < PG_LOCK_TIMEOUT / 2, "no operation waited: {:?}", begin.elapsed());
 
-    // Alone it waits, but not for ever; others go on meanwhile.
+    // A single operation waits, but not forever; others continue meanwhile.
     let begin = Instant::now();
     let waiting = async {
         let answer = env.store.append(&[append(held, held_fence, None, events([1]))]).await;
@@ -226,7 +226,7 @@ async fn sessions_that_the_server_ended_cost_one_write_and_no_read() {
             WHERE datname = current_database() AND pid <> pg_backend_pid()";
         assert!(ask(&url, end).await > 0);
         env.head(key).await;
-        // It may fail, since nobody can know whether it was carried out; the next one may not.
+        // This append may fail, since its outcome is unknown; the next one may not.
         let _unknown = env.store.append(&[append(key, fence, None, events([1]))]).await;
         env.put(key, fence, [2]).await;
     }

@@ -66,8 +66,8 @@ async fn only_databases_of_this_program_and_version_are_opened() {
     let refused = PgStore::open(&ascii, clock()).await;
     assert!(matches!(&refused, Err(OpenError::Encoding { found }) if found == "SQL_ASCII"), "{refused:?}");
 
-    let nobody = PgStore::open("postgres://127.0.0.1:1/none", clock()).await;
-    assert!(matches!(nobody, Err(OpenError::Database(_))), "{nobody:?}");
+    let refused = PgStore::open("postgres://127.0.0.1:1/none", clock()).await;
+    assert!(matches!(refused, Err(OpenError::Database(_))), "{refused:?}");
 }
 
 #[tokio::test]
