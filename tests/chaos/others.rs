@@ -18,7 +18,7 @@ const AGENT_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64) {
     let mut caller = Caller::new(world, &format!("agent-{name}"), stream);
     let mut number = 0;
-    while caller.world.goes_on() {
+    while caller.world.is_running() {
         let run = format!("{name}-{number}");
         number += 1;
         caller.world.begins(&thread, &run);
@@ -67,7 +67,7 @@ async fn ends(caller: &mut Caller, thread: &str, run: &str) {
     let mut stopped = false;
     while began.elapsed() < AGENT_STORE_TIMEOUT {
         sleep(Duration::from_millis(300)).await;
-        if !caller.world.goes_on() && !stopped {
+        if !caller.world.is_running() && !stopped {
             caller.hop();
             let client = caller.client();
             let request = client.stop(thread, run);
@@ -85,7 +85,7 @@ async fn ends(caller: &mut Caller, thread: &str, run: &str) {
 /// Stops a run now and then, by another node than its producer's.
 pub async fn stopper(world: Arc<World>, stream: u64) {
     let mut caller = Caller::new(world, "stopper", stream);
-    while caller.world.goes_on() {
+    while caller.world.is_running() {
         caller.breathe(3_000).await;
         caller.hop();
         let world = caller.world.clone();

@@ -47,7 +47,7 @@ impl Producer {
     /// Runs until the load ends.
     pub async fn work(mut self) {
         let mut number = 0;
-        while self.caller.world.goes_on() {
+        while self.caller.world.is_running() {
             self.run = format!("{}-{number}", self.name);
             self.next = 1;
             number += 1;
@@ -83,7 +83,7 @@ impl Producer {
                 Answer::Unknown | Answer::Dropped => {}
             }
             // Rivals do not wait for each other when the load has ended.
-            if !self.caller.again(began).await || !self.caller.world.goes_on() {
+            if !self.caller.again(began).await || !self.caller.world.is_running() {
                 return false;
             }
         }
@@ -157,7 +157,7 @@ impl Producer {
             if !self.pause().await {
                 return;
             }
-            if !self.caller.world.goes_on() {
+            if !self.caller.world.is_running() {
                 return self.leave().await;
             }
         }

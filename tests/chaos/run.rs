@@ -159,7 +159,7 @@ async fn sample(world: Arc<World>) {
     let history = world.history("samples");
     loop {
         sleep(Duration::from_secs(1)).await;
-        if !world.goes_on() {
+        if !world.is_running() {
             return history.flush();
         }
         let readers = world.readers.load(Ordering::Relaxed);

@@ -43,7 +43,7 @@ impl Producer {
         let mut socket = None;
         let began = Instant::now();
         while left > 0 || !pending.is_empty() {
-            if !self.caller.world.goes_on() {
+            if !self.caller.world.is_running() {
                 left = left.min(1);
             }
             if socket.is_none() {

@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Whether new runs begin.
-    pub fn goes_on(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.going.load(Ordering::Relaxed)
     }
 

@@ -59,7 +59,7 @@ async fn runs_of_a_killed_node_are_ended_by_another() {
         let log = log(&b, thread).await;
         assert_eq!(log.last().map(|line| kind(line)).as_deref(), Some("RUN_ERROR"));
     }
-    // The thread is free, and its lock in nobody's way.
+    // The thread is free, and its lock blocks no run.
     b.run("agent", options("next")).await.expect("starts").finish().await.expect("finishes");
 }
 
@@ -149,6 +149,6 @@ async fn nodes_are_replaced_one_by_one_under_load() {
         assert!(reader.closed_with.iter().all(|code| *code == 4000), "{:?}", reader.closed_with);
         drained += reader.closed_with.len();
     }
-    println!("{drained} readers were told to go elsewhere");
-    assert!(drained >= 6, "each of the first nodes had readers, and told them why: {drained}");
+    println!("{drained} readers were sent to other nodes");
+    assert!(drained >= 6, "each of the first nodes had readers, and sent them the reason: {drained}");
 }

@@ -77,8 +77,8 @@ async fn redis_over_tls() {
     assert_eq!(redis.command(&["GET", "threadline:lock:default:t"]), "r");
     producer.finish().await.expect("finishes");
     // Without the authority it is not trusted: the store decides alone, and the log says why.
-    let stranger = Server::start(cluster.command(&cluster.database, &redis.tls_url()));
-    assert!(stranger.said().contains("ertificate"), "{}", stranger.said());
+    let untrusted = Server::start(cluster.command(&cluster.database, &redis.tls_url()));
+    assert!(untrusted.said().contains("ertificate"), "{}", untrusted.said());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

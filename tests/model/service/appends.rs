@@ -43,7 +43,7 @@ fn appends_that_arrive_during_a_commit_share_the_next_one() {
             let first = 1 + 2 * (index as u64 / 3);
             assert_eq!(span(&receipt), (first, first + 1, first + 1), "append {index}");
         }
-        // What came first waited for nobody; all others shared one commit, one entry per thread.
+        // The first append waited for no other; all others shared one commit, one entry per thread.
         let mut commits = node.store.take_appends();
         assert_eq!(commits.len(), 2, "{commits:?}");
         let mut last = commits.pop().expect("commit");

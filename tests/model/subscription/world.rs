@@ -48,7 +48,7 @@ pub struct World {
     pub raw: Arc<MemoryStore>,
     pub slow: DynStore,
     pub hubs: [Arc<Hub>; 2],
-    /// The writer has stopped: readers go on without leaving.
+    /// The writer has stopped: readers continue without leaving.
     pub quiet: AtomicBool,
     truth: Mutex<Truth>,
     stats: Mutex<Stats>,
@@ -325,7 +325,7 @@ impl Writer {
         drop(truth);
         if let Some(live) = self.world.broadcasts.lock().expect("lock").get(&head.key) {
             for batch in &slice.0 {
-                // Nobody may be listening.
+                // The hub may have no subscriber.
                 let _ = live.send(batch.clone());
             }
         }
