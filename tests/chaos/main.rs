@@ -43,7 +43,7 @@ const SIZE: Size = Size {
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_is_lost_whatever_breaks() {
+async fn no_event_is_lost_by_any_fault() {
     // One round of all faults.
     let plan = Plan { seed: seed(), lasts: Duration::ZERO, kinds: Kind::ALL.to_vec(), size: SIZE };
     let verdict = plan.carry_out().await;

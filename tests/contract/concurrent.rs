@@ -212,7 +212,7 @@ pub async fn readers_see_a_growing_log_without_a_seam(env: Env) {
     check(&env, key).await;
 }
 
-pub async fn cancelled_callers_leave_nothing_half_done(env: Env) {
+pub async fn cancelled_callers_leave_no_partial_write(env: Env) {
     let env = Arc::new(env);
     let mut keys = Vec::new();
     for n in 0..4 {

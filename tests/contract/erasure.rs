@@ -204,7 +204,7 @@ pub async fn data_of_other_users_stays_when_a_user_is_erased(env: Env) {
     assert_eq!(footprint(&env, &project(), "u").await, before);
 }
 
-pub async fn a_long_feed_is_forgotten_whole(env: Env) {
+pub async fn a_long_feed_is_erased_completely(env: Env) {
     let count = threadline_core::limits::FORGET_ENTRIES as u64 + 10;
     let entries = (1..=count).map(|n| (n, thread_id(&format!("t{n}")))).collect();
     let image = threadline_store::FeedImage { head: count + 5, entries };

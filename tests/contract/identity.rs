@@ -199,7 +199,7 @@ pub async fn old_tickets_are_swept(env: Env) {
     }
 }
 
-pub async fn old_tickets_go_as_new_ones_are_made(env: Env) {
+pub async fn old_tickets_are_removed_as_new_ones_are_issued(env: Env) {
     let put = async |n, until, now| {
         env.store.put_ticket(&name(n), "b", Timestamp(until), Timestamp(now)).await.expect("puts");
     };
@@ -249,7 +249,7 @@ pub async fn of_many_at_once_one_wins(env: Env) {
     tokio::time::timeout(Duration::from_secs(60), check_races(&[store])).await.expect("in time");
 }
 
-pub async fn every_entry_of_the_audit_has_a_number_of_its_own(env: Env) {
+pub async fn every_audit_entry_has_a_unique_number(env: Env) {
     let store: Arc<_> = env.store.clone();
     let mut tasks = JoinSet::new();
     for at in 0..32 {

@@ -47,7 +47,7 @@ async fn answered(lock: &RedisLock, run: &str) -> Acquired {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_is_what_people_expect_to_find() {
+async fn a_lock_key_has_the_documented_form() {
     let redis = Redis::start(&[]);
     let lock = RedisLock::new(RedisConnection::new(client(&redis.url()).expect("an address")), "my-app:");
     assert_eq!(lock.acquire(&claim("a")).await.expect("asked"), Acquired::Taken);
@@ -187,7 +187,7 @@ async fn a_bus_without_redis_drops_messages_and_works_once_redis_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nonsense_on_a_channel_is_passed_over() {
+async fn invalid_messages_on_a_channel_are_ignored() {
     let redis = Redis::start(&[]);
     let mut listener = bus::redis::join(client(&redis.url()).expect("an address"), "x:");
     let teller = bus::redis::join(client(&redis.url()).expect("an address"), "x:");

@@ -136,7 +136,7 @@ pub async fn a_lapsed_run_is_closed_by_the_next_start(env: Env) {
     assert_eq!(runs, ["r1", "r1", "r1", "r2"]);
 }
 
-pub async fn a_closing_that_saw_too_little_changes_nothing(env: Env) {
+pub async fn a_close_with_an_old_tail_changes_nothing(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     env.put(key, fence, [1]).await;
     let seen = env.head(key).await;
@@ -502,7 +502,7 @@ pub async fn a_run_starts_with_its_first_events(env: Env) {
     assert_eq!(runs, ["r1", "r1", "r1", "r1", "r2", "r2"]);
 }
 
-pub async fn a_run_keeps_what_it_has_used(env: Env) {
+pub async fn a_run_keeps_its_token_usage(env: Env) {
     let thread = env.create("t").await;
     let used = r#"[{"model":"m","inputTokens":7}]"#;
     let run = env.start(thread.key, "r1").await;

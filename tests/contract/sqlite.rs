@@ -11,7 +11,7 @@ use threadline_store::{
 use crate::support::*;
 
 #[tokio::test]
-async fn everything_is_there_after_reopening() {
+async fn all_data_is_there_after_reopening() {
     let (dir, clock) = (tempfile::tempdir().expect("temp dir"), clock());
     let open = async || {
         let store = SqliteStore::open(dir.path(), clock.clone()).await.expect("opens");

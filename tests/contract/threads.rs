@@ -9,7 +9,7 @@ use crate::support::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-pub async fn a_create_is_made_once(env: Env) {
+pub async fn a_create_is_idempotent(env: Env) {
     let mut new = new_thread("t", "u");
     (new.agent, new.name, new.metadata) = (Some(agent("a")), Some("Name".into()), "{\"a\":1}".into());
     let CreatedThread { thread: first, created: made } = env.store.create_thread(new.clone()).await.expect("creates");
@@ -269,7 +269,7 @@ pub async fn a_deleted_thread_is_purged_in_chunks(env: Env) {
     assert!(env.append(append(kept, kept_fence, 6, events([6]))).await.is_some());
 }
 
-pub async fn a_thread_made_again_is_another_one(env: Env) {
+pub async fn a_recreated_thread_is_a_new_thread(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let old = env.get("t").await.expect("there");
     env.put(key, fence, 1..=300).await;

@@ -145,7 +145,7 @@ pub async fn a_thread_moves_as_it_is(env: Env) {
     .await;
 }
 
-pub async fn a_stop_that_was_asked_moves_with_its_run(env: Env) {
+pub async fn a_requested_stop_is_transferred_with_its_run(env: Env) {
     both_ways(env, async |from, to, way| {
         let id = if way == Way::Out { "t" } else { "other" };
         let (key, fence) = from.running(id, "r").await;
@@ -216,7 +216,7 @@ pub async fn earlier_staged_data_is_discarded(env: Env) {
     assert_eq!(env.log(last).await, source.log(key).await);
 }
 
-pub async fn a_log_that_is_not_whole_is_not_published(env: Env) {
+pub async fn an_incomplete_log_is_not_published(env: Env) {
     let source = other(&env);
     let key = eventful(&source, "t").await;
     let (moved, mut part) = taken_out(&source, key).await;

@@ -150,7 +150,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn of_concurrent_savers_one_wins_and_nothing_is_lost(server) {
+    async fn of_concurrent_saves_one_wins_and_none_is_lost(server) {
         let dev = server.client();
         save(&dev, PATH, list("a")).await.ok(201);
         let mut stored = 1;
@@ -233,7 +233,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn everything_in_a_message_is_kept(server) {
+    async fn every_member_of_a_message_is_kept(server) {
         let dev = server.client();
         let body = r#"{"messages":[
             {"id":"1","role":"developer","content":"\ud83d \u0000 é 😀","z":{"b":1,"a":[1.5e-7,18446744073709551615,-0.0]}},

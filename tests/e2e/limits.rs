@@ -195,7 +195,7 @@ async fn runs_of_a_project() {
 }
 
 #[tokio::test]
-async fn in_development_none_holds_unless_it_is_set() {
+async fn in_development_no_limit_applies_unless_it_is_set() {
     run(Options::new(Backend::Memory), async |server: &Server| {
         let dev = server.client();
         let mut sockets = Vec::new();

@@ -309,7 +309,7 @@ async fn active_runs_of_agents_are_counted() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_seen_and_nothing_that_clients_make_up_is_a_label() {
+async fn a_failing_store_is_counted_and_no_client_input_is_a_label() {
     run(Options::memory().with_glass(), async |server: &Server| {
         let dev = server.client();
         dev.thread("a-thread-of-mine").await;

@@ -89,7 +89,7 @@ async fn preflight(server: &Server, origin: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn pages_call_if_they_are_let_in() {
+async fn admitted_pages_may_call_the_api() {
     run(keyed(&[ALLOWED]), async |server: &Server| {
         assert_eq!(preflight(server, ALLOWED).await.as_deref(), Some(ALLOWED));
         for origin in FOREIGN {
@@ -120,7 +120,7 @@ async fn pages_call_if_they_are_let_in() {
 }
 
 #[tokio::test]
-async fn in_development_only_pages_of_this_machine_are_let_in() {
+async fn in_development_only_pages_of_this_machine_are_admitted() {
     run(Options::memory().with_origins(&[ALLOWED]), async |server: &Server| {
         assert_eq!(preflight(server, ALLOWED).await, None);
         assert_eq!(opens(server, Some(ALLOWED), None).await, 403);
@@ -132,7 +132,7 @@ async fn in_development_only_pages_of_this_machine_are_let_in() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_refused_learns_which_setting_lets_it_in() {
+async fn a_refused_page_receives_the_name_of_the_setting_that_admits_it() {
     run(keyed(&[]), async |server: &Server| {
         // With a ticket that is valid: the page has the right, and comes from the wrong place.
         let ticket = server.client().post("/v1/socket-tickets", json!({})).await.ok(201);

@@ -13,7 +13,7 @@ use crate::{
 };
 
 everywhere! {
-    async fn a_node_says_what_it_stands_on(server) {
+    async fn a_node_reports_its_dependencies(server) {
         let ready = server.client().get("/readyz").await.ok(200);
         assert_eq!((&ready["status"], &ready["dependencies"]["store"]), (&json!("ready"), &json!("ok")));
         assert!(ready["dependencies"]["redis"].is_null() || ready["dependencies"]["redis"] == "ok", "{ready}");
@@ -30,7 +30,7 @@ async fn redis_is_named_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_answer_makes_it_unready_and_is_asked_once() {
+async fn a_store_that_does_not_answer_makes_the_node_unready_and_is_asked_once() {
     run(Options::memory().with_glass(), async |server: &Server| {
         let dev = server.client();
         let pane = &server.intercept();
@@ -146,7 +146,7 @@ async fn readiness_on(redis: &Redis) -> (Value, String) {
 }
 
 #[tokio::test]
-async fn a_redis_that_answers_but_takes_no_locks_is_not_called_good() {
+async fn a_redis_that_answers_but_takes_no_locks_is_reported_as_failing() {
     let closed = crate::backing::ports::free_port().to_string();
     let replica = Redis::start(&[("replicaof", &format!("127.0.0.1 {closed}"))]);
     // A node of a Redis Cluster which has some of the slots, so that some locks would work.

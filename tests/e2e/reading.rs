@@ -181,7 +181,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_quiet_stream_has_heartbeats_that_say_where_the_end_is(
+    async fn a_quiet_stream_has_heartbeats_with_the_tail(
         server: |options| options.with_timeouts(|patience| patience.heartbeat = Duration::from_millis(50))
     ) {
         let dev = server.client();
@@ -232,7 +232,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn the_feed_tells_of_every_change_and_keeps_the_newest(server) {
+    async fn the_feed_has_every_change_and_keeps_the_newest_of_a_thread(server) {
         let dev = server.client();
         for id in ["a", "b", "c"] {
             dev.thread(id).await;

@@ -138,7 +138,7 @@ async fn a_page_of_a_search_may_be_empty_and_not_the_last() {
 
 /// Long names are many bytes to compare: of these fewer are looked at for one page.
 #[tokio::test]
-async fn a_page_of_a_search_looks_at_so_many_bytes() {
+async fn a_page_of_a_search_reads_a_bounded_number_of_bytes() {
     run(Options::memory().with_manual_clock(), async |server: &Server| {
         let first = SEARCH_BYTES.div_ceil(MAX_PAGE * MAX_NAME_BYTES) * MAX_PAGE;
         let long = "x".repeat(MAX_NAME_BYTES);

@@ -62,7 +62,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_second_subscription_takes_the_place_of_the_first(server) {
+    async fn a_second_subscription_replaces_the_first(server) {
         let dev = server.client();
         dev.thread("t").await;
         dev.run("t", "r").await;

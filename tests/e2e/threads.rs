@@ -87,7 +87,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_page_is_not_shifted_by_what_is_made_while_it_is_paged(server: |options| options.with_manual_clock()) {
+    async fn a_page_is_not_shifted_by_threads_created_meanwhile(server: |options| options.with_manual_clock()) {
         let dev = server.client();
         for index in 0..4 {
             dev.thread(&format!("t{index}")).await;

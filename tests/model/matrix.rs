@@ -204,7 +204,7 @@ fn every_cell_of_the_matrix() {
 }
 
 #[test]
-fn a_cursor_of_the_thread_that_was_deleted_is_refused_by_the_one_made_after_it() {
+fn a_cursor_of_a_deleted_thread_is_refused_by_a_recreated_one() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -221,7 +221,7 @@ fn a_cursor_of_the_thread_that_was_deleted_is_refused_by_the_one_made_after_it()
 }
 
 #[test]
-fn a_reader_bounded_to_a_run_that_said_nothing_ends_with_it() {
+fn a_reader_bounded_to_a_run_without_events_ends_with_it() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

@@ -69,7 +69,7 @@ async fn an_agent_run_by_one_node_is_stopped_from_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_deleted_and_made_again_elsewhere_is_another_one_here() {
+async fn a_thread_recreated_on_another_node_is_a_new_thread_here() {
     let cluster = Cluster::start(2);
     let (a, b) = (cluster.client(0), cluster.client(1));
     make_thread(&a, "t").await;

@@ -64,7 +64,7 @@ async fn runs_of_a_killed_node_are_ended_by_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_stood_still_comes_back_fenced() {
+async fn a_node_that_was_paused_is_fenced_when_it_resumes() {
     let cluster = Cluster::start(2);
     let (a, b) = (cluster.client(0), cluster.client(1));
     make_thread(&b, "t").await;

@@ -96,7 +96,7 @@ async fn a_node_cut_off_from_redis_alone_is_no_danger() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgres_that_is_killed_and_comes_back_costs_time_and_nothing_else() {
+async fn a_killed_and_restarted_postgres_costs_only_time() {
     let postgres = Postgres::start(&[]);
     let cluster = Cluster::over(postgres.fresh_database(), 2);
     let (a, b) = (cluster.client(0), cluster.client(1));

@@ -117,7 +117,7 @@ async fn clients_see_the_same_data_after_a_transfer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_pair_of_stores_gives_back_the_same_files() {
+async fn a_transfer_between_every_pair_of_stores_exports_the_same_files() {
     let home = tempfile::tempdir().expect("a directory");
     let at = |name: &str| home.path().join(name);
     let (moment, seen) = quiet(&at("data")).await;

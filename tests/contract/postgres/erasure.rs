@@ -99,7 +99,7 @@ async fn a_user_is_forgotten_while_nodes_write_and_purge() {
 }
 
 #[tokio::test]
-async fn more_threads_than_one_statement_counts() {
+async fn threads_beyond_the_limit_of_one_statement_are_counted() {
     let (url, clock) = (Postgres::shared().fresh_database(), clock());
     let (_, store) = node(&url, &clock).await;
     let count = 2 * FOOTPRINT_THREADS as i64 + 500;

@@ -263,7 +263,7 @@ async fn a_server_that_hangs_is_not_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callers_that_go_away_leave_no_transaction_open() {
+async fn cancelled_callers_leave_no_open_transaction() {
     let url = Postgres::shared().fresh_database();
     let (env, _) = node(&url, &clock()).await;
     let env = Arc::new(env);

@@ -149,7 +149,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_client_that_sends_only_its_news_may_ask_them_again_in_another_run(server) {
+    async fn a_client_that_sends_only_new_messages_may_repeat_them_in_another_run(server) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;

@@ -62,7 +62,7 @@ async fn all_refused(other: &Client, run: &str) {
 }
 
 everywhere! {
-    async fn a_driven_run_takes_nothing_from_anybody_else(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+    async fn a_driven_run_accepts_events_only_from_its_driver(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&server.project()).await;

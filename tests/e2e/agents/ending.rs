@@ -97,7 +97,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_so_in_the_log_of_every_run() {
+async fn a_stopping_server_ends_every_driven_run_in_its_log() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
     let dev = server.client();

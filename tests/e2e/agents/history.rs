@@ -33,7 +33,7 @@ fn assistant(id: &str, content: &str) -> Value {
 }
 
 everywhere! {
-    async fn new_messages_only_or_the_whole_history_come_to_the_same(server) {
+    async fn sending_new_messages_or_the_whole_history_is_equivalent(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let u1 = user("u1", "hi");

@@ -112,7 +112,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn an_answer_that_came_to_nothing_is_given_again(server) {
+    async fn an_interrupt_whose_answering_run_failed_can_be_answered_again(server) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;

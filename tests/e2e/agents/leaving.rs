@@ -138,7 +138,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn leaving_counts_though_the_store_is_away_for_a_moment(server: |options| options.with_glass()) {
+    async fn a_disconnect_counts_though_the_store_is_briefly_unreachable(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
@@ -201,7 +201,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_server_that_drains_says_how_the_runs_of_its_agents_ended() {
+async fn a_draining_server_reports_how_its_driven_runs_ended() {
     let mut server = Server::start(Options::memory()).await;
     let dev = server.client();
     dev.thread("t").await;

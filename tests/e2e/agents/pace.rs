@@ -87,7 +87,7 @@ async fn a_hundred_thousand_events_are_all_there_in_order() {
 }
 
 everywhere! {
-    async fn a_store_that_is_away_for_a_while_loses_and_doubles_nothing(server: |options| options.with_glass()) {
+    async fn a_temporary_outage_of_the_store_loses_and_doubles_no_event(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;

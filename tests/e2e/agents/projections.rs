@@ -58,7 +58,7 @@ async fn agrees(client: &Client, seq: Seq, fold: &Conversation) {
 }
 
 everywhere! {
-    async fn at_every_seq_there_is_what_the_events_up_to_it_amount_to(server) {
+    async fn the_projection_at_every_seq_is_the_fold_of_the_events_up_to_it(server) {
         let dev = server.client();
         dev.thread("t").await;
         put(&dev, "r", &rich(0, 1)).await;

@@ -6,7 +6,7 @@ use super::{agent, connect, finished, folded, held, input, kinds, next, rest, ru
 use crate::harness::{everywhere, text};
 
 everywhere! {
-    async fn a_thread_that_has_nothing_says_nothing(server) {
+    async fn an_empty_thread_sends_no_event(server) {
         let dev = server.client();
         let _agent = agent(&dev).await;
         assert_eq!(rest(&mut connect(&dev, json!([])).await).await, [] as [Value; 0]);

@@ -60,7 +60,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn an_answer_that_failed_is_given_again(server) {
+    async fn a_failed_answer_to_an_interrupt_can_be_repeated(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         whole(&dev, &agent, "r", json!([user("u", "do it")]), &[waiting("r", "i1")]).await;

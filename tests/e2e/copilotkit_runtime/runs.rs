@@ -116,7 +116,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_user_sees_what_is_theirs() {
+async fn a_user_sees_only_their_own_threads() {
     let options = Options::memory().with_key("secret").with_agent_networks(vec![Network::Loopback]);
     crate::harness::run(options, async |server: &Server| {
         let project = server.project();

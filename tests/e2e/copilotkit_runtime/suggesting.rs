@@ -14,7 +14,7 @@ fn suggest() -> Value {
 }
 
 everywhere! {
-    async fn suggestions_leave_no_thread_behind(server) {
+    async fn suggestions_leave_no_thread(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let single = json!({ "method": "agent/suggest", "params": { "agentId": "a" }, "body": suggest() });

@@ -27,7 +27,7 @@ async fn ids(user: &Client) -> Vec<String> {
 }
 
 everywhere! {
-    async fn an_erased_user_leaves_nothing_but_the_receipt(server: |options| options.with_key("secret")) {
+    async fn an_erased_user_leaves_only_the_receipt(server: |options| options.with_key("secret")) {
         let (ann, bob) = (server.user("ann"), server.user("bob"));
         for thread in ["a", "b", "gone"] {
             fill(&ann, thread).await;
@@ -78,7 +78,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn old_tickets_of_the_erased_are_gone(
+    async fn old_tickets_of_an_erased_user_are_removed(
         server: |options| options.with_key("secret").with_manual_clock().with_glass()
     ) {
         crate::harness::eventually("a node sweeps them by itself", async || {

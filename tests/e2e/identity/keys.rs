@@ -31,7 +31,7 @@ fn frame(entry: &RouteEntry) -> Value {
 }
 
 #[tokio::test]
-async fn every_route_and_frame_wants_its_scope_and_no_other() {
+async fn every_route_and_frame_requires_its_scope_and_no_other() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         for lacking in Scope::ALL {
             let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| scope != lacking).collect();
@@ -71,7 +71,7 @@ async fn every_route_and_frame_wants_its_scope_and_no_other() {
 }
 
 #[tokio::test]
-async fn every_frame_wants_its_scope() {
+async fn every_frame_requires_its_scope() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         let user = |client: Client| Client { user: Some("ann".into()), ..client };
         let mut reader = Socket::open(&user(key(server, "default", &[Scope::Read]).await)).await;
@@ -236,7 +236,7 @@ async fn a_key_revoked_on_one_node_is_refused_by_the_other() {
 }
 
 #[tokio::test]
-async fn nothing_made_with_a_key_outlives_or_outranks_it() {
+async fn no_credential_outlives_or_outranks_the_key_that_issued_it() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let asked = json!({ "expiresInSeconds": 60, "scopes": ["admin", "read", "tokens"] });
         let made = server.project().post("/v1/keys", asked).await.ok(201);

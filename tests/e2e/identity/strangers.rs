@@ -284,14 +284,14 @@ everywhere! {
 }
 
 everywhere! {
-    async fn no_token_touches_what_another_user_has(server: |options| options.with_key("secret")) {
+    async fn no_token_reads_or_changes_data_of_another_user(server: |options| options.with_key("secret")) {
         let (ann, eve) = (token(server, "ann").await, token(server, "eve").await);
         nothing_is_theirs(server, &ann, &eve, Outsider::Token).await;
     }
 }
 
 everywhere! {
-    async fn no_key_touches_what_another_project_has(server: |options| options.with_key("secret")) {
+    async fn no_key_reads_or_changes_data_of_another_project(server: |options| options.with_key("secret")) {
         server.project().put("/v1/projects/q", json!({})).await.ok(201);
         let as_ann = |client: Client| Client { user: Some("ann".into()), ..client };
         let (ann, eve) = (key(server, "default", Scope::ALL).await, key(server, "q", Scope::ALL).await);
@@ -300,7 +300,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn invalid_credentials_open_nothing() {
+async fn invalid_credentials_are_refused_everywhere() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let expiring = token(server, "ann").await;
         expiring.thread("t").await;

@@ -57,7 +57,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_ticket_ends_after_a_minute_and_with_what_it_was_made_with() {
+async fn a_ticket_expires_after_a_minute_and_with_its_credential() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let (early, late) = (ticket(&server.user("ann")).await, ticket(&server.user("ann")).await);
         server.pass(59);

@@ -43,7 +43,7 @@ async fn secret(server: &Server, project: &str) -> String {
 }
 
 everywhere! {
-    async fn a_users_token_acts_as_that_user_and_nothing_else(server: |options| options.with_key("secret")) {
+    async fn a_users_token_acts_only_as_that_user(server: |options| options.with_key("secret")) {
         let made = server.project().post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
         let ann = bearer(server, text(&made, "token"));
         ann.thread("t").await;
@@ -87,7 +87,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_backend_with_the_secret_makes_tokens_by_itself() {
+async fn a_backend_with_the_secret_signs_its_own_tokens() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let first = secret(server, "default").await;
         let good = signed(&first, Algorithm::HS256, &claims(server, json!({})));
@@ -169,7 +169,7 @@ async fn a_backend_with_the_secret_makes_tokens_by_itself() {
 }
 
 everywhere! {
-    async fn a_scope_that_grants_nothing_known_is_refused_with_its_word(server: |options| options.with_key("secret")) {
+    async fn an_unknown_scope_is_refused_by_its_name(server: |options| options.with_key("secret")) {
         let first = secret(server, "default").await;
         for (scope, word) in [
             ("", "empty"),
@@ -204,7 +204,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_token_of_one_project_is_nothing_to_another() {
+async fn a_token_of_one_project_is_invalid_in_another() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         for project in ["p", "q"] {
             server.project().put(&format!("/v1/projects/{project}"), json!({})).await.ok(201);
@@ -279,7 +279,7 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
 }
 
 everywhere! {
-    async fn with_its_secret_goes_a_token_and_all_that_it_has_opened(server: |options| {
+    async fn renewing_the_secret_ends_its_tokens_and_all_that_they_opened(server: |options| {
         options.with_key("secret").with_timeouts(|patience| patience.credentials = Duration::from_millis(20))
     }) {
         let ann = user_token(server, "ann").await;

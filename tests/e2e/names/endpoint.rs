@@ -61,7 +61,7 @@ everywhere_with_model! {
 
 /// Only the first runs of a thread ask for a name.
 #[tokio::test]
-async fn a_model_that_names_nothing_is_asked_three_times() {
+async fn a_model_that_returns_no_name_is_asked_three_times() {
     let model = FakeAgent::start().await;
     let server = Server::start(Options::memory().with_naming(endpoint(&model))).await;
     let dev = server.client();

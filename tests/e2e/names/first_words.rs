@@ -48,7 +48,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_later_run_changes_nothing_and_names_what_has_no_name(server) {
+    async fn a_later_run_changes_no_name_and_names_unnamed_threads(server) {
         let dev = server.client();
         dev.thread("t").await;
         // Nothing was said in words, and then only good day.
@@ -146,7 +146,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn projects_with_names_switched_off_get_none() {
+async fn projects_with_naming_switched_off_have_no_names() {
     let server = Server::start(Options::memory().without_naming()).await;
     let (dev, store) = (server.client(), server.store.clone());
     dev.thread("t").await;

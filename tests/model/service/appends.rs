@@ -127,7 +127,7 @@ fn pipelined_appends_keep_their_order_whatever_is_sent_again() {
 }
 
 #[test]
-fn appends_behind_one_that_is_being_looked_at_wait_for_it() {
+fn appends_wait_for_an_earlier_one_that_is_being_checked() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -169,7 +169,7 @@ fn appends_without_a_number_keep_the_order_in_which_they_were_handed_in() {
 }
 
 #[test]
-fn the_end_of_the_node_commits_what_was_handed_in() {
+fn a_stopping_node_commits_the_submitted_appends() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -194,7 +194,7 @@ fn the_end_of_the_node_commits_what_was_handed_in() {
 }
 
 #[test]
-fn a_run_that_was_looked_up_holds_until_its_thread_is_deleted() {
+fn a_cached_run_is_valid_until_its_thread_is_deleted() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

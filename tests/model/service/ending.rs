@@ -70,7 +70,7 @@ fn appends_and_heartbeats_keep_the_lease() {
 }
 
 #[test]
-fn a_run_that_never_said_anything_is_abandoned_without_a_word() {
+fn a_run_without_events_is_abandoned_without_a_terminal_event() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

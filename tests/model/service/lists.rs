@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[test]
-fn edits_at_once_lose_nothing() {
+fn concurrent_edits_lose_nothing() {
     for seed in seeds(20) {
         run_seed(seed, async {
             let clock = Clock::manual(Timestamp(0));
@@ -156,7 +156,7 @@ fn the_list_and_the_feed_after_its_cursor_are_complete_while_threads_change() {
 }
 
 #[test]
-fn the_feed_tells_runs_and_edits_but_not_appends() {
+fn the_feed_has_runs_and_edits_but_no_appends() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
