@@ -1,4 +1,4 @@
-//! Those who are neither producers nor readers: agents, and people who stop runs.
+//! Clients that are neither producers nor readers: agents, and clients that stop runs.
 
 use std::{sync::Arc, time::Duration};
 

@@ -24,7 +24,7 @@ fn forgetful(size: Size) -> Size {
     Size { dropped: 12, ..size }
 }
 
-/// More producers are away for longer than their lease, with rivals who wait for that.
+/// More producers pause for longer than their lease, with rivals that wait for that.
 fn stuck(size: Size) -> Size {
     Size { stuck: 150, contended: 12, lanes: 20, ..size }
 }

@@ -74,7 +74,7 @@ impl Producer {
                     }
                 }
             }
-            // As a person would who thinks that the run hangs.
+            // Like a user who thinks that the run hangs.
             if rude && pending.len() == AHEAD - 1 && self.caller.rng.chance(10) {
                 self.note_all(&mut pending, &Outcome::Unknown);
                 self.caller.hop();

@@ -1,4 +1,4 @@
-//! The socket by itself: who we say we are, how refusals read, both halves.
+//! The socket by itself: its headers, the texts of refusals, both halves.
 
 use axum::{Json, Router, http::StatusCode, routing::get};
 use serde_json::{json, value::RawValue};

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::support::*;
 
-/// Dense (checked by `log`), runs never mixed, nothing behind a terminal event, records that fit the log.
+/// Dense (checked by `log`), runs never mixed, no event after a terminal event, records that match the log.
 pub async fn check(env: &Env, key: ThreadKey) {
     let log = env.log(key).await;
     let mut runs = env.store.runs(key, None, 100_000).await.expect("runs");

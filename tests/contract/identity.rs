@@ -190,7 +190,7 @@ pub async fn old_tickets_are_swept(env: Env) {
     assert!(!sweep(9).await, "the time of none is over");
     assert_eq!(take(0).await.as_deref(), Some("b"), "and all are there");
     while sweep(10).await {}
-    // By a clock that is behind, those that are left can still be taken.
+    // By a slow clock, the remaining ones can still be redeemed.
     for n in 1..200 {
         assert_eq!(take(n).await, None, "{n}");
     }
@@ -211,7 +211,7 @@ pub async fn old_tickets_are_removed_as_new_ones_are_issued(env: Env) {
     for n in 600..610 {
         put(n, 30, 10).await;
     }
-    // By a clock that is behind, those that are left could still be taken.
+    // By a slow clock, the remaining ones could still be redeemed.
     for n in 0..100 {
         assert_eq!(env.store.take_ticket(&name(n), Timestamp(0)).await.expect("takes"), None, "{n}");
     }

@@ -11,7 +11,7 @@ use threadline_engine::cluster::{
 use crate::backing::Redis;
 
 const TTL: Duration = Duration::from_secs(20);
-/// Long enough to be held when it is looked at, short enough to be waited for.
+/// Long enough to be held when the test checks it, short enough to wait for.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// A lock under test.

@@ -52,7 +52,7 @@ pub async fn an_append_must_fit_the_producer_seq(env: Env) {
         assert!(env.append(append(key, fence, wrong, events([9]))).await.is_none(), "{wrong}");
     }
     assert!(env.append(append(key, fence, 3, events([3]))).await.is_some());
-    // Without a number it goes behind whatever is there.
+    // Without a number the batch is appended at the tail.
     let done = env.append(append(key, fence, None, events([4, 5]))).await.expect("appended");
     assert_eq!((done.first_seq, done.producer_seq), (4, 5));
     assert!(env.append(append(key, fence, 6, events([6]))).await.is_some());

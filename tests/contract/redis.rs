@@ -200,7 +200,7 @@ async fn invalid_messages_on_a_channel_are_ignored() {
     // A later release may add to what it tells.
     redis.command(&["PUBLISH", "x:thread:1", "1 7 1 1 more"]);
     let mut heard = next(&mut listener).await;
-    // What was said until it was heard may come once more.
+    // Messages sent before the subscription was confirmed may come again.
     while heard == BusMessage::Hint(hint(1)) {
         heard = next(&mut listener).await;
     }

@@ -51,7 +51,7 @@ async fn a_node_that_is_days_ahead_deletes_nothing() {
         let days = skew / DAY as f64;
         assert!((-400.1..-399.9).contains(&days), "the store's clock is {skew} s ahead of the node's");
         server.stop().await;
-        // Nor does one that is far behind: of which of the two is right nothing is known.
+        // Nor does a node whose clock is far behind: no node knows which clock is right.
         let behind =
             Server::over(store.clone(), at(&Clock::manual(Clock::system().now().minus(Duration::from_secs(301)))))
                 .await;

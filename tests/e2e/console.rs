@@ -14,7 +14,7 @@ const FILES: [(&str, &str); 5] = [
     ("/licenses.txt", "text/plain; charset=utf-8"),
 ];
 
-/// With a key as well: who is asked for a key has to be shown where to put it.
+/// The page is public also in key mode: it contains the form for the key.
 #[tokio::test]
 async fn the_page_needs_no_key_and_may_only_connect_to_its_server() {
     for options in [Options::memory(), Options::memory().with_key("secret")] {

@@ -125,7 +125,7 @@ everywhere! {
         assert_eq!(more.ok(200)["outcome"], "appended");
         save_if(&dev, ("if-match", etag), list("abc")).await.problem(412, "conversation-changed");
         save_if(&dev, ("if-match", &format!("W/{}", more.header("etag"))), list("abc")).await.problem(412, "conversation-changed");
-        // With the version that it was made from, and others behind it: the same answer.
+        // With the version that it was based on, and later versions: the same answer.
         let last = save_if(&dev, ("if-match", more.header("etag")), list("abc")).await;
         save(&dev, PATH, list("abcd")).await.ok(200);
         let late = save_if(&dev, ("if-match", more.header("etag")), list("abc")).await;
@@ -439,7 +439,7 @@ async fn the_rust_client_saves_and_loads() {
         assert_eq!((made.outcome.as_str(), made.appended), ("appended", 1));
         let loaded = client.conversation(name).await.expect("there");
         assert_eq!((loaded.seq, &loaded.etag, loaded.messages.len()), (2, &made.etag, 1));
-        // What was loaded is saved as it stands, with more behind it.
+        // The loaded messages are saved unchanged, with more after them.
         let more = serde_json::value::to_raw_value(&said("b")).expect("JSON");
         let all: Vec<_> = loaded.messages.into_iter().chain([more]).collect();
         let saved = client.save_conversation(name, &all, &SaveIf::NothingIsLost).await.expect("saved");

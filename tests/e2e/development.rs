@@ -192,7 +192,7 @@ async fn keys_and_tokens_can_be_tried_in_development() {
         with(text(&made, "token")).get("/v1/keys").await.problem(403, "forbidden");
         with(text(&made, "token")).thread("t").await;
         dev.get("/v1/threads/t").await.ok(200);
-        // What looks like a key or token is taken for one; anything else is what people put where a key is asked for.
+        // A value that looks like a key or token is treated as one; anything else is a placeholder that people write for a key.
         for wrong in ["tl_wrong", "a.b.c"] {
             with(wrong).get("/v1/threads").await.problem(401, "unauthorized");
         }

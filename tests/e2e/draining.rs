@@ -129,7 +129,7 @@ async fn a_partial_request_gets_an_error() {
         let mut server = Server::start(Options::memory()).await;
         let mut raw = Raw::connect(server.addr).await;
         raw.write(format!("{line} HTTP/1.1\r\n{HOST}{more}")).await;
-        // This one comes later: who has answered it has read the half of the other.
+        // This request comes later: its answer proves that the server has read the half of the other one.
         server.client().get("/healthz").await.ok(200);
         server.drain();
         let closed = async || TcpStream::connect(server.addr).await.is_err().then_some(());

@@ -234,7 +234,7 @@ async fn a_socket_that_sends_too_much_is_read_no_further_and_served_as_before() 
         let events = json!([{ "type": "A", "pad": "x".repeat(60_000) }]);
         socket.send(json!({ "append": { "threadId": "t", "runId": "r", "producerSeq": 1, "events": events } })).await;
         socket.send(json!({ "ping": {} })).await;
-        // What the server has to say is said meanwhile: answers, news, heartbeats. The pong is not there yet.
+        // The server sends answers, notices and heartbeats meanwhile. The pong is not there yet.
         socket.frame("appended").await;
         ann.thread("u").await;
         socket.frame("feed").await;

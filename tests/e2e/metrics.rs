@@ -87,10 +87,10 @@ everywhere! {
             ("threadline_appends_total{outcome=\"repeated\"}", 1.0),
             ("threadline_appends_total{outcome=\"refused\"}", 1.0),
             ("threadline_appends_total{outcome=\"failed\"}", 0.0),
-            // A and B, RUN_ERROR; C and RUN_FINISHED; RUN_STARTED and RUN_FINISHED of one that had said nothing.
+            // A and B, RUN_ERROR; C and RUN_FINISHED; RUN_STARTED and RUN_FINISHED of one without events.
             ("threadline_appended_events_total", 7.0),
             ("threadline_appended_batches_total", 4.0),
-            // Each append came alone: two committed, two to be looked at.
+            // Each append came alone: two committed, two to be checked.
             ("threadline_commit_size_appends_count", 4.0),
             ("threadline_commit_size_appends_sum", 4.0),
             ("threadline_commit_duration_seconds_count", 4.0),
@@ -216,8 +216,8 @@ everywhere! {
     }
 }
 
-/// Two nodes without a bus between them are what two nodes are while Redis is away: what one commits the other finds when
-/// it looks, or when it commits something behind it.
+/// Two nodes without a bus between them behave like two nodes while Redis is unreachable: a node finds the other's commits
+/// with its recheck, or when it commits an event after them.
 #[tokio::test]
 async fn readers_that_keep_up_are_not_called_slow_while_hints_are_missing() {
     let store = std::sync::Arc::new(threadline_store::memory::MemoryStore::new(Options::memory().clock));

@@ -51,7 +51,7 @@ async fn a_socket_is_opened_by_pages_that_are_let_in_and_by_programs() {
         for origin in [None, Some(ALLOWED), Some("https://app.example.com:443"), Some("http://localhost:3000")] {
             assert_eq!(opens(server, origin, None).await, 101, "{origin:?}");
         }
-        // A page that this server's own host serves, behind a proxy that ends TLS as well.
+        // A page of this server's own host, also behind a proxy that terminates TLS.
         let own = format!("http://{}", server.addr);
         assert_eq!(opens(server, Some(&own), None).await, 101);
         assert_eq!(opens(server, Some("https://threads.example"), Some("threads.example")).await, 101);

@@ -311,7 +311,7 @@ fn commented(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The comment of a line, if it has one. A mark inside of a string may be taken for one: then its words count as well.
+/// The comment of a line, if it has one. A mark inside of a string may be treated as one: then its words count as well.
 fn comment(line: &str) -> &str {
     let trimmed = line.trim_start();
     if trimmed.starts_with('*') {

@@ -48,7 +48,7 @@ async fn a_store_that_does_not_answer_makes_the_node_unready_and_is_asked_once()
                 (&json!("unavailable"), &json!(true))
             );
         }
-        // Not one behind the other.
+        // Not one after the other.
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         // Later ones as well: there is one question under way, not one a probe.
         for _ in 0..2 {
@@ -58,7 +58,7 @@ async fn a_store_that_does_not_answer_makes_the_node_unready_and_is_asked_once()
         assert_eq!(pane.probes.load(SeqCst), 1);
         let text = dev.get("/metrics").await.text().to_owned();
         assert!(text.contains("threadline_dependency_up{dependency=\"store\"} 0\n"), "{text}");
-        // Alive it is all the same: starting it anew would not bring the store back.
+        // The node is alive nevertheless: a restart would not bring the store back.
         dev.get("/healthz").await.ok(200);
         pane.probe_gate.open();
         eventually("ready again", async || (dev.get("/readyz").await.status == 200).then_some(())).await;
@@ -172,7 +172,7 @@ async fn a_node_that_is_shutting_down_is_alive_and_not_ready() {
         raw.write(format!("GET {path} HTTP/1.1\r\n")).await;
         halves.push(raw);
     }
-    // The server has these by the time that it has answered what came behind them.
+    // The server has read these by the time that it has answered the later request.
     server.client().get("/healthz").await.ok(200);
     server.drain();
     server.draining().await;

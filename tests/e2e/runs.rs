@@ -173,7 +173,7 @@ everywhere! {
         dev.append("t", "r", 1, json!([{ "type": "TEXT_MESSAGE_START", "messageId": "m" }])).await.ok(200);
         dev.append("t", "r", 2, json!([{ "type": "TEXT_MESSAGE_CONTENT" }])).await.problem(409, "run-fenced");
         assert_eq!(dev.types("t").await, ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR"]);
-        // A run that never said anything leaves nothing in the log.
+        // A run that never sent an event leaves nothing in the log.
         dev.post("/v1/threads/t/runs", json!({ "runId": "s", "leaseSeconds": 5 })).await.ok(201);
         server.pass(6);
         eventually("the silent run is over", async || {

@@ -136,7 +136,7 @@ async fn a_page_of_a_search_may_be_empty_and_not_the_last() {
     .await;
 }
 
-/// Long names are many bytes to compare: of these fewer are looked at for one page.
+/// Long names are many bytes to compare: one page reads fewer of them.
 #[tokio::test]
 async fn a_page_of_a_search_reads_a_bounded_number_of_bytes() {
     run(Options::memory().with_manual_clock(), async |server: &Server| {

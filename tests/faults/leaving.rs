@@ -1,4 +1,4 @@
-//! Between SIGTERM and the drain: not ready any more, and still there for those who have not heard of it.
+//! Between SIGTERM and the drain: not ready any more, and still serving clients that do not know it yet.
 
 use std::{
     process::{Command, ExitStatus},

@@ -1,4 +1,4 @@
-//! What is on disk is for its owner alone, whatever the umask of who starts the program.
+//! Files on disk are accessible to their owner alone, regardless of the umask of the process.
 
 use std::{
     fs::{self, Permissions},

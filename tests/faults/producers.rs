@@ -29,7 +29,7 @@ pub struct Producer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Goes,
-    /// It was over already (its lease ran out while the server was away), or was left alone.
+    /// The run had ended already (its lease expired while the server was down), or was abandoned.
     Over,
 }
 

@@ -106,7 +106,7 @@ async fn measure(wanted: Measured) {
     let mut watch = Watch::new(&server, data.path(), acknowledged);
     let mut windows = Vec::new();
     for pair in 1..=wanted.pairs {
-        // What the readers before have left behind is no quiet time.
+        // The cleanup of the previous readers is no quiet time.
         watch.span(wanted.filling / 2).await;
         let before = server.cpu();
         let quiet = watch.window(wanted.window).await;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone)]
 struct Call {
     name: String,
-    /// Everything behind the opening parenthesis.
+    /// Everything after the opening parenthesis.
     text: String,
     result: Option<i64>,
     began: usize,

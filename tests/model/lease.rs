@@ -43,7 +43,7 @@ enum Design {
     CloseWithoutTailCheck,  // a closer does not compare the tail that it folded up to
     CloseWithoutLeaseCheck, // a closer does not look again whether the lease has run out
     ReaperReadsGate,        // a reaper closes only what the gate still names
-    GateDecides,            // who won the gate does not have to pass the store
+    GateDecides,            // the winner of the gate does not have to pass the store
     StartTwice,             // a start does not know its own retry
     KeyOfEndedRunOnly,      // the key of a run that has ended is taken over, but not that of one which never began
 }
@@ -119,7 +119,7 @@ impl Store {
         let record = self.records[run]?;
         let ack = record.first_seq + n - 1;
         // By whether the run is over, not by its fence: a stop changes the fence while the record is not yet written.
-        // And without the closer's entries: a stale event would be taken for a stored one.
+        // And without the closer's entries: a stale event would be treated as a stored one.
         let stored = if record.ended { record.producer_seq } else { self.head.producer_seq };
         let may_write = match design {
             NoFenceCheck => true,
@@ -197,7 +197,7 @@ struct State {
     key: Option<usize>,               // the run that the gate's key names
     counter: u8,                      // the gate's; FenceFromGate only
     starting: [Option<u8>; MAX_RUNS], // past the gate and not yet at the store, with the counter as it was
-    reads: [Option<Seen>; 2],         // of those who have not yet closed
+    reads: [Option<Seen>; 2],         // of closers that have not closed yet
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

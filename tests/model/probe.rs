@@ -38,7 +38,7 @@ impl Gate {
     }
 }
 
-/// A memory store behind a intercept.
+/// A memory store behind an intercept.
 pub type Probe = Through<Intercept>;
 
 /// See [`Probe`].

@@ -152,7 +152,7 @@ fn a_reader_of_history_does_not_disturb_the_ring() {
         bench.append_here(2_500).await;
         let mut live = bench.open(2_500).await;
         assert!(matches!(live.next().await, Ok(Some(Delivery::CaughtUp(2_500)))));
-        // One reader looks at the beginning and leaves, then events come from elsewhere and from here.
+        // One reader reads the beginning and leaves, then events come from the other node and from this one.
         for cursor in [0, 700, 1_499] {
             let mut history = bench.open(cursor).await;
             assert!(matches!(history.next().await, Ok(Some(Delivery::Events(_)))));

@@ -8,7 +8,7 @@ use crate::{
     server::{Server, command},
 };
 
-/// Ends by itself with an error; what it said.
+/// Waits until the program exits with an error; returns its output.
 fn refused(mut command: Command) -> String {
     let output = command.output().expect("runs");
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! What a node says of itself while Redis or Postgres is away: to balancers, to Prometheus and in its log.
+//! The reports of a node while Redis or Postgres is unreachable: to balancers, to Prometheus and in its log.
 
 use std::time::Duration;
 

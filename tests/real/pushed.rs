@@ -11,8 +11,8 @@ use crate::{
     process::{Process, path, port, python, threadline},
 };
 
-/// Pushes a run and kills the server in the middle of it, while one reader is away. Gives the log, and what the
-/// program said.
+/// Pushes a run and kills the server in the middle of it, while one reader is disconnected. Returns the log, and the
+/// program's output.
 async fn killed_while(name: &'static str, mut program: Command) -> (Vec<Seen>, String) {
     let data = tempfile::tempdir().expect("a directory");
     let port = port();

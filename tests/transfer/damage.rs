@@ -105,7 +105,7 @@ async fn a_file_of_a_thread() {
         fs::write(&bad, &whole).expect("written");
     }
     assert!(import(&home.path().join("sound"), &files).done().starts_with("imported 2 threads with 12 events"));
-    // An export that is given again finds the damage, and writes the thread anew.
+    // A repeated export finds the damage, and writes the thread again.
     cut(line(6) - 10);
     let again = export(&home.path().join("data"), &files).done();
     assert!(again.starts_with("exported 1 thread with 6 events") && again.contains("1 existed already"), "{again}");

@@ -21,7 +21,7 @@ const FILES: [&str; 2] = ["threadline.db", "threadline.db-wal"];
 const DUMP: &str = "dump.sql";
 const ANSWERS: &str = "answers.ndjson";
 const USERS: [&str; 3] = ["alice", "bob", "somebody-else"];
-/// When the first request of a fixture is made. The clock stands still but for what its maker lets pass.
+/// When the first request of a fixture is made. The clock only moves when the fixture advances it.
 const BEGIN: Timestamp = Timestamp(1_795_000_000_000);
 
 fn fixtures() -> PathBuf {

@@ -1,4 +1,4 @@
-//! Identity on several nodes, and a user who is forgotten while other nodes write the feed.
+//! Identity on several nodes, and a user who is erased while other nodes write the feed.
 
 use threadline_core::{CreatedThread, Footprint, limits::FOOTPRINT_THREADS};
 use threadline_store::{DynStore, ErasureStore, FeedStore};

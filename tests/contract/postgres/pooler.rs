@@ -1,4 +1,4 @@
-//! Behind a pooler that gives each transaction another session: the real pgbouncer.
+//! The store through a pooler that gives each transaction another session: the real pgbouncer.
 
 use std::{
     fs,

@@ -59,7 +59,7 @@ everywhere! {
         ended(&dev, "r").await;
         let after = same(dev.post("/v1/threads/t/runs", body.clone()).await);
         assert_eq!(after["run"]["status"], "finished");
-        // Not even with other runs behind it.
+        // Not even with later runs.
         dev.put("/v1/threads/t/runs/w", json!([{ "type": "A" }])).await.ok(201);
         same(dev.post("/v1/threads/t/runs", body).await);
         assert_eq!((types_of(&dev, "r").await.len(), agent.requests()), (5, 1));
@@ -111,7 +111,7 @@ everywhere! {
         assert_eq!(seqs(&soon(live.text()).await.expect("whole")), [3, 4, 5]);
         let whole = soon(whole.text()).await.expect("whole");
         assert_eq!(seqs(&whole), [1, 2, 3, 4, 5]);
-        // After it has ended, and with another run behind it.
+        // After it has ended, and with a later run.
         ended(&dev, "r").await;
         dev.put("/v1/threads/t/runs/w", json!([{ "type": "A" }])).await.ok(201);
         assert_eq!(send(again(None)).await.text(), whole, "byte for byte");

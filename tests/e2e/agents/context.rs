@@ -58,7 +58,7 @@ everywhere! {
             json!({ "role": "system", "content": "Be brief." }),
             json!({ "role": "user", "content": format!("{line}\n\nWhat is this?") }),
         ]);
-        // A picture keeps its place behind it.
+        // A picture keeps its place after it.
         let url = "https://h.example/i.png";
         let parts = json!([{ "type": "image", "source": { "type": "url", "value": url } }]);
         let messages = given(&model, &page, "r2", &context, parts).await;

@@ -14,7 +14,7 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;
-        // It hangs: before the head of its answer, behind it, and in the middle.
+        // The agent hangs: before the head of its response, after it, and in the middle of the body.
         for (run, said) in [("mute", None), ("head", Some(vec![])), ("middle", Some(said("m", "one")[..2].to_vec()))] {
             dev.post("/v1/threads/t/runs", ask(run, json!([]))).await.ok(201);
             let mut call = agent.call().await;

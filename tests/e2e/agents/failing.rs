@@ -1,4 +1,4 @@
-//! Agents that do not do what they should: the run ends, says why, and keeps what was said before.
+//! Agents that fail: the run ends with the reason, and keeps its earlier events.
 
 use serde_json::{Value, json};
 

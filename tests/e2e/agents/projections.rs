@@ -72,7 +72,7 @@ everywhere! {
             agrees(&dev, at as Seq + 1, &fold).await;
         }
         assert_eq!(messages(&dev).await["messages"], value(fold.messages_json()));
-        // One coordinate: any of them, and the events behind it, make the whole.
+        // One coordinate: the projection at any seq, with the later events, gives the final projection.
         for seq in 0..=log.len() {
             let mut client = Conversation::default();
             let parts = [("messages", "messages", "MESSAGES_SNAPSHOT"), ("state", "snapshot", "STATE_SNAPSHOT")];

@@ -78,7 +78,7 @@ everywhere! {
         until(&mut first, "TEXT_MESSAGE_END").await;
         until(&mut first, "TEXT_MESSAGE_CONTENT").await;
 
-        // One page is opened anew; one has all but the run; one has the beginning of it.
+        // One page is new; one has all but the run; one has the beginning of it.
         let before = [
             json!([]),
             json!([user("u1", "hi"), { "id": "a1", "role": "assistant", "content": "Hello" }]),

@@ -1,4 +1,4 @@
-//! API keys and projects: from their making to their end, and the table of who may do what.
+//! API keys and projects: from creation to end, and the table of scopes per route.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Limits of users who come with tokens; keys of their project are let through.
+//! Limits of users with tokens; keys of their project are exempt.
 
 use serde_json::json;
 use tokio_tungstenite::tungstenite;

@@ -37,7 +37,7 @@ async fn state(ann: &Client) -> Value {
     for path in ["/v1/threads/t", "/v1/threads/t/runs", "/v1/threads/t/events", "/v1/agents"] {
         found.push(ann.get(path).await.ok(200));
     }
-    // Positions follow behind the answers.
+    // Positions are assigned after the answers.
     let mut feed = ann.get("/v1/feed").await.ok(200)["entries"].take();
     feed.as_array_mut().expect("entries").iter_mut().for_each(|entry| entry["cursor"] = Value::Null);
     found.push(feed);
@@ -54,7 +54,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
     operator.put("/v1/agents/private-agent", json!({ "url": "https://agents.example/private-url" })).await.ok(200);
     let elsewhere = outsider == Outsider::OtherProject;
     let mut before = None;
-    // The feed is written behind the answer.
+    // The feed is written after the answer.
     while before.is_none() {
         before = Some(state(ann).await).filter(|state| state[4].as_array().is_some_and(|all| all.len() == 1));
     }

@@ -1,4 +1,4 @@
-//! The first tier: a name from what the user said first, at once and without any model.
+//! The first tier: a name from the user's first words, at once and without any model.
 
 use super::*;
 use crate::harness::{everywhere, number};
@@ -51,14 +51,14 @@ everywhere! {
     async fn a_later_run_changes_no_name_and_names_unnamed_threads(server) {
         let dev = server.client();
         dev.thread("t").await;
-        // Nothing was said in words, and then only good day.
+        // First a message without words, then only a greeting.
         converse(&dev, "t", "wordless", "😀 !!!".into()).await;
         converse(&dev, "t", "greeting", "こんにちは！".into()).await;
         named(&dev, "t", "こんにちは", "auto").await;
         converse(&dev, "t", "first", "Plan a trip to Ghent".into()).await;
         named(&dev, "t", "Plan a trip to Ghent", "auto").await;
         converse(&dev, "t", "second", "Now something else please".into()).await;
-        // Named in the meantime, so the run before was looked at.
+        // Named in the meantime, so the earlier run was checked.
         dev.thread("u").await;
         converse(&dev, "u", "r", "Another thread".into()).await;
         named(&dev, "u", "Another thread", "auto").await;
@@ -104,7 +104,7 @@ everywhere! {
         dev.post("/v1/threads/driven/runs", asked).await.ok(201);
         let mut call = agent.call().await;
         assert_eq!(named(&dev, "driven", "How do I reset my password?", "auto").await["activeRun"]["runId"], "r");
-        // Pushed, with what the user said among the run's first events.
+        // Pushed, with the user's message among the run's first events.
         dev.thread("pushed").await;
         dev.run("pushed", "r").await;
         let input = json!({ "threadId": "pushed", "runId": "r", "messages": message("Plan a trip to Ghent") });
@@ -127,7 +127,7 @@ everywhere! {
     }
 }
 
-// A name that a person gave stays, and costs no look at the log.
+// A name that a person set stays, and causes no read of the log.
 everywhere! {
     async fn a_named_thread_keeps_its_name_when_a_run_begins(server) {
         let dev = server.client();

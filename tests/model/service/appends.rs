@@ -134,7 +134,7 @@ fn appends_wait_for_an_earlier_one_that_is_being_checked() {
         node.run(&thread, "r").await;
         let all = lines(&numbered("x", 6));
         submit(&node, Some(1), events(&all[..2])).await.receipt().await.expect("receipt");
-        // 1..=3 overlaps what is stored, so it is looked at aside; 4..=6 comes in meanwhile.
+        // 1..=3 overlaps stored events, so it is checked separately; 4..=6 comes in meanwhile.
         node.store.run_gate.hold();
         let overlapping = submit(&node, Some(1), events(&all[..3])).await;
         settle().await;

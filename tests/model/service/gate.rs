@@ -273,7 +273,7 @@ fn a_commit_on_one_node_wakes_followers_on_the_other() {
         pair.one.service.runs.append(alice, thread, &run_id("a"), Some(1), appended).await.expect("appends");
         let page = tokio::time::timeout(soon, log.next()).await.expect("the log is woken");
         assert!(matches!(page, Ok(Some(Delivery::Events(slice))) if slice.count() == 1));
-        // A stop asked on the second node reaches who runs it on the first.
+        // A stop requested on the second node reaches the producer on the first.
         let (topic, fence) = pair.one.service.events.watch_run(alice, thread, &run_id("a")).await.expect("a run");
         let mut changes = topic.watch();
         pair.two.runs.stop(alice, thread, &run_id("a")).await.expect("asked");

@@ -291,7 +291,7 @@ impl Writer {
         Writing { run, tail, ..writing }
     }
 
-    /// As the reaper does it: with closers, or without a word if the run never said one.
+    /// Like the reaper: with closers, or without any event if the run has none.
     async fn close(&mut self, writing: Writing, fence: Fence) -> Writing {
         let run = self.world.raw.runs(writing.key, None, 1).await.expect("runs").remove(0);
         let events = (run.producer_seq > 0)
